@@ -136,11 +136,7 @@ class ClampingGraph(PreparedGraph):
         return [_clamped(step, each) for each in found]
 
     def _run_step(
-        self,
-        step: ScheduledStep,
-        values: list[np.ndarray | None],
-        plan: ExecutionPlan,
-        run: Run,
+        self, step: ScheduledStep, values: list[np.ndarray | None], plan: ExecutionPlan, run: Run
     ) -> None:
         super()._run_step(step, values, plan, run)
         for index in step.outputs:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import onnx
+import onnx.parser
 from onnx import defs, helper, numpy_helper, shape_inference
 
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.value import Constant, Dim, DType, Value
+
+
+def parsed(text: str, opset: int = 17, ir_version: int = 9, **constants: object) -> onnx.ModelProto:
+    """A model in ONNX's own syntax: "(float[2,3] x) => (float[2,3] y) { [name] y = Abs (x) }"."""
+    head = f'<ir_version: {ir_version}, opset_import: ["": {opset}, "com.microsoft": 1]>'
+    model = onnx.parser.parse_model(f"{head} g {text}")
+    given = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    model.graph.initializer.extend(given)
+    return model
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

@@ -9,12 +9,7 @@ import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options import OPTIONS, parse
-from ep_nnapi.settings import (
-    FILE_OPTIONS,
-    Chosen,
-    Settings,
-    read_settings,
-)
+from ep_nnapi.settings import FILE_OPTIONS, Chosen, Settings, read_settings
 from ep_nnapi.target import NnapiFlag
 
 GOOD = {

@@ -1,7 +1,5 @@
 """A prepared model and the C parts for this machine, made once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """A folder that stands for a phone, an adb that copies to it and runs there, and C parts for it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """Binaries for phones: read from their headers, refused with the command that builds them."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`bundle`: what it writes, that its scripts run the model on a phone, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Prepared models for a bundle: what belongs to them, and which are refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

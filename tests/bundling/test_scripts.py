@@ -1,7 +1,5 @@
 """The texts of a bundle. test_bundle.py runs the scripts."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

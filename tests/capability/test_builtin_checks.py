@@ -1,7 +1,5 @@
 """Checks of the built-in provider's rules: passed at the limit, rejected just past it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -21,13 +19,7 @@ SIZES = ints(1, 2, 8, 8)
 
 def resize(mode: str) -> Case:
     return node(
-        "Resize",
-        f32(1, 2, 4, 4),
-        None,
-        None,
-        SIZES,
-        coordinate_transformation_mode=mode,
-        **LINEAR,
+        "Resize", f32(1, 2, 4, 4), None, None, SIZES, coordinate_transformation_mode=mode, **LINEAR
     )
 
 

@@ -30,10 +30,7 @@ TAKEN = {
     "softmax, another axis": (node("Softmax", f32(2, 3, 4), axis=1), FL3),
     "max of two": (node("Max", f32(2), f32(2)), FL3),
     "elu": (node("Elu", f32(2)), FL4),
-    "resize, half pixel": (
-        node("Resize", f32(1, 3, 8, 8), None, None, SIZES, mode="linear"),
-        FL4,
-    ),
+    "resize, half pixel": (node("Resize", f32(1, 3, 8, 8), None, None, SIZES, mode="linear"), FL4),
     "gather by int32": (node("Gather", f32(3, 4), i32(2, low=0, high=2)), FL3),
 }
 

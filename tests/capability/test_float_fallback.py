@@ -1,7 +1,5 @@
 """QDQ groups lowered in floats: dequantized inputs, folded constants, quantized outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The check of a graph: its passes in order, samples, exclusions, groups."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A defect that one node causes costs that node, at whichever stage of the planning it shows."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Callable, Iterable

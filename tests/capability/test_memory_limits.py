@@ -38,10 +38,7 @@ def test_sampling_points_of_regions():
 @pytest.mark.parametrize(
     ("samples", "says"),
     [
-        (
-            10**7,
-            "MUL reads a derived constant of 40000000 bytes; a node of these sizes is limited",
-        ),
+        (10**7, "MUL reads a derived constant of 40000000 bytes; a node of these sizes is limited"),
         (2**30, "has 4294967296 bytes; NNAPI's maximum is 4294967295"),
         (2**31, "2147483648 does not fit INT32"),
         (2**62, "4611686018427387904 does not fit INT32"),

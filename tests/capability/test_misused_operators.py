@@ -1,7 +1,5 @@
 """Invalid models that ONNX Runtime loads: each node is refused with a reason, none as a defect."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

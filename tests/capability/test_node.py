@@ -1,7 +1,5 @@
 """The check of one node: its lowering, its rejection with the first reason, its note."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

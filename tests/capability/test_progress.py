@@ -1,7 +1,5 @@
 """Planning says how far it is, by a clock that the tests set."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Callable, Iterator

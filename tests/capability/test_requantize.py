@@ -1,7 +1,5 @@
 """Conversions that NNAPI's rules for quantized operands need, and that lowerings leave out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,18 +1,17 @@
 """Refusals: which follow from others, which are of one kind, and whose rules would take a node."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import TensorProto, helper, save
 
 import ep_nnapi
 from ep_nnapi.errors import Rejection
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import ClusterReport, Report
 from tests.cli.command import saved
+from tests.onnx_graph import parsed
 
 
 def refused(model: Path, **options: object) -> dict[str, Rejection]:
@@ -58,23 +57,10 @@ def test_another_reason_does_not_follow(tmp_path: Path):
 
 
 def test_members_of_a_group_follow_from_its_operator(tmp_path: Path):
-    node = helper.make_node
-    values = {"s": np.float32(0.1), "z": np.int8(0)}
-    graph = helper.make_graph(
-        [
-            node("QuantizeLinear", ["x", "s", "z"], ["a"], "q1"),
-            node("DequantizeLinear", ["a", "s", "z"], ["b"], "d1"),
-            node("Relu", ["b"], ["c"], "relu"),
-            node("QuantizeLinear", ["c", "s", "z"], ["e"], "q2"),
-            node("DequantizeLinear", ["e", "s", "z"], ["y"], "d2"),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))],
-        [numpy_helper.from_array(np.asarray(v), n) for n, v in values.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
-    save(model, tmp_path / "m.onnx")
+    text = """(float[2,3] x) => (float[2,3] y) {
+        [q1] a = QuantizeLinear (x, s, z) [d1] b = DequantizeLinear (a, s, z) [relu] c = Relu (b)
+        [q2] e = QuantizeLinear (c, s, z) [d2] y = DequantizeLinear (e, s, z) }"""
+    save(parsed(text, 21, s=np.float32(0.1), z=np.int8(0)), tmp_path / "m.onnx")
     found = refused(tmp_path / "m.onnx", exclude="relu")
     assert found
     members = [r for r in found.values() if "in the QDQ group of" in r.detail]

@@ -1,7 +1,5 @@
 """Output shapes of a lowering, compared with those that NNAPI infers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

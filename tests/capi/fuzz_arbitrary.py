@@ -6,15 +6,7 @@ import random
 from collections.abc import Callable
 
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
-from tests.capi.client import (
-    Library,
-    channel_params,
-    is_handle,
-    kind,
-    operand_type,
-    ref,
-    u32s,
-)
+from tests.capi.client import Library, channel_params, is_handle, kind, operand_type, ref, u32s
 from tests.capi.world import World
 
 SPACE = 1 << 20

@@ -1,7 +1,5 @@
 """Build of the C library: it is made again when anything that it is made from changes."""
 
-from __future__ import annotations
-
 import os
 import runpy
 import shutil

@@ -16,9 +16,7 @@ from tests.capi.world import World
 BAD_STATE = ResultCode.BAD_STATE
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
 pairs = pytest.mark.parametrize(
-    ("way", "second"),
-    list(itertools.product(WAYS, WAYS)),
-    ids=lambda w: w.__name__,
+    ("way", "second"), list(itertools.product(WAYS, WAYS)), ids=lambda w: w.__name__
 )
 reusable = pytest.mark.parametrize("reusable", [False, True])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from tests.cli.command import DIGITS, DONE, NEGATIVE, saved
+from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
 
 BUILTIN = ["--target", "builtin-nnapi"]
 SPECIALIZE = ["--dynamic-shapes", "specialize"]
@@ -128,3 +129,161 @@ def test_symbolic_sizes_are_to_be_fixed(cli, tmp_path: Path):
         assert "x dimension 0 is 'batch'; fix it to a number" in out
         assert "NNAPI takes 1 of 1 node " in cli("check", path, *options, "--fix", "batch=2")[1]
     assert "NNAPI takes 1 of 1 node " in cli("check", path, *BUILTIN, *SPECIALIZE)[1]
+
+
+# Gates of `check`: baselines of models and of directories
+
+
+def test_a_baseline_that_is_kept_and_one_that_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "old.json"
+    assert main(["check", DIGITS, "--json"]) == 0
+    baseline.write_text(capsys.readouterr().out)
+    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 0
+    assert main(["check", DIGITS, "--baseline", str(baseline), "--exclude", "MaxPool"]) == 1
+    printed = capsys.readouterr().err
+    assert "clusters grew from 1 to 3" in printed
+    assert "border bytes grew from 296 to " in printed
+
+
+def test_a_baseline_of_more_nodes_or_another_model(cli, tmp_path: Path):
+    path, baseline = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], "r")), tmp_path / "b"
+    baseline.write_text(cli("check", path, "--json")[1])
+    code, _, err = cli("check", path, "--baseline", baseline, "--exclude", "Relu")
+    since = f"since {baseline}\n"
+    assert (code, err) == (
+        NEGATIVE,
+        f"ep-nnapi: nodes on NNAPI fell from 1 of 1 to 0 of 1 {since}"
+        f"ep-nnapi: Relu is refused for EXCLUDED {since}",
+    )
+    code, _, err = cli("check", DIGITS, "--baseline", baseline)
+    another = f"ep-nnapi: the model is another (8 nodes new and 1 gone) {since}"
+    assert (code, err) == (NEGATIVE, another)
+
+
+def test_a_directory_has_a_row_for_each_model_and_a_baseline(cli, tmp_path: Path):
+    for name in ("a", "b/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        path = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], name))
+        path.rename(tmp_path / f"{name}.onnx")
+    code, out, err = cli("check", tmp_path)
+    assert (code, err) == (DONE, "")
+    assert [row.split()[:4] for row in out.splitlines()[1:]] == [
+        ["a.onnx", "1", "1", "1"],
+        ["b/c.onnx", "1", "1", "1"],
+    ]
+    baseline = tmp_path / "base.json"
+    baseline.write_text(cli("check", tmp_path, "--json")[1])
+    gate = ("check", tmp_path, "--baseline", baseline)
+    assert cli(*gate)[::2] == (DONE, "")
+    code, _, err = cli(*gate, "--exclude", "a", "--exclude", "Relu", "--strict")
+    assert code == NEGATIVE
+    assert err.count("nodes on NNAPI fell from 1 of 1 to 0 of 1") == 2
+    (tmp_path / "a.onnx").rename(tmp_path / "d.onnx")
+    code, _, err = cli(*gate)
+    since = f"since {baseline}\n"
+    assert (code, err) == (
+        NEGATIVE,
+        f"ep-nnapi: d.onnx is new {since}ep-nnapi: a.onnx is gone {since}",
+    )
+    (tmp_path / "d.onnx").write_bytes(b"")
+    code, out, err = cli("check", tmp_path, "--json")
+    assert (code, err) == (NEGATIVE, "ep-nnapi: d.onnx: the file is empty\n")
+    assert json.loads(out)[1]["model"] == {"path": "d.onnx"}
+
+
+@pytest.mark.parametrize("argument", ["--levels", "--advise"])
+def test_a_directory_has_no_report_of_one_model(argument: str, refuses, tmp_path: Path):
+    refuses("check", tmp_path, argument, says=f"{argument} is about one model; give one")
+
+
+@pytest.mark.parametrize("argument", ["--strict", "--baseline=b.json"])
+def test_levels_are_no_gate(argument: str, refuses):
+    refuses("check", DIGITS, "--levels", argument, says="exclude each other")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json", "[" * 99999])
+def test_a_baseline_that_is_no_report(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "old.json"
+    baseline.write_text(text)
+    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_baseline_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--baseline", "nowhere.json"]) == 2
+    assert "nowhere.json: no such baseline" in capsys.readouterr().err
+
+
+# `check --format`: the files that it names, and arguments that contradict it
+
+SUMMARY = ep_nnapi.check(DIGITS).summary
+
+
+def test_files_of_model_explorer_are_listed(cli, tmp_path: Path):
+    output = tmp_path / "g.json"
+    names = ["g.json", "g.decision.json", "g.reason.json", "g.time.json"]
+    lines = [f"{SUMMARY}.", *(str(tmp_path / name) for name in names)]
+    code, out, err = cli("check", DIGITS, "--format", "model-explorer", "-o", output)
+    assert (code, out.splitlines(), err) == (DONE, lines, "")
+    assert all((tmp_path / name).is_file() for name in names)
+
+
+def test_netron_with_strict(cli, tmp_path: Path):
+    output = tmp_path / "d.onnx"
+    arguments = ("--format", "netron", "--output", output, "--strict", "--exclude", "MaxPool")
+    code, out, _ = cli("check", DIGITS, *arguments)
+    assert code == NEGATIVE
+    assert out.splitlines()[-1] == str(output)
+    assert output.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--format", "netron"], "give both or neither"),
+        (["-o", "x.onnx"], "give both or neither"),
+        (["--format", "netron", "-o", "x", "--levels"], "drop --levels"),
+        (["--format", "netron", "-o", "x", "--json"], "drop --levels"),
+        (["--format", "netron", "-o", "x", "--optimization-level", "all"], "drop --levels"),
+        (["--format", "dot", "-o", "x"], "invalid choice: 'dot'"),
+    ],
+)
+def test_contradictions(refuses, arguments: list[str], says: str):
+    refuses("check", DIGITS, *arguments, says=says)
+
+
+# `check --advise`: text, JSON, and what it does not go with
+
+
+def test_json_has_every_road(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--advise", "--json"]) == DONE
+    roads = json.loads(capsys.readouterr().out)
+    assert [road["name"] for road in roads] == ["CPU", "XNNPACK", "WebGPU", "QNN", "LiteRT"]
+    assert (roads[4]["taken"], roads[4]["nodes"]) == (8, 8)
+    assert roads[2]["taken"] is None
+
+
+@pytest.mark.parametrize("other", [["--levels"], ["--strict"], ["--optimization-level", "all"]])
+def test_it_stands_alone(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--advise", *other]) == UNUSABLE
+    assert f"drop {other[0]}" in capsys.readouterr().err
+
+
+def test_a_missing_model_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "missing.onnx", "--advise"]) == UNUSABLE
+    assert "missing.onnx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["settings", "device-profile", "calibration", "baseline"])
+@pytest.mark.parametrize("never_ends", ["FIFO", "/dev/zero"])
+def test_a_file_that_never_ends(
+    option: str, never_ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if never_ends == "FIFO":
+        os.mkfifo(never_ends := str(tmp_path / "f"))
+    assert main(["check", DIGITS, f"--{option}", never_ends]) == 2
+    assert "cannot be read: it is no regular file" in capsys.readouterr().err

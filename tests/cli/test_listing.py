@@ -1,14 +1,21 @@
-"""`listing`: the NNAPI models that a model is lowered to."""
+"""Verbs that print what there is: `listing`, `lib`, `ops`, `report`."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
+from pathlib import Path
 
 import onnx
+import pytest
 from onnx import helper
 
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.ops import OPS
 from tests.cli.command import DIGITS, DONE, NEGATIVE
+from tests.html_report.models import embedded
 from tests.nnapi.listing_parser import parse
 
 
@@ -62,3 +69,86 @@ def test_sizes_that_are_only_tried_are_said_to_be(cli, tmp_path):
     assert (code, out.count("[64, 4]")) == (DONE, 2)
     assert err.startswith("ep-nnapi: x is ['n', 4]: sizes that come of it are only tried here")
     assert cli("listing", path, "--fix", "n=2")[2] == ""
+
+
+# `ep-nnapi lib`: the library for C programs, and its header
+
+
+def test_lib_prints_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lib"]) == 0
+    path = capsys.readouterr().out.strip()
+    assert path == ep_nnapi.libneuralnetworks_path()
+    assert ctypes.CDLL(path).ANeuralNetworksModel_create
+
+
+def test_lib_writes_the_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lib", "--header", str(tmp_path)]) == 0
+    written = Path(capsys.readouterr().out.strip())
+    assert written == tmp_path / "android" / "NeuralNetworks.h"
+    assert "ANeuralNetworksModel_create" in written.read_text()
+
+
+def test_json_has_what_the_single_arguments_print(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(*arguments: str) -> str:
+        assert main(["lib", *arguments]) == 0
+        return capsys.readouterr().out.rstrip("\n")
+
+    names = ["cflags", "libs", "pkgconfigdir", "cmakedir"]
+    expected = {"path": printed()} | {name: printed(f"--{name}") for name in names}
+    assert json.loads(printed("--json")) == expected
+
+
+@pytest.mark.parametrize("other", [["--cflags"], ["--cmakedir"], ["--header", "nowhere"]])
+def test_json_goes_with_nothing_else(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lib", "--json", *other]) == 2
+    assert "give it alone" in capsys.readouterr().err
+    assert not Path("nowhere").exists()
+
+
+# `ops`: every operator that can be taken
+
+
+def test_ops(cli):
+    code, out, _ = cli("ops")
+    assert code == DONE
+    for op in OPS:
+        assert re.search(rf"^({op.domain}:)?{op.op_type} +{op.since}\+", out, re.M), op.op_type
+    rows = json.loads(cli("ops", "--json")[1])
+    assert {(r["op_type"], r["since"]) for r in rows} == {(o.op_type, o.since) for o in OPS}
+    assert all(1 <= r["level"] <= 8 and r["operations"] and r["summary"] for r in rows)
+
+
+def test_the_level_is_the_lowest_of_the_operations(cli):
+    """An operator that needs several of them may need a higher one."""
+    head, *rows = cli("ops")[1].splitlines()
+    assert "lowest level" in head
+    at = head.index("lowest level")
+    (row,) = (r for r in rows if r.startswith("DynamicQuantizeLinear "))
+    assert row[at:].split()[0] == "1"
+
+
+# `ep-nnapi report`: a page, one line about it, and the report as JSON
+
+
+def test_one_line_and_a_page(cli, tmp_path: Path):
+    page = tmp_path / "report.html"
+    code, out, err = cli("report", DIGITS, "-o", page, "--no-levels", "--feature-level", "3")
+    report = ep_nnapi.check(DIGITS, feature_level=3)
+    assert (code, out, err) == (DONE, f"{page}: {report.summary}\n", "")
+    assert embedded(page.read_text(encoding="utf-8"))["report"] == report.to_json()
+
+
+def test_json(cli, tmp_path: Path):
+    page = tmp_path / "report.html"
+    code, out, _ = cli("report", DIGITS, "-o", page, "--no-levels", "--json")
+    assert code == DONE
+    assert json.loads(out) == {"output": str(page), "report": ep_nnapi.check(DIGITS).to_json()}
+
+
+def test_an_output_is_needed(refuses):
+    refuses("report", DIGITS, says="-o/--output")
+
+
+def test_a_missing_model(refuses, tmp_path: Path):
+    refuses("report", "none.onnx", "-o", tmp_path / "r.html", says="none.onnx: no such file")
+    assert not list(tmp_path.iterdir())

@@ -1,8 +1,11 @@
 """The work of nodes, and how long it takes by rates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from ep_nnapi.costs.cost_model import PHONE, Rates
 from ep_nnapi.costs.work import FUNCTIONS, MACS, CostClass, Work, cost_class, work
 from ep_nnapi.ops import OPS
 from ep_nnapi.quantization.propagate import propagate_quantization
@@ -37,11 +40,7 @@ CASES = {
         8 * 4 * 4 * 16 * 9,
         CostClass.CONVOLUTION,
     ),
-    "matrices": (
-        node("MatMul", f32(2, 3, 4), f32(2, 4, 5)),
-        2 * 3 * 5 * 4,
-        CostClass.PRODUCT,
-    ),
+    "matrices": (node("MatMul", f32(2, 3, 4), f32(2, 4, 5)), 2 * 3 * 5 * 4, CostClass.PRODUCT),
     "recurrent": (
         node("GRU", f32(7, 1, 4), f32(1, 15, 4), f32(1, 15, 5), hidden_size=5),
         7 * (15 * 4 + 15 * 5),
@@ -77,3 +76,24 @@ def test_bytes_of_tensors_and_weights():
 
 def test_every_operator_with_a_rate_of_its_own_can_be_taken():
     assert FUNCTIONS | set(MACS) <= {o.op_type for o in OPS}
+
+
+# Costs of nodes, and the default model of a phone
+
+
+def test_time_is_the_sum_of_what_is_counted():
+    rates = Rates(1.0, 0.5, {**dict.fromkeys(CostClass, 9.0), CostClass.OTHER: 0.25})
+    add = graph_of(node("Add", f32(2, 3), f32(2, 3)).model).nodes[0]
+    assert rates.time(add) == 1 + 0.5 * 3 * 6 * 4 + 0.25 * 6
+
+
+def test_a_phone_takes_a_lone_convolution_from_12_million_multiply_accumulates_on():
+    """As the description of the default model says; its tensors have less than 0.2 MB."""
+
+    def saved(channels: int) -> float:
+        conv = node("Conv", f32(1, channels, 26, 26), f32(channels, channels, 3, 3))
+        found = graph_of(conv.model).nodes[0]
+        costs = replace(PHONE, per_byte=0.0).costs([found])
+        return costs.here[found.id] - costs.there[found.id] - costs.per_cluster
+
+    assert saved(48) < 0 < saved(50)  # 11.9 and 13.0 million

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.diagnostics.advice import Road, advise
+from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
 
@@ -85,3 +86,14 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\0" * 32)
     with pytest.raises(ModelError):
         advise(str(path))
+
+
+# The lists of documented operators name operators that exist
+
+
+@pytest.mark.parametrize("listed", [XNNPACK, QNN], ids=["XNNPACK", "QNN"])
+def test_onnx_has_them(listed: frozenset[str]) -> None:
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    unknown = {name for name in listed if ":" not in name} - known
+    assert not unknown
+    assert all(name.startswith("com.microsoft:") for name in listed if ":" in name)

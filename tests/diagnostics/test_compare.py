@@ -8,15 +8,19 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi.diagnostics.cluster_errors import cluster_errors, errors_of_parts
 from ep_nnapi.diagnostics.compare import Comparison
+from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options import parse
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
 from tests.diagnostics.random_chains import network
 from tests.faulty import FaultyDevice, installed
+from tests.onnx_graph import parsed
+from tests.provider.test_planner import SHAPE, model
 from tests.runtimes import host_only
 
 pytestmark = host_only  # the devices with defects are devices of the host runtime in this process
@@ -84,10 +88,8 @@ def test_the_first_of_several_wrong_nodes_is_named():
 
 def test_small_errors_that_add_up_are_of_the_smallest_part_that_is_beyond():
     """Four nodes scale by 1.00004 each: two are within the tolerance of 1e-4, four beyond it."""
-    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(4)]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (64,)) for n in ("v0", "v4")]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    nodes = " ".join(f"[n{i}] v{i + 1} = Neg (v{i})" for i in range(4))
+    model = parsed(f"(float[64] v0) => (float[64] v4) {{ {nodes} }}", 18)
     given = np.linspace(0, 1, 64, dtype=np.float32)  # a spread of 1
     with wrong_device.installed(lambda operation: True, scales=(1.00004, 1.00004)):
         found = ep_nnapi.compare(model, given)
@@ -127,22 +129,11 @@ def test_a_device_that_fails_is_the_culprit():
 
 def test_symbolic_sizes_and_inner_graphs_are_compared():
     """The branch that runs has a cluster of its own; the other one did not run."""
-
-    def branch(name: str, op_type: str) -> onnx.GraphProto:
-        nodes = [
-            helper.make_node(op_type, ["x"], [f"{name}_a"], f"{name}_{op_type}"),
-            helper.make_node("Tanh", [f"{name}_a"], [f"{name}_y"], f"{name}_Tanh"),
-        ]
-        end = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, ["n", 3])
-        return helper.make_graph(nodes, name, [], [end])
-
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in ("x", "y")]
-    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
-    both = {"then_branch": branch("then", "Neg"), "else_branch": branch("else", "Abs")}
-    graph = helper.make_graph(
-        [helper.make_node("If", ["c"], ["y"], "if", **both)], "g", [condition, ends[0]], ends[1:]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    branch = """{0} () => (float[n,3] {0}_y) {{
+        [{0}_{1}] {0}_a = {1} (x) [{0}_Tanh] {0}_y = Tanh ({0}_a) }}"""
+    then, other = branch.format("then", "Neg"), branch.format("else", "Abs")
+    both = f"then_branch = {then}, else_branch = {other}"
+    model = parsed(f"(bool c, float[n,3] x) => (float[n,3] y) {{ [if] y = If (c) <{both}> }}", 18)
     given = {"c": np.array(True), "x": np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)}
     with wrong_device.installed(wrong_device.of_node("then_Tanh")):
         found = ep_nnapi.compare(model, given)
@@ -166,3 +157,47 @@ def test_a_compiled_model_has_no_onnx_nodes_to_compare(prepared: str):
 def test_unknown_names_are_refused():
     with pytest.raises(OptionError, match="Conv_17"):
         ep_nnapi.compare(DIGITS, exclude="Conv_17")
+
+
+# Errors of clusters by themselves: merged over runs, in run order, of parts of a cluster
+
+MODEL = model("Abs x -> a", "Neg a -> b", "Tanh b -> c", "Exp c -> y")
+NODES = ("Abs_a", "Neg_b", "Tanh_c", "Exp_y")
+RUNS = Feeds(tuple({"x": np.full(SHAPE, f, np.float32)} for f in (0.0, 0.25, 1.0)))
+
+
+def test_clusters_are_in_run_order_and_measured_over_all_runs():
+    steps: list[int] = []
+    found = cluster_errors(
+        MODEL.SerializeToString(), RUNS, parse({"exclude": "Tanh"}), advance=lambda: steps.append(0)
+    )
+    assert [c.report.nodes for c in found] == [("Abs_a", "Neg_b"), ("Exp_y",)]
+    assert len(steps) == 2 * 3
+    assert [c.whole.elements for c in found] == [3 * 6, 3 * 6]
+    assert not any(c.negative for c in found)
+
+
+def test_one_wrong_run_is_enough():
+    """A product with 0 hides the defect in the first run: later ones decide."""
+    with wrong_device.installed(wrong_device.of_node("Neg_b")):
+        (found,) = cluster_errors(MODEL.SerializeToString(), RUNS, parse({}))
+    assert found.negative
+    assert found.verdict.worst > 0
+    assert found.failure is None
+
+
+@pytest.mark.parametrize(("size", "parts"), [(1, [NODES[1:2], NODES[2:3]]), (2, [NODES[1:3]])])
+def test_parts_of_a_cluster(size: int, parts: list[tuple[str, ...]]):
+    nodes = [("Abs_a", ""), ("Neg_b", "Neg"), ("Tanh_c", "Tanh"), ("Exp_y", "")]
+    found = errors_of_parts(MODEL.SerializeToString(), RUNS, parse({}), nodes, size)
+    assert [c.report.nodes for c in found] == parts
+
+
+def test_names_with_commas_and_names_of_operators_do_not_mislead():
+    """`exclude` takes operator types too: a node left out that is called Neg leaves Neg in."""
+    named = model("Abs x -> a", "Neg a -> b", "Tanh b -> y")
+    named.graph.node[0].name = "Neg"
+    named.graph.node[2].name = "a,b"
+    nodes = [("Neg", ""), ("Neg_b", "Neg"), ("a,b", "")]
+    found = errors_of_parts(named.SerializeToString(), RUNS, parse({}), nodes, 1)
+    assert [c.report.nodes for c in found] == [("Neg_b",)]

@@ -13,6 +13,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.inspect_context import contents
 from tests.faulty import FaultyDevice, installed
+from tests.onnx_graph import parsed
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
 SAMPLES = DIGITS.parent / "digits" / "samples.npz"
@@ -105,8 +106,6 @@ def test_what_is_compiled_is_not_prepared_again(
 
 
 def test_contexts_of_others_are_not_ours(tmp_path: Path) -> None:
-    node = onnx.helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", source="Other")
-    ends = [onnx.helper.make_tensor_value_info(n, 1, [1]) for n in "xy"]
-    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
-    onnx.save(onnx.helper.make_model(graph), tmp_path / "other.onnx")
+    text = '(float[1] x) => (float[1] y) { y = com.microsoft.EPContext <source = "Other"> (x) }'
+    onnx.save(parsed(text), tmp_path / "other.onnx")
     assert contents(tmp_path / "other.onnx") == ()

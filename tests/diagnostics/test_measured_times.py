@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from itertools import count
+from pathlib import Path
+
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics import latency
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
+from ep_nnapi.nnapi.errors import OptionError
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks
 from tests.provider.test_outline import IF_MODEL
@@ -55,3 +61,69 @@ def test_devices_behind_the_c_api_measure_themselves(device: str):
     (time,) = found.devices
     assert (time.cluster, time.device) == (0, device)
     assert time.in_driver or time.on_hardware
+
+
+# Latency: the median of the runs after a warm-up, limited in number and in time
+
+
+def clocked(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> latency.Timed:
+    """The measurement of runs of these durations after the warm-up, the last one repeated."""
+    runs = count(-1)
+    now = [0.0]
+
+    def run() -> None:
+        number = next(runs)
+        now[0] += 1000.0 if number < 0 else seconds[min(number, len(seconds) - 1)]
+
+    monkeypatch.setattr(latency, "perf_counter", lambda: now[0])
+    return latency.measured(run)
+
+
+def test_the_median_is_of_the_runs_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = clocked(monkeypatch, 0.1, 0.125, 0.5)
+    assert (found.milliseconds, found.runs) == (pytest.approx(125), 3)
+
+
+def test_a_slow_model_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clocked(monkeypatch, 3.0) == latency.Timed(3000.0, 1)
+
+
+def test_a_fast_model_runs_a_hundred_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clocked(monkeypatch, 2.0**-20).runs == 100
+
+
+# A profile of one more session, with each NNAPI operation; tests/cli/test_run.py has the verb
+
+OPERATIONS = ["CONV_2D", "MAX_POOL_2D", "CONV_2D", "MAX_POOL_2D", "FULLY_CONNECTED"]
+
+
+def operations(path: Path) -> list[str]:
+    """The NNAPI operations, without what is around them."""
+    names = [e["name"] for e in json.loads(path.read_text()) if "device" in e.get("args", {})]
+    return [name for name in names if not name.startswith("NNAPI ")]
+
+
+def test_the_trace_is_all_that_it_writes(tmp_path: Path):
+    trace = tmp_path / "trace.json"
+    ep_nnapi.run(DIGITS, profile=trace)
+    assert operations(trace) == OPERATIONS
+    assert list(tmp_path.iterdir()) == [trace]
+
+
+def test_the_session_has_the_options_of_the_run(tmp_path: Path):
+    trace = tmp_path / "trace.json"
+    ep_nnapi.run(DIGITS, profile=trace, exclude="Conv,Relu,MaxPool")
+    assert operations(trace) == ["RESHAPE", "FULLY_CONNECTED"]
+
+
+def test_a_file_that_is_there_is_replaced(tmp_path: Path):
+    trace = tmp_path / "trace.json"
+    trace.write_text("old")
+    ep_nnapi.run(DIGITS, profile=str(trace))
+    assert operations(trace) == OPERATIONS
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path):
+    trace = tmp_path / "nowhere" / "trace.json"
+    with pytest.raises(OptionError, match=f"{trace} cannot be written: No such file"):
+        ep_nnapi.run(DIGITS, profile=trace)

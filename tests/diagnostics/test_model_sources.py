@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi.diagnostics.int64_values import values_that_fit
+from ep_nnapi.diagnostics.read_graphs import read_graphs
+from ep_nnapi.diagnostics.report_sources import with_sources
+from ep_nnapi.diagnostics.unknown_names import check_excluded
+from ep_nnapi.errors import Rejection, SourceLine
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.errors import ModelError, OptionError, Reason
+from ep_nnapi.options import Options
+from ep_nnapi.preparation.ort_export import check_at
+from ep_nnapi.report import ClusterReport, Report
 from tests.cli.command import DIGITS
+from tests.html_report.models import named
+from tests.onnx_graph import parsed
+from tests.ort.models import if_abs_add
+from tests.rewriting.test_int64 import FLOAT, INT64, MASK, model_of
+from tests.source_lines import recorded
 
 
 def subtraction() -> onnx.ModelProto:
     """y = a - b, whose inputs are not to be mistaken for one another."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2,)) for n in "aby"]
-    node = helper.make_node("Sub", ["a", "b"], ["y"], "sub")
-    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    return parsed("(float[2] a, float[2] b) => (float[2] y) { [sub] y = Sub (a, b) }", 21)
 
 
 MODEL = subtraction()
@@ -145,3 +157,93 @@ def test_devices_are_those_of_the_runtime():
     assert (device.type.name, device.feature_level) == ("CPU", 8)
     with pytest.raises(dataclasses.FrozenInstanceError):
         device.name = "x"  # type: ignore[misc]
+
+
+# Reports name the source lines that the model records: in check, run and at every level
+
+FILE = "/home/me/net.py"
+REPORT_SOURCES_MODEL = recorded(named(""), "layers.0", FILE)
+LINE = SourceLine("layers.0", FILE, 12, "y = self.act(self.conv(x))")
+
+
+def sources(report: Report) -> list[SourceLine | None]:
+    return [r.source for r in report.rejections]
+
+
+def test_check_and_run_name_the_line():
+    assert sources(ep_nnapi.check(REPORT_SOURCES_MODEL)) == [LINE]
+    assert sources(ep_nnapi.run(REPORT_SOURCES_MODEL).report) == [LINE]
+
+
+def test_nodes_that_nnapi_takes_have_lines_too():
+    (graph,) = ep_nnapi.check(REPORT_SOURCES_MODEL).graphs
+    assert [n.source for n in graph.outline] == [LINE, LINE]
+    assert sources(ep_nnapi.check(REPORT_SOURCES_MODEL)) == [r.source for r in graph.rejections]
+
+
+@pytest.mark.parametrize("level", ["basic", "nnapi-aware"])
+def test_a_saved_model_has_the_lines_of_the_original(level: str, tmp_path: Path):
+    onnx.save(REPORT_SOURCES_MODEL, tmp_path / "m.onnx")
+    assert sources(check_at(tmp_path / "m.onnx", level)) == [LINE]
+
+
+def test_a_model_without_metadata_stays_as_it_is():
+    plain = named("")
+    report = ep_nnapi.check(plain)
+    assert with_sources(report, plain.SerializeToString()) is report
+    assert sources(report) == [None]
+
+
+# The graphs of a model: the inner ones, then the main one
+
+
+def test_every_graph_is_read() -> None:
+    seen: list[Graph] = []
+    read_graphs(if_abs_add(), seen.append)
+    assert [len(graph.nodes) for graph in sorted(seen, key=lambda g: g.key)] == [1, 1, 2]
+    assert [bool(graph.key) for graph in seen] == [True, True, False]
+
+
+def test_a_model_that_cannot_be_loaded_is_said_to_be() -> None:
+    with pytest.raises(ModelError, match="ONNX Runtime cannot load it"):
+        read_graphs(b"no model", lambda _: None)
+
+
+# INT64 values that fit INT32, as a session shows the graph
+
+
+def test_values_follow_from_the_ranges_of_inputs(tmp_path: Path):
+    """One less an element of INT32 may be past INT32; less an element of a mask it is not."""
+    path = tmp_path / "model.onnx"
+    constants = {"axis": np.array([1]), "one": np.array(1)}
+    onnx.save(model_of(MASK, {"m": INT64}, {"y": FLOAT}, **constants), path)
+    known = {"axis", "one"}
+    assert values_that_fit(path, {}) == known
+    assert values_that_fit(path, {"m": (-(2**31), 2**31 - 1)}) == known | {"m", "u"}
+    assert values_that_fit(path, {"m": (0, 1)}) == known | {"m", "u", "s"}
+
+
+# Names in options that a model does not have
+
+CLUSTER = ClusterReport(("conv1", "relu1"), ("x",), ("y",), 4, "nnapi-reference", ("Conv", "Relu"))
+REJECTED = Rejection("odd", "Nowhere", Reason.OP, "no lowering")
+REPORT = Report(8, "ep-nnapi", 3, 2, (CLUSTER,), (REJECTED,))
+
+
+@pytest.mark.parametrize("name", ["conv1", "odd", "Nowhere", "MatMul", "QLinearAdd"])
+def test_nodes_of_the_model_and_operator_types_may_be_excluded(name: str) -> None:
+    """Types of this model, of ONNX and of ONNX Runtime, whether the model has them or not."""
+    check_excluded(replace(Options(), exclude=(name,)), REPORT)
+
+
+def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
+    with pytest.raises(OptionError, match=r"exclude names conv11, .*; did you mean conv1\?"):
+        check_excluded(replace(Options(), exclude=("relu1", "conv11")), REPORT)
+    with pytest.raises(OptionError, match=r"exclude names MatMull, .*did you mean MatMul\?"):
+        check_excluded(replace(Options(), exclude=("MatMull",)), REPORT)
+
+
+def test_stop_operators_are_types_only() -> None:
+    check_excluded(replace(Options(), partitioning_stop_ops=("Nowhere", "Softmax")), REPORT)
+    with pytest.raises(OptionError, match="partitioning_stop_ops names conv1, no operator type"):
+        check_excluded(replace(Options(), partitioning_stop_ops=("conv1",)), REPORT)

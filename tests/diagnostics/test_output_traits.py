@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
@@ -101,3 +102,30 @@ def test_ort_files_are_quantized_if_they_name_such_an_operator(
     path = tmp_path / "model.ort"
     path.write_bytes(data)
     assert traits_of(str(path)).quantized is quantized
+
+
+# Kinds of outputs: which property of a model decides, and the tolerance of each kind
+
+
+def test_every_kind_has_a_tolerance() -> None:
+    assert set(TOLERANCES) == set(Kind)
+
+
+@pytest.mark.parametrize(
+    ("traits", "dtype", "kind"),
+    [
+        (Traits(), np.float32, Kind.FLOAT32),
+        (Traits(), np.float64, Kind.FLOAT32),
+        (Traits(), np.float16, Kind.FLOAT16),
+        (Traits(half=True), np.float32, Kind.FLOAT16),
+        (Traits(), np.int64, Kind.INTEGER),
+        (Traits(half=True), np.bool_, Kind.INTEGER),
+        (Traits(quantized=True), np.float32, Kind.QUANTIZED),
+        (Traits(quantized=True), np.uint8, Kind.QUANTIZED),
+        (Traits(quantized=True, boxes=frozenset("y")), np.float32, Kind.BOXES),
+        (Traits(boxes=frozenset("z")), np.float32, Kind.FLOAT32),
+        (Traits(quantized=True, random=frozenset("y")), np.float32, Kind.RANDOM),
+    ],
+)
+def test_kind(traits: Traits, dtype: type, kind: Kind) -> None:
+    assert traits.kind("y", np.zeros(2, dtype)) is kind

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+import pytest
+from onnx import NodeProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
+from ep_nnapi.diagnostics.float64_decomposition import (
+    DECOMPOSITIONS,
+    Float64Graph,
+    NoDecomposition,
+    attribute,
+)
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from tests.end_to_end import quantized as q
 from tests.ops.test_quantization import one
@@ -57,3 +65,152 @@ def test_an_ort_file_has_the_reference_of_its_model(tmp_path: Path) -> None:
     assert found.description == want.description
     for output, values in want.outputs[0].items():
         np.testing.assert_array_equal(found.outputs[0][output], values)
+
+
+# Quantized operators in float64 without rounding, compared with their formulas
+
+SX, ZX = np.float32(0.1), np.uint8(128)
+SW, ZW = np.float32(0.02), np.uint8(3)
+SY, ZY = np.float32(0.05), np.uint8(10)
+RTOL = 1e-12  # a dozen float64 roundings
+
+
+def decomposed(
+    node: NodeProto, given: dict[str, np.ndarray], out: int = TensorProto.UINT8
+) -> list[np.ndarray]:
+    """The outputs by its decomposition, on ONNX's reference evaluator; floats are float64."""
+    given = {n: a.astype(np.float64) if a.dtype.kind == "f" else a for n, a in given.items()}
+    types = {n: helper.np_dtype_to_tensor_dtype(a.dtype) for n, a in given.items()}
+    types |= dict.fromkeys(node.output, out)
+    ranks = {n: a.ndim for n, a in given.items()}
+    rank = max(ranks.values())
+    built = Float64Graph(types, ranks | dict.fromkeys(node.output, rank))
+    DECOMPOSITIONS[node.op_type](built, node)
+    inputs = [helper.make_tensor_value_info(n, types[n], a.shape) for n, a in given.items()]
+    outputs = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, None) for n in node.output]
+    graph = helper.make_graph(built.nodes, "g", inputs, outputs, built.tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return ReferenceEvaluator(model).run(None, given)
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def real(stored: np.ndarray, scale: np.floating, zero: np.integer) -> np.ndarray:
+    return (stored.astype(np.float64) - np.float64(zero)) * np.float64(scale)
+
+
+def steps(number: np.ndarray, scale: np.floating = SY, zero: np.integer = ZY) -> np.ndarray:
+    """Real numbers as quantized ones, not rounded, within the range of uint8."""
+    return np.clip(number / np.float64(scale) + np.float64(zero), 0, 255)
+
+
+def test_quantization_does_not_round_but_saturates() -> None:
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    x = np.array([0.0, 0.06, -100.0, 100.0])
+    (y,) = decomposed(node, {"x": x, "s": SY, "z": ZY})
+    np.testing.assert_allclose(y, steps(x), rtol=RTOL)
+    assert y[1] % 1 != 0
+    assert (y[2], y[3]) == (0, 255)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_dequantization_by_channel(axis: int) -> None:
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=axis)
+    x, s, z = drawn(3, 3), np.array([0.5, 1, 2], np.float32), np.array([0, 1, 2], np.uint8)
+    (y,) = decomposed(node, {"x": x, "s": s, "z": z}, TensorProto.FLOAT)
+    shape = (3, 1) if axis == 0 else (1, 3)
+    want = (x.astype(np.float64) - z.reshape(shape)) * s.reshape(shape)
+    np.testing.assert_allclose(y, want, rtol=RTOL)
+
+
+def test_quantization_by_blocks_is_refused() -> None:
+    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"], axis=0, block_size=2)
+    with pytest.raises(NoDecomposition, match="by blocks"):
+        decomposed(node, {"x": drawn(4, 3), "s": np.ones((2, 3), np.float32)})
+
+
+def test_a_product_of_integers() -> None:
+    node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
+    a, b, zb = drawn(2, 3), drawn(3, 4, seed=1), np.array([1, 2, 3, 4], np.uint8)
+    (y,) = decomposed(node, {"a": a, "b": b, "za": ZX, "zb": zb}, TensorProto.INT32)
+    want = (a.astype(np.int64) - 128) @ (b.astype(np.int64) - zb)
+    np.testing.assert_array_equal(y, want)
+
+
+def test_a_quantized_product() -> None:
+    names = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
+    node = helper.make_node("QLinearMatMul", names, ["y"])
+    a, b = drawn(2, 3), drawn(3, 4, seed=1)
+    given = dict(zip(names, (a, SX, ZX, b, SW, ZW, SY, ZY), strict=True))
+    (y,) = decomposed(node, given)
+    np.testing.assert_allclose(y, steps(real(a, SX, ZX) @ real(b, SW, ZW)), rtol=RTOL)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_a_quantized_layer_with_a_bias(turned: int) -> None:
+    names = ["a", "sa", "za", "b", "sb", "zb", "c", "sy", "zy"]
+    node = helper.make_node("QGemm", names, ["y"], domain="com.microsoft", transB=turned, alpha=2.0)
+    a, b, c = drawn(2, 3), drawn(3, 4, seed=1), np.array([100, -200, 0, 7], np.int32)
+    given = dict(zip(names, (a, SX, ZX, b.T if turned else b, SW, ZW, c, SY, ZY), strict=True))
+    (y,) = decomposed(node, given)
+    bias = c * np.float64(SX) * np.float64(SW)
+    want = 2 * (real(a, SX, ZX) @ real(b, SW, ZW) + bias)
+    np.testing.assert_allclose(y, steps(want), rtol=RTOL)
+
+
+def test_a_quantized_convolution() -> None:
+    """Of one pixel, so that it is a product; in float32, which the CPU provider has."""
+    names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"]
+    node = helper.make_node("QLinearConv", names, ["y"])
+    x, w, b = drawn(1, 3, 1, 1), drawn(4, 3, 1, 1, seed=1), np.array([5, 0, -5, 90], np.int32)
+    given = dict(zip(names, (x, SX, ZX, w, SW, ZW, SY, ZY, b), strict=True))
+    (y,) = decomposed(node, given)
+    product = real(w, SW, ZW).reshape(4, 3) @ real(x, SX, ZX).reshape(3)
+    want = steps(product + b * np.float64(SX) * np.float64(SW)).reshape(1, 4, 1, 1)
+    np.testing.assert_allclose(y, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("op_type", "of"), [("QLinearAdd", np.add), ("QLinearMul", np.multiply)])
+def test_sums_and_products_of_two(op_type: str, of: np.ufunc) -> None:
+    names = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
+    node = helper.make_node(op_type, names, ["y"], domain="com.microsoft")
+    a, b = drawn(5), drawn(5, seed=1)
+    (y,) = decomposed(node, dict(zip(names, (a, SX, ZX, b, SW, ZW, SY, ZY), strict=True)))
+    np.testing.assert_allclose(y, steps(of(real(a, SX, ZX), real(b, SW, ZW))), rtol=RTOL)
+
+
+def test_a_function_of_one_and_what_has_no_decomposition() -> None:
+    names = ["x", "sx", "zx", "sy", "zy"]
+    node = helper.make_node("QLinearSigmoid", names, ["y"], domain="com.microsoft")
+    x = drawn(9)
+    (y,) = decomposed(node, dict(zip(names, (x, SX, ZX, SY, ZY), strict=True)))
+    want = steps(1 / (1 + np.exp(-real(x, SX, ZX))))
+    np.testing.assert_allclose(y, want, rtol=1e-6)  # the evaluator's Sigmoid
+    node.attribute.append(helper.make_attribute("channels_last", 1))
+    with pytest.raises(NoDecomposition, match="QLinearSigmoid with channels_last"):
+        decomposed(node, dict(zip(names, (x, SX, ZX, SY, ZY), strict=True)))
+
+
+def test_a_concatenation_of_different_scales() -> None:
+    names = ["sy", "zy", "a", "sa", "za", "b", "sb", "zb"]
+    node = helper.make_node("QLinearConcat", names, ["y"], domain="com.microsoft", axis=1)
+    a, b = drawn(2, 3), drawn(2, 1, seed=1)
+    (y,) = decomposed(node, dict(zip(names, (SY, ZY, a, SX, ZX, b, SW, ZW), strict=True)))
+    whole = np.concatenate([real(a, SX, ZX), real(b, SW, ZW)], axis=1)
+    np.testing.assert_allclose(y, steps(whole), rtol=RTOL)
+
+
+def test_dynamic_quantization_passes_the_numbers_on() -> None:
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
+    x = np.array([0.3, -7.25])
+    y, scale, zero = decomposed(node, {"x": x})
+    np.testing.assert_array_equal(y, x)
+    assert (scale, zero) == (1, 0)
+
+
+def test_attributes_have_a_default() -> None:
+    node = helper.make_node("QLinearConcat", [], [], axis=3)
+    assert attribute(node, "axis", 0) == 3
+    assert attribute(node, "group", 1) == 1

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from math import inf
 
 import numpy as np
 import onnx
 import pytest
 
+from ep_nnapi.diagnostics.error_measures import ErrorMeasures
 from ep_nnapi.diagnostics.output_kinds import Kind, Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import (
+    Difference,
     LessAccurate,
     ReferenceOutputs,
     Verdict,
@@ -141,3 +144,122 @@ def test_a_cpu_that_saturates_is_the_wrong_side() -> None:
     assert compared(content, [feeds], (right, right), None).less_accurate is LessAccurate.NONE
     assert compared(content, [feeds], (right, wrong), None).less_accurate is LessAccurate.CPU
     assert compared(content, [feeds], (wrong, right), None).less_accurate is LessAccurate.NNAPI
+
+
+# Sentences about a comparison: the largest difference, and who is less accurate
+
+
+def verdict_text_difference(name: str, absolute: float | None, spread: float = 2.0) -> Difference:
+    return Difference(name, Kind.FLOAT32, absolute, 2.0, spread, 1e-4)
+
+
+def test_within_the_tolerance_one_sentence_says_it() -> None:
+    found = (verdict_text_difference("a", 0.0), verdict_text_difference("b", 1e-5))
+    assert sentences(Verdict(found)) == ["5e-06 of its spread in b: within the tolerance of 0.0001"]
+
+
+@pytest.mark.parametrize(
+    ("less_accurate", "ends"),
+    [
+        (LessAccurate.NNAPI, "NNAPI is further off."),
+        (LessAccurate.CPU, "the CPU is further off."),
+        (LessAccurate.ALIKE, "NNAPI is no further off than the CPU."),
+        (LessAccurate.UNKNOWN, "that does not tell which of them is wrong."),
+    ],
+)
+def test_beyond_the_tolerance_the_errors_of_both_are_named(
+    less_accurate: LessAccurate, ends: str
+) -> None:
+    verdict = Verdict((verdict_text_difference("a", 0.5),), less_accurate, (0.25, 0.125), "float64")
+    first, second = sentences(verdict)
+    assert first == "0.25 of its spread in a: beyond the tolerance of 0.0001"
+    assert second == f"Against float64, NNAPI is off by 0.25 and the CPU by 0.125: {ends}"
+
+
+def test_without_a_reference_nobody_is_named() -> None:
+    verdict = Verdict((verdict_text_difference("a", 0.5),), LessAccurate.UNKNOWN)
+    assert sentences(verdict)[1].startswith("No more exact computation is possible")
+
+
+def test_outputs_that_prove_nothing_are_named() -> None:
+    constant, other = verdict_text_difference("a", 0.0, 0.0), verdict_text_difference("b", 0.0)
+    assert sentences(Verdict((constant,)))[0].startswith("This comparison proves nothing: a holds")
+    assert "proves nothing: a holds" in sentences(Verdict((constant, other)))[-1]
+
+
+def test_another_shape_meets_no_tolerance() -> None:
+    found = verdict_text_difference("a", None)
+    assert found.relative == inf
+    assert "a has another shape" in sentences(Verdict((found,), LessAccurate.NNAPI))[0]
+
+
+def test_nothing_compared_nothing_said() -> None:
+    assert sentences(Verdict()) == []
+
+
+def test_a_constant_that_is_missed_has_no_spread_to_relate_to() -> None:
+    (sentence, _) = sentences(
+        Verdict((verdict_text_difference("a", 0.5, spread=0.0),), LessAccurate.UNKNOWN)
+    )
+    assert sentence.startswith("a is 0.5 off where one value is expected throughout: no tolerance")
+
+
+# Measures of errors against their formulas, over one run and over several
+
+
+def random_pair(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    want = rng.standard_normal((3, 5)).astype(np.float32)
+    return (want + 0.1 * rng.standard_normal((3, 5))).astype(np.float32), want
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_formulas(seed: int):
+    got, want = random_pair(seed)
+    found = ErrorMeasures.of(got, want)
+    a, b = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
+    assert found.maximum == np.abs(a - b).max()
+    assert found.mean == pytest.approx(np.abs(a - b).mean(), rel=1e-12)  # float64 rounding
+    assert found.cosine == pytest.approx(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), rel=1e-12)
+    assert found.decibels == pytest.approx(10 * np.log10((b**2).sum() / ((a - b) ** 2).sum()))
+
+
+def test_several_runs_are_measured_as_one_array():
+    pairs = [random_pair(seed) for seed in range(4)]
+    found = ErrorMeasures.over(ErrorMeasures.of(*pair) for pair in pairs)
+    got, want = (np.concatenate(arrays) for arrays in zip(*pairs, strict=True))
+    whole = ErrorMeasures.of(got, want)
+    assert found.to_json() == pytest.approx(whole.to_json(), rel=1e-12)  # float64 rounding
+
+
+def test_equal_arrays_have_no_noise():
+    x = np.array([1.0, np.inf, np.nan, -2.0], np.float32)
+    found = ErrorMeasures.of(x.copy(), x)
+    assert (found.maximum, found.mean, found.cosine, found.decibels) == (0.0, 0.0, 1.0, inf)
+
+
+@pytest.mark.parametrize(
+    ("got", "want"),
+    [([1.0, np.nan], [1.0, 2.0]), ([1.0, np.inf], [1.0, -np.inf]), ([1.0], [1.0, 2.0])],
+    ids=["not a number", "another infinity", "another shape"],
+)
+def test_what_cannot_be_subtracted_is_infinitely_wrong(got: list[float], want: list[float]):
+    found = ErrorMeasures.of(np.array(got), np.array(want))
+    assert (found.maximum, found.mean, found.decibels) == (inf, inf, -inf)
+
+
+@pytest.mark.parametrize(("got", "cosine", "decibels"), [(0.0, 1.0, inf), (1.0, 0.0, -inf)])
+def test_zeros_have_no_direction(got: float, cosine: float, decibels: float):
+    found = ErrorMeasures.of(np.full(3, got), np.zeros(3))
+    assert (found.cosine, found.decibels) == (cosine, decibels)
+
+
+def test_integers_do_not_overflow():
+    found = ErrorMeasures.of(np.array([0, 255], np.uint8), np.array([255, 0], np.uint8))
+    assert (found.maximum, found.mean) == (255.0, 255.0)
+
+
+def test_no_elements_are_no_error():
+    none = ErrorMeasures.of(np.empty((0, 3)), np.empty((0, 3)))
+    assert (none.maximum, none.mean, none.elements) == (0.0, 0.0, 0)
+    assert ErrorMeasures.over([]).maximum == 0.0

@@ -6,8 +6,6 @@ prints a line of JSON. What other tests of a process have left in its heap would
 depend on their order.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

@@ -1,7 +1,5 @@
 """QDQ models: built group by group, cut into layers, and compared in output quanta."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,12 +44,7 @@ class Qdq:
         return name
 
     def weights(
-        self,
-        array: np.ndarray,
-        scale: float | np.ndarray,
-        zero: int | None = 0,
-        *,
-        axis: int = 0,
+        self, array: np.ndarray, scale: float | np.ndarray, zero: int | None = 0, *, axis: int = 0
     ) -> str:
         """The dequantized form of a stored constant, per tensor or along `axis`."""
         zeros = None if zero is None else np.full(np.shape(scale), zero, array.dtype)

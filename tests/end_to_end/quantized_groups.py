@@ -1,7 +1,5 @@
 """QDQ groups of every operator that NNAPI runs quantized, one to a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

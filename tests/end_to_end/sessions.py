@@ -1,7 +1,5 @@
 """Stock ONNX Runtime sessions on the provider, the two models, and their digits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Small models of float inputs and outputs: how much of one is taken, and what it computes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Sessions on a device that computes as Android's own CPU implementation of each level does."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

@@ -4,8 +4,6 @@ A QDQ group is one node; constants belong to whoever reads them; what a body of 
 from around it is read by the If or Loop.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -6,12 +6,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 import ep_nnapi
 from tests.end_to_end.sessions import CPU, DIGITS, NAME, WAYS, quiet
 from tests.faulty import FaultyDevice, installed
+from tests.onnx_graph import parsed
 
 CONTENT = DIGITS.path.read_bytes()
 
@@ -146,13 +146,8 @@ def test_wrong_element_type_is_onnxruntimes_error():
 
 def symbolic_sum() -> bytes:
     """y [n, 3] = a [n, 3] + b [m, 3]."""
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [dim, 3])
-        for name, dim in (("a", "n"), ("b", "m"), ("y", None))
-    ]
-    graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["y"])], "g", ends[:2], ends[2:])
-    opset = helper.make_opsetid("", 17)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+    text = "(float[n,3] a, float[m,3] b) => (float[?,3] y) { y = Add (a, b) }"
+    return parsed(text).SerializeToString()
 
 
 @pytest.mark.parametrize("way", WAYS)

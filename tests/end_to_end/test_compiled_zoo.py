@@ -1,7 +1,5 @@
 """The zoo through ONNX Runtime's own compiler, in every form, and as `prepare` compiles it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace

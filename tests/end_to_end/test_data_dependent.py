@@ -3,8 +3,6 @@
 Every answer is compared with the CPU provider's, which computes the same nodes.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

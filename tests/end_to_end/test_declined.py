@@ -1,7 +1,5 @@
 """Devices that decline: permutes move to the border, and what is taken computes the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -170,9 +168,6 @@ def test_what_was_left_before_functions_are_inlined_keeps_its_reason() -> None:
     with installed(device):
         report = ep_nnapi.check(model(*HARD_SWISH, w=FILTERS))
     reasons = {r.node: (r.reason, r.detail) for r in report.rejections}
-    assert reasons["Conv_a"] == (
-        ep_nnapi.Reason.DRIVER,
-        "faulty declines CONV_2D, HARD_SWISH",
-    )
+    assert reasons["Conv_a"] == (ep_nnapi.Reason.DRIVER, "faulty declines CONV_2D, HARD_SWISH")
     assert reasons["Conv_y"] == reasons["Conv_a"]
     assert report.nodes == report.capable == report.taken + len(report.rejections)

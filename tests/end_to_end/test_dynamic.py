@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FaultyDevice, installed
+from tests.onnx_graph import parsed
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
 
@@ -23,27 +23,12 @@ CLOSE = 1e-5  # both sum the same float32 products in another order
 def model(tmp_path: Path) -> str:
     """x [batch, 3, height, width] -> Conv, Relu, MaxPool, Conv -> y."""
     rng = np.random.default_rng(0)
-
-    def weights(name: str, *shape: int) -> onnx.TensorProto:
-        return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "v"], ["a"], "first", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["a"], ["b"], "relu"),
-        helper.make_node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Conv", ["c", "w"], ["y"], "second"),
-    ]
-    sizes = ["batch", 3, "height", "width"]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [weights("v", 8, 3, 3, 3), weights("w", 4, 8, 3, 3)],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    v, w = (rng.standard_normal(s).astype(np.float32) for s in ((8, 3, 3, 3), (4, 8, 3, 3)))
+    text = """(float[batch,3,height,width] x) => (y) {
+        [first] a = Conv <pads = [1,1,1,1]> (x, v) [relu] b = Relu (a)
+        [pool] c = MaxPool <kernel_shape = [2,2], strides = [2,2]> (b) [second] y = Conv (c, w) }"""
     path = tmp_path / "dynamic.onnx"
-    onnx.save(made, path)
+    onnx.save(parsed(text, v=v, w=w), path)
     return str(path)
 
 

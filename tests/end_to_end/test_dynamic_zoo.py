@@ -1,7 +1,5 @@
 """Networks with a symbolic batch, symbolic sizes of pictures, frames or tokens, or both."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -84,8 +82,7 @@ def test_networks_match_the_cpu_with_every_size(name: str, what: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in SHORT else pytest.mark.long) for n in CONVOLUTIONAL],
+    "name", [pytest.param(n, marks=[] if n in SHORT else pytest.mark.long) for n in CONVOLUTIONAL]
 )
 def test_convolutional_networks_are_one_cluster_whatever_their_size(name: str) -> None:
     report = ep_nnapi.check(built(name, tuple(zoo.MODELS[name].dynamic)).SerializeToString())

@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
@@ -17,6 +16,7 @@ from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice, installed
+from tests.onnx_graph import parsed
 
 DIGITS = "models/digits.onnx"
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -165,16 +165,9 @@ def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
 
 
 def gather() -> bytes:
-    data = numpy_helper.from_array(np.eye(3, dtype=np.float32), "data")
-    nodes = [
-        helper.make_node("Gather", ["data", "index"], ["rows"], "gather"),
-        helper.make_node("Relu", ["rows"], ["y"], "relu"),
-    ]
-    given = helper.make_tensor_value_info("index", TensorProto.INT32, [2])
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
-    graph = helper.make_graph(nodes, "rows", [given], [result], [data])
-    opset = helper.make_opsetid("", 17)
-    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+    text = """(int32[2] index) => (float[2,3] y) {
+        [gather] rows = Gather (data, index) [relu] y = Relu (rows) }"""
+    return parsed(text, data=np.eye(3, dtype=np.float32)).SerializeToString()
 
 
 def test_inputs_that_cannot_be_computed_do_not_cost_other_models_the_reference_device(

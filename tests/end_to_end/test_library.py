@@ -1,7 +1,5 @@
 """Sessions whose runtime is an NNAPI library: this project's own, through the C API."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Sessions survive a library whose calls fail, block or are missing, and leave nothing behind."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import time

@@ -1,7 +1,5 @@
 """A session on a library holds its weights once, and gives everything back when it is closed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,11 +10,11 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.onnx_graph import parsed
 
 LIBRARY = ep_nnapi.libneuralnetworks_path()
 SELF = Path("/proc/self")
@@ -102,16 +100,9 @@ def test_closed_sessions_leave_no_descriptor_and_no_mapping() -> None:
 
 def shared_weight(size: int = 50_000) -> bytes:
     """Two clusters, on both sides of a node for the CPU, that add the same weight."""
-    weight = numpy_helper.from_array(np.arange(size, dtype=np.float32), "w")
-    nodes = [
-        helper.make_node("Add", ["x", "w"], ["a"], "first"),
-        helper.make_node("Erf", ["a"], ["b"], "between"),
-        helper.make_node("Add", ["b", "w"], ["y"], "second"),
-    ]
-    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [size]) for n in "xy"]
-    graph = helper.make_graph(nodes, "shared", ends[:1], ends[1:], [weight])
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    text = f"""(float[{size}] x) => (float[{size}] y) {{
+        [first] a = Add (x, w) [between] b = Erf (a) [second] y = Add (b, w) }}"""
+    return parsed(text, w=np.arange(size, dtype=np.float32)).SerializeToString()
 
 
 def test_clusters_share_a_weight() -> None:

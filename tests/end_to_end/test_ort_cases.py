@@ -5,8 +5,6 @@ more, and where it is more the test says so. Numbers are held against the CPU pr
 unless the case has a tolerance of its own.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 What each says of ONNX Runtime's provider is held here as in test_ort_cases.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Declined are every 2nd, 5th, 10th or 20th of the nodes that would be taken (QDQ groups as one).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

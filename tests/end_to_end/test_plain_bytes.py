@@ -1,7 +1,5 @@
 """Bytes that are numbers and no more, as pictures are, moved before they become floats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

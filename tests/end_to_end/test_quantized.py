@@ -1,7 +1,5 @@
 """Quantized models beside the CPU provider without its fused integer kernels."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

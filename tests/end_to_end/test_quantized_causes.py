@@ -10,8 +10,6 @@ TWICE NNAPI's operation has a scale of its own (LOGISTIC, SOFTMAX, TANH) or its 
       RESIZE_BILINEAR), so that the result is rounded to that and then to the model's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Ways in which quantized operators stand in a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +13,6 @@ from tests.end_to_end import quantized as q
 from tests.end_to_end.quantized import model, node
 
 QUANTUM = 1  # ties, see test_quantized
-QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 U8, S8, REAL = TensorProto.UINT8, TensorProto.INT8, TensorProto.FLOAT
 SHAPE = (1, 4, 6, 6)
 PICTURE = {"a": (U8, SHAPE)}
@@ -31,15 +28,26 @@ CONSTANTS = {
 
 @dataclass(frozen=True)
 class Form:
-    """A graph."""
+    """A graph; its nodes may be text: "Concat a b -> c axis=1; Relu c -> y"."""
 
-    nodes: Sequence[onnx.NodeProto]
+    nodes: Sequence[onnx.NodeProto] | str
     outputs: dict[str, int]
     inputs: dict[str, tuple[int, Sequence[int]]] = field(default_factory=lambda: PICTURE)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
 
     def model(self) -> onnx.ModelProto:
-        return model(self.nodes, self.inputs, self.outputs, {**CONSTANTS, **self.constants})
+        given = read(self.nodes) if isinstance(self.nodes, str) else self.nodes
+        return model(given, self.inputs, self.outputs, {**CONSTANTS, **self.constants})
+
+
+def read(text: str) -> list[onnx.NodeProto]:
+    found = []
+    for line in text.split(";"):
+        (op_type, given), results = line.strip().split(" ", 1), line.split(" -> ")[1].split()
+        attributes = {n: int(v) for n, v in (r.split("=") for r in results if "=" in r)}
+        made = " ".join(r for r in results if "=" not in r)
+        found.append(node(op_type, given.split(" -> ")[0], made, **attributes))
+    return found
 
 
 def drawn(built: onnx.ModelProto) -> dict[str, np.ndarray]:
@@ -66,180 +74,88 @@ def assert_same(built: onnx.ModelProto, **options: object) -> None:
         np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=close)
 
 
-IN = node(DEQUANTIZE, "a s z", "da")
+IN = "DequantizeLinear a s z -> da"
+OUT = "QuantizeLinear r s2 z2 -> y"
+RELU = f"{IN}; Relu da -> r"
+SIGNED = f"{IN}; DequantizeLinear e t tz -> de"
+TWO, REAL_TO = {**PICTURE, "e": (S8, SHAPE)}, {"f": (REAL, SHAPE)}
+PADS = np.array([0, 0, 1, 1, 0, 0, 2, 0], np.int64)
 FORMS = {
     "a dequantization that two read": Form(
-        [
-            IN,
-            node("Relu", "da", "r"),
-            node("Tanh", "da", "t1"),
-            node(QUANTIZE, "r s2 z2", "y"),
-            node(QUANTIZE, "t1 s2 z2", "w"),
-        ],
-        {"y": U8, "w": U8},
+        f"{RELU}; Tanh da -> t1; {OUT}; QuantizeLinear t1 s2 z2 -> w", {"y": U8, "w": U8}
     ),
-    "a dequantization that leaves too": Form(
-        [IN, node("Relu", "da", "r"), node(QUANTIZE, "r s2 z2", "y")], {"y": U8, "da": REAL}
-    ),
+    "a dequantization that leaves too": Form(f"{RELU}; {OUT}", {"y": U8, "da": REAL}),
     "a quantization that two read and that leaves": Form(
-        [
-            IN,
-            node("Relu", "da", "r"),
-            node(QUANTIZE, "r s2 z2", "y"),
-            node(DEQUANTIZE, "y s2 z2", "d1"),
-            node(DEQUANTIZE, "y s2 z2", "d2"),
-            node("Neg", "d1", "n"),
-            node("Tanh", "d2", "h"),
-            node(QUANTIZE, "n s z", "w"),
-            node(QUANTIZE, "h s z", "v"),
-        ],
+        f"{RELU}; {OUT}; DequantizeLinear y s2 z2 -> d1; DequantizeLinear y s2 z2 -> d2;"
+        "Neg d1 -> n; Tanh d2 -> h; QuantizeLinear n s z -> w; QuantizeLinear h s z -> v",
         {"y": U8, "w": U8, "v": U8},
     ),
     "numbers quantized in two ways": Form(
-        [
-            IN,
-            node("Relu", "da", "r"),
-            node(QUANTIZE, "r s2 z2", "y"),
-            node(QUANTIZE, "r s z", "w"),
-        ],
-        {"y": U8, "w": U8},
+        f"{RELU}; {OUT}; QuantizeLinear r s z -> w", {"y": U8, "w": U8}
     ),
     "a float that leaves between operator and activation": Form(
-        [
-            IN,
-            node("Add", "da da", "b"),
-            node("Relu", "b", "r"),
-            node(QUANTIZE, "r s2 z2", "y"),
-        ],
-        {"y": U8, "b": REAL},
+        f"{IN}; Add da da -> b; Relu b -> r; {OUT}", {"y": U8, "b": REAL}
     ),
     "a bound of the activation that is computed": Form(
-        [
-            IN,
-            node("Add", "da da", "b"),
-            node("Clip", "b low -", "r"),
-            node(QUANTIZE, "r s2 z2", "y"),
-        ],
-        {"y": U8},
-        {**PICTURE, "low": (REAL, ())},
+        f"{IN}; Add da da -> b; Clip b low - -> r; {OUT}", {"y": U8}, {**PICTURE, "low": (REAL, ())}
     ),
     "two activations": Form(
-        [
-            IN,
-            node("Add", "da da", "b"),
-            node("Relu", "b", "r"),
-            node("Clip", "r - high", "c"),
-            node(QUANTIZE, "c s2 z2", "y"),
-        ],
+        f"{IN}; Add da da -> b; Relu b -> r0; Clip r0 - high -> r; {OUT}",
         {"y": U8},
         constants={"high": np.float32(3)},
     ),
-    "two operators in floats": Form(
-        [
-            IN,
-            node("Mul", "da da", "b"),
-            node("Sigmoid", "b", "r"),
-            node(QUANTIZE, "r s2 z2", "y"),
-        ],
-        {"y": U8},
-    ),
+    "two operators in floats": Form(f"{IN}; Mul da da -> b; Sigmoid b -> r; {OUT}", {"y": U8}),
     "quantized beside real": Form(
-        [IN, node("Add", "da f", "b"), node(QUANTIZE, "b s z", "y")],
-        {"y": U8},
-        {**PICTURE, "f": (REAL, SHAPE)},
+        f"{IN}; Add da f -> b; QuantizeLinear b s z -> y", {"y": U8}, {**PICTURE, **REAL_TO}
     ),
-    "quantized anew": Form([IN, node(QUANTIZE, "da s2 z2", "y")], {"y": U8}),
-    "unsigned made signed": Form([IN, node(QUANTIZE, "da t tz", "y")], {"y": S8}),
+    "quantized anew": Form(f"{IN}; QuantizeLinear da s2 z2 -> y", {"y": U8}),
+    "unsigned made signed": Form(f"{IN}; QuantizeLinear da t tz -> y", {"y": S8}),
     "unsigned and signed to signed": Form(
-        [
-            IN,
-            node(DEQUANTIZE, "e t tz", "de"),
-            node("Add", "da de", "b"),
-            node(QUANTIZE, "b t tz", "y"),
-        ],
-        {"y": S8},
-        {**PICTURE, "e": (S8, SHAPE)},
+        f"{SIGNED}; Add da de -> b; QuantizeLinear b t tz -> y", {"y": S8}, TWO
     ),
     "unsigned and signed joined": Form(
-        [
-            IN,
-            node(DEQUANTIZE, "e t tz", "de"),
-            node("Concat", "da de", "b", axis=1),
-            node(QUANTIZE, "b s z", "y"),
-        ],
-        {"y": U8},
-        {**PICTURE, "e": (S8, SHAPE)},
+        f"{SIGNED}; Concat da de -> b axis=1; QuantizeLinear b s z -> y", {"y": U8}, TWO
     ),
     "scales of one element": Form(
-        [
-            node(DEQUANTIZE, "a s1 z1", "da"),
-            node("Sigmoid", "da", "r"),
-            node(QUANTIZE, "r s1 z1", "y"),
-        ],
+        "DequantizeLinear a s1 z1 -> da; Sigmoid da -> r; QuantizeLinear r s1 z1 -> y",
         {"y": U8},
         constants={"s1": np.float32([0.02]), "z1": np.uint8([7])},
     ),
     "no zero points": Form(
-        [node(DEQUANTIZE, "a s", "da"), node("Tanh", "da", "r"), node(QUANTIZE, "r s2", "y")],
-        {"y": U8},
+        "DequantizeLinear a s -> da; Tanh da -> r; QuantizeLinear r s2 -> y", {"y": U8}
     ),
     "the type said by an attribute": Form(
-        [
-            node(QUANTIZE, "f t", "b", output_dtype=S8),
-            node(DEQUANTIZE, "b t", "db"),
-            node("Neg", "db", "r"),
-            node(QUANTIZE, "r t", "y", output_dtype=S8),
-        ],
+        f"QuantizeLinear f t -> b output_dtype={S8}; DequantizeLinear b t -> db; Neg db -> r;"
+        f"QuantizeLinear r t -> y output_dtype={S8}",
         {"y": S8},
-        {"f": (REAL, SHAPE)},
+        REAL_TO,
     ),
     "scales of float16": Form(
-        [
-            node(DEQUANTIZE, "a h z", "da"),
-            node("Relu", "da", "r"),
-            node(QUANTIZE, "r h2 z2", "y"),
-        ],
+        "DequantizeLinear a h z -> da; Relu da -> r; QuantizeLinear r h2 z2 -> y",
         {"y": U8},
         constants={"h": np.float16(0.05), "h2": np.float16(0.03)},
     ),
     "indices beside numbers": Form(
-        [
-            IN,
-            node("TopK", "da k", "b i"),
-            node(QUANTIZE, "b s2 z2", "y"),
-        ],
+        f"{IN}; TopK da k -> r i; {OUT}",
         {"y": U8, "i": TensorProto.INT64},
         constants={"k": np.array([3], np.int64)},
     ),
     "the greatest of stored numbers": Form(
-        [
-            IN,
-            node("Relu", "da", "r"),
-            node(QUANTIZE, "r s2 z2", "b"),
-            node("ArgMax", "b", "y", axis=1),
-            node("ArgMin", "b", "w", axis=-1, keepdims=0),
-        ],
+        f"{RELU}; QuantizeLinear r s2 z2 -> b; ArgMax b -> y axis=1;"
+        "ArgMin b -> w axis=-1 keepdims=0",
         {"y": TensorProto.INT64, "w": TensorProto.INT64},
     ),
     "stored numbers padded": Form(
-        [
-            node(QUANTIZE, "f s z", "b"),
-            node("Pad", "b p v", "c"),
-            node(DEQUANTIZE, "c s z", "y"),
-        ],
+        "QuantizeLinear f s z -> b; Pad b p v -> c; DequantizeLinear c s z -> y",
         {"y": REAL},
-        {"f": (REAL, SHAPE)},
-        {"p": np.array([0, 0, 1, 1, 0, 0, 2, 0], np.int64), "v": np.uint8(7)},
+        REAL_TO,
+        {"p": PADS, "v": np.uint8(7)},
     ),
     "signed stored numbers padded": Form(
-        [
-            node(QUANTIZE, "f t tz", "b"),
-            node("Pad", "b p v", "c"),
-            node(DEQUANTIZE, "c t tz", "y"),
-        ],
+        "QuantizeLinear f t tz -> b; Pad b p v -> c; DequantizeLinear c t tz -> y",
         {"y": REAL},
-        {"f": (REAL, SHAPE)},
-        {"p": np.array([0, 0, 1, 1, 0, 0, 2, 0], np.int64), "v": np.int8(7)},
+        REAL_TO,
+        {"p": PADS, "v": np.int8(7)},
     ),
 }
 
@@ -264,12 +180,10 @@ def test_every_opset_of_quantization(opset: int) -> None:
         "ws": np.full(shape, 0.02, np.float32),
         "wz": np.zeros(shape, np.int8),
     }
-    nodes = [
-        IN,
-        node(DEQUANTIZE, "w ws wz", "dw", **({"axis": 0} if many else {})),
-        node("Conv", "da dw", "b"),
-        node(QUANTIZE, "b s z", "y"),
-    ]
-    built = model(nodes, PICTURE, {"y": U8}, constants, opset)
+    along = "axis=0" if many else ""
+    text = (
+        f"{IN}; DequantizeLinear w ws wz -> dw {along}; Conv da dw -> b; QuantizeLinear b s z -> y"
+    )
+    built = model(read(text), PICTURE, {"y": U8}, constants, opset)
     assert not ep_nnapi.check(built.SerializeToString()).rejections
     assert_same(built)

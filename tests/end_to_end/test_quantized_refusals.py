@@ -1,7 +1,5 @@
 """Quantizations that NNAPI has not."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest
@@ -9,32 +7,23 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from tests.end_to_end.quantized import node
-from tests.end_to_end.test_quantized_forms import (
-    DEQUANTIZE,
-    QUANTIZE,
-    REAL,
-    S8,
-    SHAPE,
-    U8,
-    Form,
-    assert_same,
-)
+from tests.end_to_end.test_quantized_forms import REAL, S8, SHAPE, U8, Form, assert_same
 
 
 def pair(**attributes: object) -> list[onnx.NodeProto]:
     """A Relu between quantizations by `r` and `rz`."""
     return [
-        node(QUANTIZE, "f r rz", "b", **attributes),
-        node(DEQUANTIZE, "b r rz", "db", **attributes),
+        node("QuantizeLinear", "f r rz", "b", **attributes),
+        node("DequantizeLinear", "b r rz", "db", **attributes),
         node("Relu", "db", "c"),
-        node(QUANTIZE, "c r rz", "y", **attributes),
+        node("QuantizeLinear", "c r rz", "y", **attributes),
     ]
 
 
 def weights(kind: int, scale: np.ndarray, **attributes: object) -> Form:
     """A product with weights [8, 6] of that type."""
     stored = helper.make_tensor("w", kind, (8, 6), [i % 15 - 7 for i in range(48)])
-    nodes = [node(DEQUANTIZE, "w ws", "dw", **attributes), node("MatMul", "f dw", "y")]
+    nodes = [node("DequantizeLinear", "w ws", "dw", **attributes), node("MatMul", "f dw", "y")]
     inputs = {"f": (REAL, (2, 8))}
     return Form(nodes, {"y": REAL}, inputs, {"w": stored, "ws": scale})
 

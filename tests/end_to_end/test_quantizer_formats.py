@@ -1,7 +1,5 @@
 """Models of ONNX Runtime's quantizer in all its formats: taken whole, or refused in one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +31,7 @@ STATIC: dict[str, dict[str, object]] = {
         "extra_options": {"UseQDQContribOps": True, "WeightSymmetric": False},
     },
 }
-SIXTEEN = {
-    "activation_type": U16,
-    "weight_type": S8,
-    "extra_options": {"UseQDQContribOps": True},
-}
+SIXTEEN = {"activation_type": U16, "weight_type": S8, "extra_options": {"UseQDQContribOps": True}}
 DYNAMIC: dict[str, dict[str, object]] = {
     "at run time": {},
     "at run time s8": {"weight_type": S8, "per_channel": True},

@@ -1,7 +1,5 @@
 """Random QDQ graphs, cut into layers, against the CPU provider without fused integer kernels."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,15 +1,13 @@
 """USE_FP16 on the host: float32 numbers rounded to float16 between operations, or not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from tests.onnx_graph import parsed
 from tests.runtimes import host_only
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -20,24 +18,10 @@ TIMES, PLUS, LESS = 3.3001, 1000.7, 17
 
 def model() -> bytes:
     """y = (x * TIMES + PLUS) / x, and n + LESS of integers."""
-    nodes = [
-        helper.make_node("Mul", ["x", "times"], ["product"]),
-        helper.make_node("Add", ["product", "plus"], ["sum"]),
-        helper.make_node("Div", ["sum", "x"], ["y"]),
-        helper.make_node("Add", ["n", "less"], ["m"]),
-    ]
-    constants = {
-        "times": np.float32([TIMES]),
-        "plus": np.float32([PLUS]),
-        "less": np.int32([LESS]),
-    }
-    kinds = {"x": TensorProto.FLOAT, "y": TensorProto.FLOAT}
-    kinds |= {"n": TensorProto.INT32, "m": TensorProto.INT32}
-    x, y, n, m = (helper.make_tensor_value_info(name, t, ["rows"]) for name, t in kinds.items())
-    tensors = [numpy_helper.from_array(a, name) for name, a in constants.items()]
-    graph = helper.make_graph(nodes, "g", [x, n], [y, m], tensors)
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    text = """(float[rows] x, int32[rows] n) => (float[rows] y, int32[rows] m) {
+        product = Mul (x, times) sum = Add (product, plus) y = Div (sum, x) m = Add (n, less) }"""
+    constants = {"times": np.float32([TIMES]), "plus": np.float32([PLUS]), "less": np.int32([LESS])}
+    return parsed(text, **constants).SerializeToString()
 
 
 def halves(numbers: np.ndarray) -> np.ndarray:

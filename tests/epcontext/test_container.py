@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import onnx
@@ -13,16 +15,21 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.container import ContainerContent, pack, unpack
+from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
+from ep_nnapi.epcontext.names import EP_SOURCE, is_own
 from ep_nnapi.epcontext.weights import WeightsLocation
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
+from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from tests.epcontext.clusters import branching, quantized_digits
+from tests.epcontext.clusters import branching, lowered, quantized_digits
 from tests.epcontext.forging import forged
+from tests.onnx_graph import graph_of
 from tests.preparation.damage import damaged
 from tests.preparation.test_batch import tiny
+from tests.provider.test_planner import CHAIN
 
 LEVEL = 8
 
@@ -184,3 +191,62 @@ def content(path: Path) -> ContainerContent:
     (node,) = onnx.load(path).graph.node
     data = next(a.s for a in node.attribute if a.name == "ep_cache_context")
     return unpack(data, path.parent, LEVEL)
+
+
+# Contexts of a model's clusters: embedded weights, or one file of weights next to the model
+
+
+def test_embedded_weights_need_no_file(tmp_path: Path):
+    (context,) = contexts_of([pack(quantized_digits())], None)
+    assert unpack(context, None, 8).file is None
+
+
+def test_weights_of_all_clusters_go_to_one_file_named_by_its_content(tmp_path: Path):
+    packed = [pack(quantized_digits()), pack(lowered())]
+    contexts = [*contexts_of(packed, tmp_path / "m.onnx")]
+    (weights,) = tmp_path.iterdir()
+    loaded = [unpack(context, tmp_path, 8) for context in contexts]
+    assert [one.file for one in loaded] == [weights.name] * 2
+    assert [one.size for one in loaded] == [one.size for one in packed]
+    again = tmp_path / "again"
+    again.mkdir()
+    assert [*contexts_of(packed, again / "m.onnx")] == contexts
+
+
+def test_a_companion_has_the_start_of_its_digest_in_its_name():
+    digest = sha256(b"").hexdigest()
+    assert companion_name(Path("a/m.onnx"), digest, ".data") == "m.e3b0c44298fc1c14.data"
+
+
+def test_attributes_name_the_provider():
+    attributes = context_attributes(b"c", "p")
+    assert attributes["source"] == "NnapiPluginExecutionProvider"
+    assert (attributes["ep_cache_context"], attributes["partition_name"]) == (b"c", "p")
+
+
+# EPContext nodes of this provider among others
+
+OWN = replace(
+    graph_of(CHAIN).nodes[0],
+    op_type="EPContext",
+    domain="com.microsoft",
+    attributes={"source": EP_SOURCE},
+)
+
+
+def test_the_source_is_the_providers_name() -> None:
+    assert EP_SOURCE == EP_NAME
+    assert is_own(OWN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op_type": "Relu"},
+        {"domain": ""},
+        {"attributes": {"source": "QNNExecutionProvider"}},
+        {"attributes": {}},
+    ],
+)
+def test_nodes_of_others(change: dict[str, object]) -> None:
+    assert not is_own(replace(OWN, **change))

@@ -4,8 +4,6 @@ Constants get other shapes and values, attributes other numbers, lengths and typ
 declared shapes, and inputs and outputs are left out.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """ONNX models that are a little wrong: bytes damaged, or a few facts of them changed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from math import inf, nan

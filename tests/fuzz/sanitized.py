@@ -7,8 +7,6 @@ runs random calls of the C API and the tests of both plugins. Python's own alloc
 looked at for leaks, because it keeps much until it ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """The C parts under gcc's AddressSanitizer and UndefinedBehaviorSanitizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -10,15 +10,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.capability import node as capability
 from tests.fuzz.trial import FAULTS, Ended, judged, on_cpu, on_nnapi
+from tests.onnx_graph import parsed
 
 FEEDS = {"x": np.zeros((2, 3), np.float32)}
 
 
 def model(op_type: str = "Relu") -> bytes:
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy")
-    graph = helper.make_graph([helper.make_node(op_type, ["x"], ["y"], "n")], "g", [x], [y])
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    text = f"(float[2,3] x) => (float[2,3] y) {{ [n] y = {op_type} (x) }}"
+    return parsed(text, 21).SerializeToString()
 
 
 def test_a_sound_model_is_computed() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 
 X, A, B, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xaby")
 
@@ -66,3 +66,27 @@ def test_an_input_of_a_subgraph_is_an_edge() -> None:
 )
 def test_unknown_sizes_count_as_one(dtype: DType, dims, size: int) -> None:
     assert bytes_of(Value("v", dtype, dims)) == size
+
+
+# QDQ groups as nodes: their quantization and their original nodes
+
+FLOAT = Value("f", DType.FLOAT, (2,))
+BYTES = Value("q", DType.UINT8, (2,), Quantization((0.5,), (3,)))
+
+
+def test_a_single_node_represents_itself() -> None:
+    node = GraphNode(0, "n", "Relu", "", 14, (BYTES,), (BYTES,))
+    assert node.originals == (node,)
+    assert not node.quantized
+
+
+def test_a_group_represents_its_parts() -> None:
+    parts = tuple(GraphNode(i, f"n{i}", "Relu", "", 14, (FLOAT,), (FLOAT,)) for i in range(3))
+    group = GraphNode(1, "n1", "Relu", "", 14, (BYTES,), (None, BYTES), parts=parts)
+    assert group.originals == parts
+    assert group.quantized
+
+
+def test_a_group_with_folded_constants_only_is_not_quantized() -> None:
+    part = GraphNode(0, "n", "Relu", "", 14, (FLOAT,), (FLOAT,))
+    assert not GraphNode(0, "n", "Relu", "", 14, (FLOAT, None), (FLOAT,), parts=(part,)).quantized

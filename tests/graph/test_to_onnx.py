@@ -1,14 +1,19 @@
 """Nodes converted to an ONNX model compute what the original model computes."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
+import pytest
 from onnx.reference import ReferenceEvaluator
 
+from ep_nnapi.graph import ort_io
 from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
 from ep_nnapi.graph.to_onnx import model_of, node_of, without_shapes
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_graph import graph_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
+from tests.onnx_graph import graph_of, parsed
 from tests.oracle import f32, graph
 
 CASE = graph(
@@ -61,3 +66,104 @@ def test_nodes_of_one_name() -> None:
         for i, (a, b) in enumerate(((x, y), (y, z)))
     ]
     session_of(model_of(nodes, [x], [z], {"": 13}).SerializeToString())
+
+
+# ONNX model files: subgraphs, edits in place, temporary files
+
+
+def branching() -> onnx.ModelProto:
+    """If with a branch that has an If of its own."""
+    other = "else_branch = other () => (float[2] y) { y = Abs (x) }"
+    inner = f"y = If (c) <then_branch = leaf () => (float[2] y) {{ y = Neg (x) }}, {other}>"
+    outer = f"y = If (c) <then_branch = nested () => (float[2] y) {{ {inner} }}, {other}>"
+    model = parsed(f"(float[2] x, bool c) => (float[2] y) {{ {outer} }}")
+    model.graph.name = "main"
+    return model
+
+
+def test_subgraphs_of_subgraphs_are_found() -> None:
+    names = [g.name for g in graphs(branching().graph)]
+    assert sorted(names) == ["leaf", "main", "nested", "other", "other"]
+    assert names[0] == "main"
+
+
+def test_an_edit_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(branching(), str(path))
+    with edited(path) as proto:
+        proto.graph.name = "renamed"
+    assert onnx.load(str(path)).graph.name == "renamed"
+
+
+def test_an_edit_that_raises_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(branching(), str(path))
+    before = path.read_bytes()
+
+    def fail() -> None:
+        with edited(path) as proto:
+            proto.graph.name = "renamed"
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert path.read_bytes() == before
+
+
+def test_names_are_found_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(branching(), str(path))
+    assert mentions(path, b"nested")
+    assert not mentions(path, b"absent")
+    path.write_bytes(b"")  # an empty file cannot be mapped
+    assert not mentions(path, b"nested")
+
+
+def test_a_temporary_file_is_deleted_also_after_an_error(tmp_path: Path) -> None:
+    def fail() -> None:
+        with temporary(tmp_path / "m.ort", ".tmp") as path:
+            path.write_bytes(b"x")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    with temporary(tmp_path / "m.ort", ".tmp"):
+        pass  # a file that was never written
+
+
+# Graphs of ORT-format files, read from a file that ONNX Runtime writes
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "m.ort"
+    options = exact_options()
+    options.optimized_model_filepath = str(path)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    model = branching()
+    model.opset_import[0].version = 17
+    model.ir_version = 8
+    session_of(model.SerializeToString(), options)
+    return path
+
+
+def test_operators_of_the_main_graph(saved: Path) -> None:
+    assert ort_io.operators(saved) == {"If"}
+
+
+def test_nodes_outputs_and_subgraphs(saved: Path) -> None:
+    with ort_io.opened(saved) as graph:
+        assert ort_io.outputs(graph) == ("y",)
+        (node,) = ort_io.nodes(graph)
+        assert ort_io.outputs(node) == ("y",)
+        inner = dict(ort_io.inner_graphs(node))
+        assert sorted(inner) == ["else_branch", "then_branch"]
+        (nested,) = ort_io.nodes(inner["then_branch"])
+        assert ort_io.text(nested.OpType()) == "If"
+        assert len(list(ort_io.inner_graphs(nested))) == 2
+
+
+def test_a_name_that_is_not_utf8_survives() -> None:
+    name = ort_io.text(b"a\xff")
+    assert name.encode("utf-8", "surrogateescape") == b"a\xff"

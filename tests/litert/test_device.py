@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
+from ep_nnapi.litert import extra
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import F32
@@ -70,3 +74,36 @@ def wrong(case) -> list[str]:
 def test_conformance_cases_that_it_takes_pass(file: str) -> None:
     found = {case.name: wrong(case) for case in CASES[file]() if taken(case)}
     assert not {name: what for name, what in found.items() if what}
+
+
+# The extra is imported on demand, and its absence is one sentence
+
+MISSING = (
+    r"LiteRT needs the package ai-edge-litert, which is not installed: "
+    r"pip install 'ep-nnapi\[litert\]'"
+)
+
+
+def test_without_the_extra_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ai_edge_litert", "ai_edge_litert.interpreter"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=MISSING):
+        extra.require_installed()
+    with pytest.raises(OptionError, match=MISSING):
+        extra.interpreter()
+
+
+@LITERT
+def test_with_the_extra_it_has_schema_and_interpreter() -> None:
+    extra.require_installed()
+    assert extra.schema().BuiltinOperator.CONV_2D == 3
+    assert extra.interpreter().Interpreter
+
+
+def test_importing_the_package_does_not_import_it() -> None:
+    program = (
+        "import sys, ep_nnapi, ep_nnapi.cli.main, ep_nnapi.litert.device\n"
+        "assert 'ai_edge_litert' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

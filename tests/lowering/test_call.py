@@ -113,13 +113,7 @@ def test_constants_become_values_named_after_their_operand():
 
 @pytest.mark.parametrize(
     ("given", "named"),
-    [
-        ((X,), {}),
-        ((X, Y, 0, 0), {}),
-        ((X, Y), {"stride": 1}),
-        ((X, Y), {"input2": Y}),
-        ((), {}),
-    ],
+    [((X,), {}), ((X, Y, 0, 0), {}), ((X, Y), {"stride": 1}), ((X, Y), {"input2": Y}), ((), {})],
 )
 def test_names_that_no_form_has_are_the_callers_defect(given, named):
     with pytest.raises(SpecError, match="ADD has no signature with"):

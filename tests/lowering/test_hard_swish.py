@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
@@ -17,6 +17,7 @@ from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from tests.calls import Calls, operations, run
+from tests.onnx_graph import parsed
 
 SIZES = (2, 3)
 LEVEL = 4  # HARD_SWISH needs it
@@ -155,26 +156,15 @@ def test_it_computes_the_same():
 
 def exported(dtype: int) -> onnx.ModelProto:
     """A Conv and the parts of a hard swish as exporters write them at opset 13."""
-    rng = np.random.default_rng(7)
     kind = helper.tensor_dtype_to_np_dtype(dtype)
-    given = {
-        "w": rng.uniform(-1, 1, (4, 3, 3, 3)).astype(kind),
-        "three": np.array(3, kind),
-        "zero": np.array(0, kind),
-        "six": np.array(6, kind),
-    }
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
-        helper.make_node("Add", ["c", "three"], ["a"], "add"),
-        helper.make_node("Clip", ["a", "zero", "six"], ["r"], "clip"),
-        helper.make_node("Mul", ["c", "r"], ["m"], "mul"),
-        helper.make_node("Div", ["m", "six"], ["y"], "div"),
-    ]
-    ends = [helper.make_tensor_value_info(n, dtype, [1, d, 6, 6]) for n, d in (("x", 3), ("y", 4))]
-    initializers = [numpy_helper.from_array(a, n) for n, a in given.items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], initializers)
-    opsets = [helper.make_opsetid("", 13)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    name = "float16" if kind == np.float16 else "float"
+    text = f"""({name}[1,3,6,6] x) => ({name}[1,4,6,6] y) {{
+        [conv] c = Conv <pads = [1,1,1,1]> (x, w) [add] a = Add (c, three)
+        [clip] r = Clip (a, zero, six) [mul] m = Mul (c, r) [div] y = Div (m, six) }}"""
+    given = {"three": np.array(3, kind), "zero": np.array(0, kind), "six": np.array(6, kind)}
+    return parsed(
+        text, 13, w=np.random.default_rng(7).uniform(-1, 1, (4, 3, 3, 3)).astype(kind), **given
+    )
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.FLOAT16])

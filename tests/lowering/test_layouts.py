@@ -1,5 +1,18 @@
 """Permutes of a cluster: at its border where possible, inside where necessary, none in vain."""
 
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.inner_transposes import with_inner_transposes
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.runtime import RunOptions
 from tests.calls import Calls, operations, permutes
 from tests.layouts import same_numbers
 
@@ -43,3 +56,56 @@ def test_an_operation_between_a_convolution_and_a_stay_behind_follows_the_larger
 
 
 # constants -----------------------------------------------------------------------------------
+
+
+# Permutations of a border as operations of the model
+
+NHWC = (0, 2, 3, 1)
+OUTER, INNER = (1, 3, 4, 5), (1, 4, 5, 3)
+X = np.arange(60, dtype=np.float32).reshape(OUTER)
+
+
+def lowered(code: OperandCode, outputs: tuple[int, ...] = (2,)) -> Lowered:
+    """x + x in NHWC, with an image in NCHW outside."""
+    tensor = Operand(code, INNER)
+    none = Operand(OperandCode.INT32, value=Data.of(np.array(0, np.int32)))
+    add = Operation(spec.ADD, (0, 0, 1), (2,), ("Add_0",))
+    model = Model((tensor, none, tensor), (add,), (0,), outputs)
+    dtype = DType.FLOAT if code is OperandCode.TENSOR_FLOAT32 else DType.INT32
+
+    def crossing(name: str, operand: int) -> Crossing:
+        return Crossing(name, dtype, OUTER, operand, NHWC, INNER, dtype.numpy)
+
+    leaving = tuple(crossing(f"y{n}", n) for n in range(len(outputs)))
+    return Lowered(model, Border((crossing("x", 0),), leaving))
+
+
+def computed(found: Lowered) -> np.ndarray:
+    runtime = HostRuntime()
+    compilation = runtime.compile(found.model, runtime.devices()[0])
+    results: list[np.ndarray] = []
+
+    def allocate(index: int, shape: tuple[int, ...]) -> np.ndarray:
+        results.append(np.empty(shape, np.float32))
+        return results[index]
+
+    found.border.bind(["x"], ["y0"]).run(compilation, [X], allocate, RunOptions())
+    return results[0]
+
+
+def test_both_ends_are_transposed_inside():
+    moved = with_inner_transposes(lowered(OperandCode.TENSOR_FLOAT32))
+    assert [o.spec for o in moved.model.operations] == [spec.TRANSPOSE, spec.ADD, spec.TRANSPOSE]
+    assert all(c.plain for c in (*moved.border.inputs, *moved.border.outputs))
+    np.testing.assert_array_equal(computed(moved), X + X)
+
+
+def test_types_without_transpose_stay_in_the_border():
+    before = lowered(OperandCode.TENSOR_INT32)
+    assert with_inner_transposes(before) is None
+
+
+def test_an_operand_that_leaves_twice_stays_in_the_border():
+    moved = with_inner_transposes(lowered(OperandCode.TENSOR_FLOAT32, (2, 2)))
+    assert [o.spec for o in moved.model.operations] == [spec.TRANSPOSE, spec.ADD]
+    assert [c.perm for c in moved.border.outputs] == [NHWC, NHWC]

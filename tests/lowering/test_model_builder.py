@@ -63,11 +63,7 @@ def test_equal_constants_are_one_operand():
 
 @pytest.mark.parametrize(
     "other",
-    [
-        np.full((2, 3), 2, np.float32),
-        np.ones((1, 3), np.float32),
-        np.ones((3,), np.float32),
-    ],
+    [np.full((2, 3), 2, np.float32), np.ones((1, 3), np.float32), np.ones((3,), np.float32)],
     ids=["numbers", "sizes", "rank"],
 )
 def test_constants_that_differ_stay_apart(other: np.ndarray):

@@ -1,7 +1,5 @@
 """The C parts and their test programs, compiled when needed: plain, sanitized, for ARM64."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -14,10 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
-PROGRAMS = {
-    "nnapi_run": ("nnapi_run", "onnx_file", "npy"),
-    "read_many": (),
-}
+PROGRAMS = {"nnapi_run": ("nnapi_run", "onnx_file", "npy"), "read_many": ()}
 PLUGIN = ("context_data", "ep", "plugin", "tensors", *PROGRAMS["nnapi_run"])
 """Sources that are not part of every program."""
 

@@ -6,8 +6,6 @@ draws such models, with the container changed as well, and runs each with the C 
 Python's provider: both refuse it, or both compute the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -1,7 +1,5 @@
 """C programs with the libonnxruntime of the wheel, which comes without headers."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sessions with the plugin for prepared models, and the same with Python's provider."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

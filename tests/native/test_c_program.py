@@ -1,7 +1,5 @@
 """A C program with the wheel's libonnxruntime runs prepared models."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """native/ with gcc and clang, for this machine and for ARM64: no warnings, and the same results."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

@@ -1,7 +1,5 @@
 """Weights that an application keeps, through ONNX Runtime's callback that reads them."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnxruntime
 import pytest

@@ -1,7 +1,5 @@
 """Damaged and forged containers through the C reader and client, under gcc's sanitizers."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
@@ -20,6 +17,7 @@ from tests.epcontext.clusters import branching, lowered, quantized_digits
 from tests.epcontext.forging import forged
 from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
 from tests.native.sessions import prepared
+from tests.onnx_graph import parsed
 from tests.preparation.damage import damaged
 
 pytestmark = needs_compiler
@@ -91,11 +89,7 @@ def test_short_and_empty_ones_are_refused(reader: list[str], tmp_path: Path) -> 
 
 def test_an_empty_file_of_weights(build: Build, tmp_path: Path) -> None:
     """Is not mapped, and nothing is added to the address that it has not."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "xy"]
-    node = helper.make_node("Tanh", ["x"], ["y"])
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    model = prepared(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path)
+    model = prepared(parsed("(float[3] x) => (float[3] y) { y = Tanh (x) }"), tmp_path)
     (weights,) = model.parent.glob("*.weights")
     assert weights.stat().st_size == 0
     command = [str(build.program("nnapi_run")), str(model), "--runtime", str(build.stand_in)]

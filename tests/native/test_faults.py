@@ -1,7 +1,5 @@
 """Each NNAPI function that the client calls, with each result code: one error or a right answer."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 ONNX Runtime allocates an output as the graph declares it; what writes it goes by the container.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

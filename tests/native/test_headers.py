@@ -3,8 +3,6 @@
 `python -m tests.native.test_headers` writes them anew.
 """
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path

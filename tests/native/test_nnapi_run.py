@@ -1,7 +1,5 @@
 """nnapi_run: devices, inputs and outputs in files, times; also for ARM64, under emulation."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Prepared models in sessions with the plugin: the same bits as with Python's provider."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -14,22 +12,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 import ep_nnapi
 from models.quantized import quantized
 from models.zoo import MODELS
-from tests.native.sessions import (
-    EP_NAME,
-    LIBRARY,
-    REFERENCE,
-    devices,
-    prepared,
-    python_session,
-    run_both,
-    session,
-)
+from tests.native import sessions
+from tests.onnx_graph import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = range(1, 9)
@@ -43,13 +32,17 @@ def digits() -> onnx.ModelProto:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("embed", [False, True])
 def test_digits(level: int, embed: bool, tmp_path: Path) -> None:
-    run_both(prepared(digits(), tmp_path, feature_level=level, embed=embed), IMAGE)
+    sessions.run_both(
+        sessions.prepared(digits(), tmp_path, feature_level=level, embed=embed), IMAGE
+    )
 
 
 @pytest.mark.parametrize("level", [1, 3, 4, 8])
 @pytest.mark.parametrize("scheme", ["u8u8", "s8s8"])
 def test_quantized_digits(scheme: str, level: int, tmp_path: Path) -> None:
-    run_both(prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE)
+    sessions.run_both(
+        sessions.prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE
+    )
 
 
 def test_it_needs_neither_the_provider_nor_numpy() -> None:
@@ -61,7 +54,7 @@ path = ep_nnapi.context_library_path()
 assert not {{"numpy", "onnx", "onnxruntime", "ep_nnapi.ort"}} & set(sys.modules)
 import onnxruntime
 onnxruntime.register_execution_provider_library("c", path)
-assert "{EP_NAME}" in {{d.ep_name for d in onnxruntime.get_ep_devices()}}
+assert "{sessions.EP_NAME}" in {{d.ep_name for d in onnxruntime.get_ep_devices()}}
 assert "ep_nnapi.ort" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -69,7 +62,7 @@ assert "ep_nnapi.ort" not in sys.modules
 
 def test_a_session_outlives_the_registration(tmp_path: Path) -> None:
     """It runs and is released after the library was unregistered, which may come back."""
-    path = prepared(digits(), tmp_path)
+    path = sessions.prepared(digits(), tmp_path)
     code = f"""
 import sys
 import numpy as np
@@ -91,9 +84,9 @@ del made
 
 
 def test_devices_are_nnapis() -> None:
-    found = {d.ep_metadata["nnapi_device"]: d for d in devices()}
+    found = {d.ep_metadata["nnapi_device"]: d for d in sessions.devices()}
     assert set(found) == {d.name for d in ep_nnapi.devices()}
-    reference = found[REFERENCE]
+    reference = found[sessions.REFERENCE]
     assert reference.ep_metadata["nnapi_type"] == "CPU"
     assert reference.ep_metadata["nnapi_feature_level"] == "8"
     assert reference.device.type == onnxruntime.OrtHardwareDeviceType.CPU
@@ -101,8 +94,8 @@ def test_devices_are_nnapis() -> None:
 
 def test_the_device_of_the_session_is_used(tmp_path: Path) -> None:
     """Without the option `device`."""
-    path = prepared(digits(), tmp_path)
-    (host,) = (d for d in devices() if d.ep_metadata["nnapi_device"] == "host-cpu")
+    path = sessions.prepared(digits(), tmp_path)
+    (host,) = (d for d in sessions.devices() if d.ep_metadata["nnapi_device"] == "host-cpu")
     options = onnxruntime.SessionOptions()
     options.add_provider_for_devices([host], {})
     (scores,) = onnxruntime.InferenceSession(str(path), options).run(None, IMAGE)
@@ -110,16 +103,17 @@ def test_the_device_of_the_session_is_used(tmp_path: Path) -> None:
 
 
 def test_by_name_in_providers(tmp_path: Path) -> None:
-    path = prepared(digits(), tmp_path)
-    devices()
+    path = sessions.prepared(digits(), tmp_path)
+    sessions.devices()
     made = onnxruntime.InferenceSession(
-        str(path), providers=[(EP_NAME, {"device": REFERENCE}), "CPUExecutionProvider"]
+        str(path),
+        providers=[(sessions.EP_NAME, {"device": sessions.REFERENCE}), "CPUExecutionProvider"],
     )
     assert made.run(None, IMAGE)[0].argmax() == 0
 
 
 def test_threads_share_a_session(tmp_path: Path) -> None:
-    made = session(prepared(quantized("digits", "u8s8"), tmp_path))
+    made = sessions.session(sessions.prepared(quantized("digits", "u8s8"), tmp_path))
     images = np.load(ROOT / "models" / "digits" / "samples.npz")["images"]
     alone = [made.run(None, {"image": image[None]})[0] for image in images]
     with ThreadPoolExecutor(4) as pool:
@@ -129,25 +123,14 @@ def test_threads_share_a_session(tmp_path: Path) -> None:
 
 def test_int64_scalars_and_bools_cross(tmp_path: Path) -> None:
     """Indexes come as int64, one more output is the same tensor in another layout."""
-    nodes = [
-        helper.make_node("Gather", ["table", "which"], ["row"], axis=0),
-        helper.make_node("Greater", ["row", "limit"], ["above"]),
-        helper.make_node("ArgMax", ["row"], ["best"], axis=0, keepdims=0),
-    ]
-    ends = [
-        helper.make_tensor_value_info("table", TensorProto.FLOAT, [3, 5]),
-        helper.make_tensor_value_info("which", TensorProto.INT64, []),
-        helper.make_tensor_value_info("limit", TensorProto.FLOAT, []),
-        helper.make_tensor_value_info("above", TensorProto.BOOL, [5]),
-        helper.make_tensor_value_info("best", TensorProto.INT64, []),
-    ]
-    graph = helper.make_graph(nodes, "g", ends[:3], ends[3:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = prepared(model, tmp_path)
+    text = """(float[3,5] table, int64 which, float limit) => (bool[5] above, int64 best) {
+        row = Gather <axis = 0> (table, which) above = Greater (row, limit)
+        best = ArgMax <axis = 0, keepdims = 0> (row) }"""
+    path = sessions.prepared(parsed(text), tmp_path)
     table = np.arange(15, dtype=np.float32).reshape(3, 5)[:, ::-1].copy()
     feeds = {"table": table, "which": np.array(2), "limit": np.array(11.5, np.float32)}
-    run_both(path, feeds)
-    above, best = session(path).run(None, feeds)
+    sessions.run_both(path, feeds)
+    above, best = sessions.session(path).run(None, feeds)
     assert above.tolist() == (table[2] > 11.5).tolist()
     assert best == 0
 
@@ -176,26 +159,26 @@ def link_weights(path: Path) -> None:
 
 def test_weights_that_change_after_a_session_are_refused(tmp_path: Path) -> None:
     """Sessions of one process do not check weights again that did not change since: these did."""
-    path = prepared(digits(), tmp_path)
+    path = sessions.prepared(digits(), tmp_path)
     (weights,) = path.parent.glob("*.weights")
     data, long_ago = weights.read_bytes(), 1_000_000_000
     os.utime(weights, (long_ago, long_ago))
     time.sleep(3.1)  # until a change of the file now is one that its times show
     for _ in range(3):
-        assert session(path).run(None, IMAGE)[0].argmax() == 0
+        assert sessions.session(path).run(None, IMAGE)[0].argmax() == 0
     weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     os.utime(weights, (long_ago, long_ago))
     with pytest.raises(Exception, match="weights are corrupt"):
-        session(path)
+        sessions.session(path)
     weights.write_bytes(data)
-    assert session(path).run(None, IMAGE)[0].argmax() == 0
+    assert sessions.session(path).run(None, IMAGE)[0].argmax() == 0
 
 
-@pytest.mark.parametrize("make", [session, python_session])
+@pytest.mark.parametrize("make", [sessions.session, sessions.python_session])
 def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(
     make: Callable[[Path], onnxruntime.InferenceSession], tmp_path: Path
 ) -> None:
-    path = prepared(MODELS["mlp"](), tmp_path)
+    path = sessions.prepared(MODELS["mlp"](), tmp_path)
     made = make(path)
     (entering,) = made.get_inputs()
     feeds = {entering.name: np.ones(entering.shape, np.float32)}
@@ -227,31 +210,31 @@ def change_model(path: Path) -> None:
 def test_a_damaged_model_is_refused(
     spoil: Callable[[Path], None], says: str, tmp_path: Path
 ) -> None:
-    path = prepared(digits(), tmp_path)
-    session(path)
+    path = sessions.prepared(digits(), tmp_path)
+    sessions.session(path)
     spoil(path)
     with pytest.raises(Exception, match=f"nnapi_0: .*{says}") as refused:
-        session(path)
+        sessions.session(path)
     assert "\n" not in str(refused.value).strip()
 
 
 def test_large_weights_are_checked_too(tmp_path: Path) -> None:
     """In a thread while NNAPI compiles; a device that does not compile them says nothing else."""
-    path = prepared(MODELS["mlp"](), tmp_path)
+    path = sessions.prepared(MODELS["mlp"](), tmp_path)
     (weights,) = path.parent.glob("*.weights")
     assert weights.stat().st_size > 1 << 17
-    session(path)
+    sessions.session(path)
     spoil_weights(path)
     with pytest.raises(Exception, match="nnapi_0: the context's weights are corrupt"):
-        session(path)
+        sessions.session(path)
 
 
 def test_a_model_in_memory_needs_embedded_weights(tmp_path: Path) -> None:
-    embedded = prepared(digits(), tmp_path / "a", embed=True)
-    assert session(embedded.read_bytes()).run(None, IMAGE)[0].argmax() == 0
-    external = prepared(digits(), tmp_path / "b")
+    embedded = sessions.prepared(digits(), tmp_path / "a", embed=True)
+    assert sessions.session(embedded.read_bytes()).run(None, IMAGE)[0].argmax() == 0
+    external = sessions.prepared(digits(), tmp_path / "b")
     with pytest.raises(Exception, match="load the prepared model from its file"):
-        session(external.read_bytes())
+        sessions.session(external.read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -268,17 +251,17 @@ def test_a_model_in_memory_needs_embedded_weights(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_said(options: dict[str, str], says: str, tmp_path: Path) -> None:
-    path = prepared(digits(), tmp_path)
+    path = sessions.prepared(digits(), tmp_path)
     with pytest.raises(Exception, match=says):
-        session(path, **options)
+        sessions.session(path, **options)
 
 
 def test_good_options_are_taken(tmp_path: Path) -> None:
     """A device may be given by its type; timeouts have fractions."""
-    path = prepared(digits(), tmp_path)
+    path = sessions.prepared(digits(), tmp_path)
     options = {"preference": "sustained_speed", "priority": "low", "device": "cpu"}
     timeouts = {"compilation_timeout": "100", "execution_timeout": "99.5"}
-    made = session(path, **options, **timeouts, fallback="none", runtime=LIBRARY)
+    made = sessions.session(path, **options, **timeouts, fallback="none", runtime=sessions.LIBRARY)
     assert made.run(None, IMAGE)[0].argmax() == 0
 
 
@@ -286,13 +269,13 @@ def test_other_nodes_are_left_alone(tmp_path: Path) -> None:
     """Nodes that are not EPContext, and contexts of others."""
     path = tmp_path / "digits.onnx"
     onnx.save(digits(), path)
-    assert session(path).run(None, IMAGE)[0].argmax() == 0  # on the CPU provider
-    proto = onnx.load(prepared(digits(), tmp_path))
+    assert sessions.session(path).run(None, IMAGE)[0].argmax() == 0  # on the CPU provider
+    proto = onnx.load(sessions.prepared(digits(), tmp_path))
     for attribute in proto.graph.node[0].attribute:
         if attribute.name == "source":
             attribute.s = b"QNNExecutionProvider"
     with pytest.raises(Exception, match="EPContext"):
-        session(proto.SerializeToString())
+        sessions.session(proto.SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -307,13 +290,13 @@ def test_other_nodes_are_left_alone(tmp_path: Path) -> None:
 )
 def test_compatibility_is_answered_before_a_model_is_loaded(info: str, answer: int) -> None:
     """1: supported, 3: unsupported, 0: not of this provider (OrtCompiledModelCompatibility)."""
-    assert compatibility(devices()[0], info) == answer
+    assert compatibility(sessions.devices()[0], info) == answer
 
 
 def test_a_prepared_model_has_the_entry_for_it(tmp_path: Path) -> None:
-    proto = onnx.load(prepared(digits(), tmp_path, feature_level=3))
+    proto = onnx.load(sessions.prepared(digits(), tmp_path, feature_level=3))
     entries = {e.key: e.value for e in proto.metadata_props}
-    assert entries[f"ep_compatibility_info.{EP_NAME}"] == "format=2 feature_level=1"
+    assert entries[f"ep_compatibility_info.{sessions.EP_NAME}"] == "format=2 feature_level=1"
 
 
 def compatibility(device: onnxruntime.OrtEpDevice, info: str) -> int:

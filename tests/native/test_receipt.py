@@ -1,7 +1,5 @@
 """Receipts of the C plugin and of nnapi_run: what ran where, in the format of docs/receipts.md."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

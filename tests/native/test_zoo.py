@@ -5,8 +5,6 @@ symbolic sizes, which `fix` makes fixed. The long suite has them float and with 
 scheme, the one whose models differ at the most levels; `make test-native-zoo` has all schemes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -11,14 +11,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import (
-    ChannelQuantization,
-    Data,
-    Model,
-    Omitted,
-    Operand,
-    Operation,
-)
+from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "nnapi_conformance"
 
@@ -66,11 +59,7 @@ def model(case, graph=None, *, dynamic=False) -> Model:
         Operation(spec.BY_CODE[o.code], tuple(o.inputs), tuple(o.outputs)) for o in graph.operations
     ]
     return Model(
-        tuple(operands),
-        tuple(operations),
-        tuple(graph.inputs),
-        tuple(graph.outputs),
-        case.relaxed,
+        tuple(operands), tuple(operations), tuple(graph.inputs), tuple(graph.outputs), case.relaxed
     )
 
 

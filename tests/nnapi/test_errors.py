@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ep_nnapi.nnapi.codes import ResultCode, feature_level_code, feature_level_of_code
 from ep_nnapi.nnapi.errors import (
     ModelError,
     NnapiError,
@@ -14,6 +15,7 @@ from ep_nnapi.nnapi.errors import (
     SpecError,
     suggestion,
 )
+from ep_nnapi.nnapi.result import COMPUTE, failure, result_code
 
 
 @pytest.mark.parametrize("error", [ModelError, OptionError, SpecError, RuntimeFailure])
@@ -44,3 +46,47 @@ def test_a_runtime_failure_names_call_and_code():
 )
 def test_suggestions(given: str, text: str):
     assert suggestion(given, ["output", "input"]) == text
+
+
+# Feature level codes, as runtimes and devices report them
+
+
+@pytest.mark.parametrize("level", range(1, 9))
+def test_every_level_has_a_code_of_its_own(level: int) -> None:
+    assert feature_level_of_code(feature_level_code(level)) == level
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        (26, 0),  # before Android 8.1
+        (0, 0),
+        (32, 5),  # API levels after 31 brought no operations
+        (33, 5),
+        (1_000_009, 8),  # newer than what is known here
+    ],
+)
+def test_codes_of_no_level_count_as_the_nearest_lower_one(code: int, level: int) -> None:
+    assert feature_level_of_code(code) == level
+
+
+# Failures by the NDK's names, and back to result codes
+
+
+@pytest.mark.parametrize("code", [c for c in ResultCode if c])  # NO_ERROR is no failure
+def test_every_result_code_survives_a_failure(code: ResultCode) -> None:
+    failed = failure(COMPUTE, code)
+    assert failed.call == "ANeuralNetworksExecution_compute"
+    assert failed.code == f"ANEURALNETWORKS_{code.name}"
+    assert result_code(failed) is code
+
+
+def test_the_sentence_names_call_code_and_detail() -> None:
+    failed = failure("ANeuralNetworksModel_finish", ResultCode.BAD_DATA, "operand 3")
+    for part in ("ANeuralNetworksModel_finish", "ANEURALNETWORKS_BAD_DATA", "operand 3"):
+        assert part in str(failed)
+
+
+@pytest.mark.parametrize("code", ["result code 99, which NNAPI does not define", "", "BAD"])
+def test_a_code_that_nnapi_does_not_define_is_op_failed(code: str) -> None:
+    assert result_code(RuntimeFailure(COMPUTE, code)) is ResultCode.OP_FAILED

@@ -103,10 +103,7 @@ def answers(decorate: Callable[[Any], Any]) -> list[object]:
         found += [asdict(made[0]), asdict(replace(made[0], name="long")), made[0].found is made[1]]
         found += [copy.copy(x) == copy.deepcopy(x) == x for x in made]
         found += [len({cls("a", len), cls("a", int), cls("c", int, (1,))}) if cls is base else 3]
-        for change in (
-            partial(setattr, made[0], "name", "c"),
-            partial(delattr, made[0], "name"),
-        ):
+        for change in (partial(setattr, made[0], "name", "c"), partial(delattr, made[0], "name")):
             with pytest.raises(FrozenInstanceError) as raised:
                 change()
             found.append(str(raised.value))

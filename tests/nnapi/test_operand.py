@@ -47,10 +47,7 @@ from tests.nnapi.build import (
             tensor(F32, 2, zero_point=1),
             "operand 0 (TENSOR_FLOAT32 [2]) has zero point 1, it takes 0",
         ),
-        (
-            tensor(Q8, 2),
-            "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale 0, it takes a scale > 0",
-        ),
+        (tensor(Q8, 2), "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale 0, it takes a scale > 0"),
         (
             tensor(Q8, 2, scale=float("nan")),
             "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale nan, it takes a scale > 0",
@@ -141,10 +138,7 @@ def test_scales_per_channel(channels, sentence):
             "is a constant of unknown shape",
         ),
         (tensor(F32, value=Data.of(np.zeros(1, np.float32))), "is a constant of unknown shape"),
-        (
-            tensor(F32, 2, value=relu()),
-            ": models, and only models, are values of MODEL operands",
-        ),
+        (tensor(F32, 2, value=relu()), ": models, and only models, are values of MODEL operands"),
     ],
 )
 def test_values(operand, sentence):

@@ -7,10 +7,7 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
-from ep_nnapi.nnapi.model import (
-    ChannelQuantization,
-    Operand,
-)
+from ep_nnapi.nnapi.model import ChannelQuantization, Operand
 from ep_nnapi.nnapi.spec import (
     CAST,
     CONCATENATION,
@@ -120,8 +117,7 @@ def test_cast_keeps_the_shape_as_far_as_known():
     for made in (tensor(I32, 2, 3), tensor(I32, 0, 3), tensor(I32)):
         validate(one(CAST, [X], [made]), 3)
     refuses(
-        one(CAST, [X], [tensor(I32, 3, 2)]),
-        "operation 0: CAST keeps the shape [2, 3], not [3, 2]",
+        one(CAST, [X], [tensor(I32, 3, 2)]), "operation 0: CAST keeps the shape [2, 3], not [3, 2]"
     )
 
 
@@ -160,8 +156,7 @@ def test_mirror_pad(paddings, sentence):
 def test_reverse_along_one_axis_of_the_same_tensor():
     validate(one(REVERSE, [X, tensor(I32, 1)], [X]), 7)
     refuses(
-        one(REVERSE, [X, tensor(I32, 2)], [X]),
-        "operation 0: REVERSE.axis takes shape [1], not [2]",
+        one(REVERSE, [X, tensor(I32, 2)], [X]), "operation 0: REVERSE.axis takes shape [1], not [2]"
     )
     refuses(
         one(REVERSE, [X, tensor(I32, 1)], [tensor(F32, 2)]),
@@ -184,6 +179,5 @@ def test_fully_connected_shapes():
         "operation 0: FULLY_CONNECTED.input [2, 5] does not divide into rows of 4",
     )
     refuses(
-        model((2, 4), (3, 4), (2,)),
-        "operation 0: FULLY_CONNECTED.bias has 2 numbers for 3 units",
+        model((2, 4), (3, 4), (2,)), "operation 0: FULLY_CONNECTED.bias has 2 numbers for 3 units"
     )

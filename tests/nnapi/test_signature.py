@@ -37,8 +37,7 @@ def test_malformed_forms_are_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("count", "names"),
-    [(1, None), (2, "ab"), (3, None), (4, "abcd"), (5, "abcde"), (6, None)],
+    ("count", "names"), [(1, None), (2, "ab"), (3, None), (4, "abcd"), (5, "abcde"), (6, None)]
 )
 def test_lists_end_only_where_the_form_says(count, names):
     form = align(parse_params("a:T b:T | c:b d:b | e:b"), count)

@@ -3,8 +3,6 @@
 A node's test is a case as it is, and again with its later inputs as initializers.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operators that a session's provider lowered to NNAPI, and errors inside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 

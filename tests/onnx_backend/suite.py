@@ -1,7 +1,5 @@
 """The whole suite: every case at some feature levels, and what came of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Networks with constant weights, with the outputs that ONNX's backend test expects of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One case on the CPU provider and, where that passes, with the provider in front of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

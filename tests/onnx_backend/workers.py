@@ -1,7 +1,5 @@
 """Work spread over processes, where a crash or a hang costs one item and is reported as such."""
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import signal

@@ -3,14 +3,7 @@
 import numpy as np
 from scipy import special
 
-from tests.oracle import (
-    FL1,
-    FL8,
-    f32,
-    matches,
-    node,
-    on_cpu,
-)
+from tests.oracle import FL1, FL8, f32, matches, node, on_cpu
 
 
 def test_gelu_beyond_4():

@@ -5,21 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import (
-    FL2,
-    FL3,
-    FL4,
-    FL8,
-    accepts,
-    boolean,
-    emitted,
-    f32,
-    graph,
-    i64,
-    matches,
-    node,
-    rejects,
-)
+from tests import oracle
 
 
 def beside(op_type, *given, opset=21, **attributes):
@@ -29,19 +15,19 @@ def beside(op_type, *given, opset=21, **attributes):
         helper.make_node(op_type, names, ["y0"], "node", **attributes),
         helper.make_node("Relu", ["beside"], ["y1"], "beside"),
     ]
-    inputs = dict(zip(names, given, strict=True)) | {"beside": f32(2)}
-    return graph(nodes, inputs, outputs=2, opset=opset)
+    inputs = dict(zip(names, given, strict=True)) | {"beside": oracle.f32(2)}
+    return oracle.graph(nodes, inputs, outputs=2, opset=opset)
 
 
 @pytest.mark.parametrize("bounds", [{}, {"start": 1}, {"start": -3, "end": -1}, {"end": 2}])
 def test_shape_matches(bounds):
-    matches(beside("Shape", f32(2, 3, 4, 5), **bounds), FL3)
-    matches(beside("Shape", boolean(2, 3, 1, 2, 5), **bounds), FL8)
+    oracle.matches(beside("Shape", oracle.f32(2, 3, 4, 5), **bounds), oracle.FL3)
+    oracle.matches(beside("Shape", oracle.boolean(2, 3, 1, 2, 5), **bounds), oracle.FL8)
 
 
 def test_size_matches():
-    for x in (f32(2, 3, 4), f32(), boolean(3, 2)):
-        matches(beside("Size", x), FL3)
+    for x in (oracle.f32(2, 3, 4), oracle.f32(), oracle.boolean(3, 2)):
+        oracle.matches(beside("Size", x), oracle.FL3)
 
 
 @pytest.mark.parametrize("k", [-1, 0, 2])
@@ -49,12 +35,12 @@ def test_size_matches():
     "dtype", [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64]
 )
 def test_eye_like_matches(dtype, k):
-    matches(beside("EyeLike", f32(3, 5), k=k, dtype=dtype), FL3)
+    oracle.matches(beside("EyeLike", oracle.f32(3, 5), k=k, dtype=dtype), oracle.FL3)
 
 
 def test_eye_like_of_its_own_type_matches():
-    matches(beside("EyeLike", f32(4, 4)), FL3)
-    assert emitted(beside("EyeLike", f32(4, 4)), FL3) == ["RESHAPE", "RELU"]
+    oracle.matches(beside("EyeLike", oracle.f32(4, 4)), oracle.FL3)
+    assert oracle.emitted(beside("EyeLike", oracle.f32(4, 4)), oracle.FL3) == ["RESHAPE", "RELU"]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +48,8 @@ def test_eye_like_of_its_own_type_matches():
 )
 def test_range_matches(bounds):
     dtype = np.float32 if isinstance(bounds[0], float) else np.int64
-    matches(
-        beside("Range", *(np.array(b, dtype) for b in bounds)), FL3, atol=1e-6
+    oracle.matches(
+        beside("Range", *(np.array(b, dtype) for b in bounds)), oracle.FL3, atol=1e-6
     )  # added one by one or not
 
 
@@ -72,25 +58,25 @@ def test_constant_of_shape_matches(number):
     value = numpy_helper.from_array(np.array([number], getattr(number, "dtype", np.float32)))
     for shape in ([2, 3], [5000, 2], [2, 1, 2, 1, 3]):
         case = beside("ConstantOfShape", np.array(shape, np.int64), value=value)
-        matches(case, FL8)
-    matches(beside("ConstantOfShape", np.array([3], np.int64)), FL3)
+        oracle.matches(case, oracle.FL8)
+    oracle.matches(beside("ConstantOfShape", np.array([3], np.int64)), oracle.FL3)
 
 
 def test_many_equal_numbers_are_filled():
     case = beside("ConstantOfShape", np.array([100, 100], np.int64))
-    assert "FILL" in emitted(case, FL4)
-    assert "FILL" not in emitted(case, FL3)
+    assert "FILL" in oracle.emitted(case, oracle.FL4)
+    assert "FILL" not in oracle.emitted(case, oracle.FL3)
 
 
 def test_integers_need_level_3():
-    accepts(node("Size", f32(2, 3)), FL3)
-    rejects(node("Size", f32(2, 3)), FL2, Reason.LEVEL, "CAST")
+    oracle.accepts(oracle.node("Size", oracle.f32(2, 3)), oracle.FL3)
+    oracle.rejects(oracle.node("Size", oracle.f32(2, 3)), oracle.FL2, Reason.LEVEL, "CAST")
 
 
 def test_what_is_not_known_is_refused():
-    rejects(node("Shape", f32("n", 3)), FL8, Reason.SHAPE, "'n'")
-    large = node("Range", *(np.array(b, np.int64) for b in (2**40, 2**40 + 2, 1)))
-    rejects(large, FL8, Reason.DTYPE, "INT32 does not hold")
+    oracle.rejects(oracle.node("Shape", oracle.f32("n", 3)), oracle.FL8, Reason.SHAPE, "'n'")
+    large = oracle.node("Range", *(np.array(b, np.int64) for b in (2**40, 2**40 + 2, 1)))
+    oracle.rejects(large, oracle.FL8, Reason.DTYPE, "INT32 does not hold")
     output = helper.make_tensor_type_proto(TensorProto.INT64, [3])
-    computed = node("Range", i64(), i64(), i64(), output_types=[output])
-    rejects(computed, FL8, Reason.CONSTANT, "must be constant")
+    computed = oracle.node("Range", oracle.i64(), oracle.i64(), oracle.i64(), output_types=[output])
+    oracle.rejects(computed, oracle.FL8, Reason.CONSTANT, "must be constant")

@@ -4,22 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL6,
-    FL8,
-    accepts,
-    emitted,
-    evaluated,
-    f16,
-    f32,
-    f64,
-    matches,
-    node,
-    rejects,
-)
+from tests import oracle
 
 SUMS = 1e-5  # sums of at most 60 products of float32 numbers below 2, in another order
 HALVES = 2e-2  # one rounding to float16 of a number below 20
@@ -76,24 +61,28 @@ THREE = {
 @pytest.mark.parametrize("name", [*ONE, *TWO, *THREE])
 def test_matches(name):
     equation, *shapes = (ONE | TWO | THREE)[name]
-    case = node("Einsum", *(f32(*s) for s in shapes), equation=equation)
-    matches(case, FL8, atol=SUMS)
-    matches(case, FL3, atol=SUMS)
+    case = oracle.node("Einsum", *(oracle.f32(*s) for s in shapes), equation=equation)
+    oracle.matches(case, oracle.FL8, atol=SUMS)
+    oracle.matches(case, oracle.FL3, atol=SUMS)
 
 
 def test_halves_and_constants_match():
     b = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
-    matches(node("Einsum", f32(3, 4), b, equation="ij,jk->ik"), FL8, atol=SUMS)
-    halves = node("Einsum", f16(3, 4), f16(4, 5), equation="ij,jk->ik")
-    wide = node("Einsum", f32(3, 4), f32(4, 5), equation="ij,jk->ik")
+    oracle.matches(
+        oracle.node("Einsum", oracle.f32(3, 4), b, equation="ij,jk->ik"), oracle.FL8, atol=SUMS
+    )
+    halves = oracle.node("Einsum", oracle.f16(3, 4), oracle.f16(4, 5), equation="ij,jk->ik")
+    wide = oracle.node("Einsum", oracle.f32(3, 4), oracle.f32(4, 5), equation="ij,jk->ik")
     drawn = {k: x.astype(np.float32) for k, x in halves.draw().items()}
-    reference = [evaluated(wide.model, drawn)[0].astype(np.float16)]
-    matches(halves, FL8, atol=HALVES, reference=reference)
+    reference = [oracle.evaluated(wide.model, drawn)[0].astype(np.float16)]
+    oracle.matches(halves, oracle.FL8, atol=HALVES, reference=reference)
 
 
 def test_products_are_the_operations_of_products():
     def by(equation, *shapes):
-        return emitted(node("Einsum", *(f32(*s) for s in shapes), equation=equation), FL6)
+        return oracle.emitted(
+            oracle.node("Einsum", *(oracle.f32(*s) for s in shapes), equation=equation), oracle.FL6
+        )
 
     assert by("bij,bjk->bik", (2, 3, 4), (2, 4, 5)) == ["BATCH_MATMUL"]
     assert by("bij,bkj->bik", (2, 3, 4), (2, 5, 4)) == ["BATCH_MATMUL"]
@@ -103,13 +92,20 @@ def test_products_are_the_operations_of_products():
 
 
 def test_levels():
-    total = node("Einsum", f32(3, 4), equation="ij->i")
-    accepts(total, FL3)
-    rejects(total, FL2, Reason.LEVEL, "REDUCE_SUM")
-    accepts(node("Einsum", f32(3, 4), f32(5, 4), equation="ij,kj->ik"), FL1)
+    total = oracle.node("Einsum", oracle.f32(3, 4), equation="ij->i")
+    oracle.accepts(total, oracle.FL3)
+    oracle.rejects(total, oracle.FL2, Reason.LEVEL, "REDUCE_SUM")
+    oracle.accepts(
+        oracle.node("Einsum", oracle.f32(3, 4), oracle.f32(5, 4), equation="ij,kj->ik"), oracle.FL1
+    )
 
 
 def test_diagonals_and_other_types_are_refused():
-    rejects(node("Einsum", f32(3, 3), equation="ii->i"), FL8, Reason.ATTRIBUTE, "diagonal")
-    double = node("Einsum", f64(3, 4), equation="ij->ji")
-    rejects(double, FL8, Reason.DTYPE, "DOUBLE")
+    oracle.rejects(
+        oracle.node("Einsum", oracle.f32(3, 3), equation="ii->i"),
+        oracle.FL8,
+        Reason.ATTRIBUTE,
+        "diagonal",
+    )
+    double = oracle.node("Einsum", oracle.f64(3, 4), equation="ij->ji")
+    oracle.rejects(double, oracle.FL8, Reason.DTYPE, "DOUBLE")

@@ -3,16 +3,7 @@
 import pytest
 
 from tests.ops.recurrent_layers import BATCH, DIRECTIONS, ROUNDED, UNITS, layer, weights
-from tests.oracle import (
-    FL2,
-    FL3,
-    FL4,
-    FL8,
-    emitted,
-    f32,
-    matches,
-    on_cpu,
-)
+from tests.oracle import FL2, FL3, FL4, FL8, emitted, f32, matches, on_cpu
 
 
 @pytest.mark.parametrize("target", [FL2, FL8])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import ep_nnapi
 from tests.end_to_end import quantized as q
+from tests.onnx_graph import parsed
 from tests.ops.test_quantization import feeds, one, taken
 
 U8, S8 = np.uint8, np.int8
@@ -15,27 +16,12 @@ U8, S8 = np.uint8, np.int8
 
 def dynamic(shape: tuple[int, ...]):
     """A product as ONNX Runtime's quantize_dynamic writes it, its sums times both scales."""
-    rng = np.random.default_rng(2)
-    nodes = [
-        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], "quantize"),
-        helper.make_node("MatMulInteger", ["xq", "w", "xz", "wz"], ["sum"], "product"),
-        helper.make_node("Cast", ["sum"], ["real"], "cast", to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["xs", "ws"], ["scale"], "scales"),
-        helper.make_node("Mul", ["real", "scale"], ["y"], "scaled"),
-    ]
-    constants = {
-        "w": rng.integers(-127, 128, (shape[-1], 5)).astype(S8),
-        "wz": np.zeros((), S8),
-        "ws": np.float32(0.01),
-    }
-    graph = helper.make_graph(
-        nodes,
-        "dynamic",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    text = f"""(float[{",".join(map(str, shape))}] x) => (y) {{
+        [quantize] xq, xs, xz = DynamicQuantizeLinear (x)
+        [product] sum = MatMulInteger (xq, w, xz, wz) [cast] real = Cast <to = 1> (sum)
+        [scales] scale = Mul (xs, ws) [scaled] y = Mul (real, scale) }}"""
+    weights = np.random.default_rng(2).integers(-127, 128, (shape[-1], 5)).astype(S8)
+    return parsed(text, 21, w=weights, wz=np.zeros((), S8), ws=np.float32(0.01))
 
 
 def test_dynamically_quantized_product_matches():

@@ -64,10 +64,7 @@ def test_nearest_matches(scales, rounding, transform):
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
 def test_interpolation_matches(scales, mode, transform):
     case = resized(
-        f32(1, 2, 7, 8),
-        scales=(1, 1, *scales),
-        mode=mode,
-        coordinate_transformation_mode=transform,
+        f32(1, 2, 7, 8), scales=(1, 1, *scales), mode=mode, coordinate_transformation_mode=transform
     )
     matches(case, FL8, oracle=on_cpu, atol=WEIGHTS)
     matches(case, FL3, oracle=on_cpu, atol=WEIGHTS)

@@ -4,22 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL4,
-    FL8,
-    accepts,
-    emitted,
-    f16,
-    f32,
-    i32,
-    i64,
-    matches,
-    node,
-    rejects,
-)
+from tests import oracle
 
 EXACT = (0.0, 0.0)
 ROUNDED = (1e-6, 1e-6)  # a few float32 operations
@@ -67,7 +52,7 @@ HALVES = 2e-3  # one rounding to float16, relative to max(1, |y|)
 
 
 def of(op_type, given, **more):
-    return node(op_type, given, **FUNCTIONS[op_type][1], **more)
+    return oracle.node(op_type, given, **FUNCTIONS[op_type][1], **more)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -76,31 +61,36 @@ def test_matches(op_type, shape):
     (low, high), _, (atol, rtol) = FUNCTIONS[op_type]
     if (op_type, shape) == ("Softsign", ()):
         pytest.skip("the evaluator cannot; compared with the CPU provider below")
-    matches(of(op_type, f32(*shape, low=low, high=high)), FL8, atol=atol, rtol=rtol)
+    oracle.matches(
+        of(op_type, oracle.f32(*shape, low=low, high=high)), oracle.FL8, atol=atol, rtol=rtol
+    )
 
 
 @pytest.mark.parametrize("op_type", FUNCTIONS)
 def test_halves_match(op_type):
     (low, high), _, _ = FUNCTIONS[op_type]
-    case = of(op_type, f16(2, 50, low=low, high=high))
-    exact = of(op_type, f32(2, 50, low=low, high=high))
+    case = of(op_type, oracle.f16(2, 50, low=low, high=high))
+    exact = of(op_type, oracle.f32(2, 50, low=low, high=high))
     feeds = {"x0": case.draw()["x0"].astype(np.float32)}
     reference = [r.astype(np.float16) for r in exact.evaluate(feeds)]
-    matches(case, FL8, atol=HALVES, rtol=HALVES, reference=reference)
+    oracle.matches(case, oracle.FL8, atol=HALVES, rtol=HALVES, reference=reference)
 
 
 # the lowest level, and the operations there
 LOWEST = {
-    "Abs": (FL1, ["RELU", "MUL", "ADD"]),
-    "Neg": (FL1, ["MUL"]),
-    "Ceil": (FL1, ["MUL", "FLOOR", "MUL"]),
-    "Sign": (FL1, ["MUL", "MUL"]),
-    "HardSigmoid": (FL1, ["MUL", "ADD", "MUL"]),
-    "HardSwish": (FL1, ["ADD", "MUL", "MUL"]),
-    "LeakyRelu": (FL1, ["MUL", "MUL", "MUL", "RELU", "ADD"]),
-    "Softsign": (FL2, ["RELU", "MUL", "ADD", "ADD", "DIV"]),
-    "Elu": (FL2, ["MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD"]),
-    "Celu": (FL3, ["MINIMUM", "MUL", "MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD", "RELU"]),
+    "Abs": (oracle.FL1, ["RELU", "MUL", "ADD"]),
+    "Neg": (oracle.FL1, ["MUL"]),
+    "Ceil": (oracle.FL1, ["MUL", "FLOOR", "MUL"]),
+    "Sign": (oracle.FL1, ["MUL", "MUL"]),
+    "HardSigmoid": (oracle.FL1, ["MUL", "ADD", "MUL"]),
+    "HardSwish": (oracle.FL1, ["ADD", "MUL", "MUL"]),
+    "LeakyRelu": (oracle.FL1, ["MUL", "MUL", "MUL", "RELU", "ADD"]),
+    "Softsign": (oracle.FL2, ["RELU", "MUL", "ADD", "ADD", "DIV"]),
+    "Elu": (oracle.FL2, ["MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD"]),
+    "Celu": (
+        oracle.FL3,
+        ["MINIMUM", "MUL", "MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD", "RELU"],
+    ),
 }
 
 
@@ -108,61 +98,61 @@ LOWEST = {
 def test_composed_where_the_level_lacks_the_operation(op_type):
     lowest, operations = LOWEST[op_type]
     (low, high), _, (atol, rtol) = FUNCTIONS[op_type]
-    case = of(op_type, f32(2, 50, low=low, high=high))
-    assert emitted(case, lowest)[: len(operations)] == operations
-    matches(case, lowest, atol=atol, rtol=rtol)
+    case = of(op_type, oracle.f32(2, 50, low=low, high=high))
+    assert oracle.emitted(case, lowest)[: len(operations)] == operations
+    oracle.matches(case, lowest, atol=atol, rtol=rtol)
 
 
 @pytest.mark.parametrize("op_type", ["Relu", "Sigmoid", "Tanh", "Floor", "Erf", "Gelu"])
 def test_at_level_1(op_type):
-    accepts(of(op_type, f32(2, 3)), FL1)
+    oracle.accepts(of(op_type, oracle.f32(2, 3)), oracle.FL1)
 
 
 @pytest.mark.parametrize(
     "op_type", ["Exp", "Log", "Sqrt", "Sin", "Cos", "Round", "Softplus", "ThresholdedRelu"]
 )
 def test_levels(op_type):
-    case = of(op_type, f32(2, 3))
-    accepts(case, FL3)
-    rejects(case, FL2, Reason.LEVEL, "needs feature level 3")
+    case = of(op_type, oracle.f32(2, 3))
+    oracle.accepts(case, oracle.FL3)
+    oracle.rejects(case, oracle.FL2, Reason.LEVEL, "needs feature level 3")
 
 
 @pytest.mark.parametrize("op_type", ["Abs", "Neg", "Sign", "Relu"])
 def test_integers_match(op_type):
-    case = node(op_type, i32(2, 30))
-    matches(case, FL4)
+    case = oracle.node(op_type, oracle.i32(2, 30))
+    oracle.matches(case, oracle.FL4)
     if op_type != "Abs":
-        accepts(case, FL3)
-    rejects(case, FL2, Reason.LEVEL, "needs feature level")
+        oracle.accepts(case, oracle.FL3)
+    oracle.rejects(case, oracle.FL2, Reason.LEVEL, "needs feature level")
 
 
 def test_other_types_are_refused():
-    rejects(node("Abs", np.ones(3)), FL8, Reason.DTYPE, "DOUBLE")
+    oracle.rejects(oracle.node("Abs", np.ones(3)), oracle.FL8, Reason.DTYPE, "DOUBLE")
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
 def test_the_absolute_value_of_unsigned_integers_is_refused(dtype):
     """-1 is no number of such a type."""
     refused = f"is {np.dtype(dtype).name.upper()}; Abs is computed in floats"
-    rejects(node("Abs", np.ones(3, dtype)), FL8, Reason.DTYPE, refused)
+    oracle.rejects(oracle.node("Abs", np.ones(3, dtype)), oracle.FL8, Reason.DTYPE, refused)
 
 
 TIES = [0.5, -0.5, 1.5, 2.5, -1.5, 0.49999997, -0.49999997, 8388609, 1e30, -0.0]
 
 
 def test_round_ties_match():
-    matches(node("Round", f32(len(TIES))), FL8, feeds={"x0": TIES})
+    oracle.matches(oracle.node("Round", oracle.f32(len(TIES))), oracle.FL8, feeds={"x0": TIES})
 
 
 def test_sign_of_the_least_numbers():
     numbers = np.array([1e-45, -1e-45, 1.2e-38, -3e38, 0, np.inf, -np.inf], np.float32)
-    matches(node("Sign", f32(7)), FL1, feeds={"x0": numbers})
+    oracle.matches(oracle.node("Sign", oracle.f32(7)), oracle.FL1, feeds={"x0": numbers})
     halves = np.array([6e-8, -6e-8, 0, 65504, -np.inf], np.float16)
-    matches(node("Sign", f16(5)), FL3, feeds={"x0": halves})
+    oracle.matches(oracle.node("Sign", oracle.f16(5)), oracle.FL3, feeds={"x0": halves})
 
 
 def test_sign_of_wide_integers_is_refused():
-    rejects(node("Sign", i64(4)), FL8, Reason.DTYPE, "x0 is INT64")
+    oracle.rejects(oracle.node("Sign", oracle.i64(4)), oracle.FL8, Reason.DTYPE, "x0 is INT64")
 
 
 SPECIAL = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
@@ -171,14 +161,19 @@ SPECIAL = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
 @pytest.mark.parametrize("positive", [0, 1])
 @pytest.mark.parametrize("negative", [0, 1])
 def test_is_inf_matches(positive, negative):
-    case = node("IsInf", f32(5), detect_positive=positive, detect_negative=negative)
-    matches(case, FL8, feeds={"x0": SPECIAL})
+    case = oracle.node("IsInf", oracle.f32(5), detect_positive=positive, detect_negative=negative)
+    oracle.matches(case, oracle.FL8, feeds={"x0": SPECIAL})
 
 
 def test_is_nan_matches():
-    matches(node("IsNaN", f32(5)), FL3, feeds={"x0": SPECIAL})
-    rejects(node("IsNaN", f32(5)), FL2, Reason.LEVEL, "NOT_EQUAL")
+    oracle.matches(oracle.node("IsNaN", oracle.f32(5)), oracle.FL3, feeds={"x0": SPECIAL})
+    oracle.rejects(oracle.node("IsNaN", oracle.f32(5)), oracle.FL2, Reason.LEVEL, "NOT_EQUAL")
 
 
 def test_shrink_with_a_negative_limit_is_refused():
-    rejects(node("Shrink", f32(3), lambd=-1.0), FL8, Reason.ATTRIBUTE, "lambd is -1")
+    oracle.rejects(
+        oracle.node("Shrink", oracle.f32(3), lambd=-1.0),
+        oracle.FL8,
+        Reason.ATTRIBUTE,
+        "lambd is -1",
+    )

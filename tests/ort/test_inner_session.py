@@ -131,9 +131,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
     """A run without Python that lasts until the event is set."""
     over = Event()
     monkeypatch.setattr(
-        inner_session,
-        "lib",
-        Counting(inner_session.lib, lambda: 0 if over.is_set() else 1),
+        inner_session, "lib", Counting(inner_session.lib, lambda: 0 if over.is_set() else 1)
     )
     yield over
     over.set()

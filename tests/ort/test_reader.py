@@ -68,11 +68,7 @@ def test_graph_is_the_optimized_model(look, path: Path, tmp_path: Path):
 
 
 def test_values_are_one_object_and_omitted_ones_none(look):
-    nodes = [
-        node("Clip", "x - m", "c"),
-        node("Add", "c c", "y"),
-        node("Dropout", "y r t", "d -"),
-    ]
+    nodes = [node("Clip", "x - m", "c"), node("Add", "c c", "y"), node("Dropout", "y r t", "d -")]
     constants = {"m": np.float32(1), "r": np.float32(0.5), "t": np.bool_(True)}
     constants = {name: np.array(value) for name, value in constants.items()}
     seen = look(model(nodes, [tensor("x", ("n", None))], [tensor("d", ("n", None))], constants))

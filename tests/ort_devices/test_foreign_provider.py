@@ -13,10 +13,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
+from tests.onnx_graph import parsed
 from tests.ort_devices.providers import NAME, build_small_ep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,16 +47,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tanh between an Add and a Relu."""
-    nodes = [
-        helper.make_node("Add", ["x", "x"], ["twice"], "add"),
-        helper.make_node("Tanh", ["twice"], ["bent"], "tanh"),
-        helper.make_node("Relu", ["bent"], ["y"], "relu"),
-    ]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy"]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
+    text = """(float[2,3] x) => (float[2,3] y) {
+        [add] twice = Add (x, x) [tanh] bent = Tanh (twice) [relu] y = Relu (bent) }"""
     path = tmp_path_factory.mktemp("model") / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    onnx.save(parsed(text), path)
     return path
 
 

@@ -59,9 +59,7 @@ def by_single_nodes_backwards(dag: nx.DiGraph, capable: set[Hashable]) -> list[l
 
 
 def merged(
-    reads: Mapping[Hashable, Iterable[Hashable]],
-    order: Iterable[Hashable],
-    capable: set[Hashable],
+    reads: Mapping[Hashable, Iterable[Hashable]], order: Iterable[Hashable], capable: set[Hashable]
 ) -> list[list[Hashable]]:
     home: dict[Hashable, int] = {}  # of each node so far, its block
     members: dict[int, list[Hashable]] = {}

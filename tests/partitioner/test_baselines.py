@@ -7,15 +7,8 @@ import random
 import pytest
 
 from partitioner import border_bytes, partition, violations
+from tests.partitioner import graphs
 from tests.partitioner.baselines import by_connected_waves, by_single_nodes, by_waves
-from tests.partitioner.graphs import (
-    capable_of,
-    dag_of,
-    random_capable,
-    random_dag,
-    random_layers,
-    shuffled,
-)
 
 
 def test_waves_on_a_drawn_graph():
@@ -23,16 +16,16 @@ def test_waves_on_a_drawn_graph():
 
     a → X → b     c → d
     """
-    dag = dag_of("a X b, c d")
-    assert by_waves(dag, capable_of(dag)) == [["a", "c", "d"], ["b"]]
+    dag = graphs.dag_of("a X b, c d")
+    assert by_waves(dag, graphs.capable_of(dag)) == [["a", "c", "d"], ["b"]]
     pieces = [{"a"}, {"c", "d"}, {"b"}]
-    assert [set(piece) for piece in by_connected_waves(dag, capable_of(dag))] == pieces
+    assert [set(piece) for piece in by_connected_waves(dag, graphs.capable_of(dag))] == pieces
 
 
 def test_single_nodes_on_a_drawn_graph():
     """d can join b, and not a, which leads to it through X."""
-    dag = dag_of("a X d, a d, b d")
-    assert by_single_nodes(dag, capable_of(dag)) == [["a"], ["b", "d"]]
+    dag = graphs.dag_of("a X d, a d, b d")
+    assert by_single_nodes(dag, graphs.capable_of(dag)) == [["a"], ["b", "d"]]
 
 
 def middle(seed: int):
@@ -40,10 +33,10 @@ def middle(seed: int):
     rng = random.Random(seed)
     size = round(50 * 10 ** rng.random())
     if rng.random() < 0.5:
-        dag = random_dag(rng, size, density=rng.choice([0.7, 1, 1.5, 2, 4]) * 2 / size)
+        dag = graphs.random_dag(rng, size, density=rng.choice([0.7, 1, 1.5, 2, 4]) * 2 / size)
     else:
-        dag = random_layers(rng, size)
-    return rng, dag, random_capable(rng, dag)
+        dag = graphs.random_layers(rng, size)
+    return rng, dag, graphs.random_capable(rng, dag)
 
 
 @pytest.mark.parametrize("seeds", [range(6), pytest.param(range(2000), marks=pytest.mark.long)])
@@ -60,4 +53,4 @@ def test_never_worse_than_simpler_ways(seeds):
             assert not worse, f"seed {seed}: {way.__name__}"
         assert len(by_waves(dag, capable)) == len(partition(dag, capable, connected=False))
         if seed % 10 == 0:
-            assert partition(shuffled(rng, dag), capable) == clusters, f"seed {seed}"
+            assert partition(graphs.shuffled(rng, dag), capable) == clusters, f"seed {seed}"

@@ -8,20 +8,13 @@ import networkx as nx
 import pytest
 
 from partitioner import partition, violations
-from tests.partitioner.graphs import (
-    capable_of,
-    dag_of,
-    random_capable,
-    random_dag,
-    random_layers,
-    shuffled,
-)
+from tests.partitioner import graphs
 
 
 def clusters(text, **options):
-    dag = dag_of(text)
-    found = partition(dag, capable_of(dag), **options)
-    assert violations(dag, capable_of(dag), found, **options) == []
+    dag = graphs.dag_of(text)
+    found = partition(dag, graphs.capable_of(dag), **options)
+    assert violations(dag, graphs.capable_of(dag), found, **options) == []
     return ["".join(members) for members in found]
 
 
@@ -84,8 +77,7 @@ def test_ladder():
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [(1, 4, [("q",), ("r", "s")]), (4, 1, [("q", "r"), ("s",)])],
+    ("first", "second", "expected"), [(1, 4, [("q",), ("r", "s")]), (4, 1, [("q", "r"), ("s",)])]
 )
 def test_atoms(first, second, expected):
     r"""Quantized groups as one node each: the cut is where 8 bits cross, not where 32 do.
@@ -195,13 +187,13 @@ def test_a_chain_of_any_depth(connected):
 
 
 @pytest.mark.parametrize("connected", [True, False])
-@pytest.mark.parametrize("make", [random_dag, random_layers])
+@pytest.mark.parametrize("make", [graphs.random_dag, graphs.random_layers])
 @pytest.mark.parametrize(("size", "count"), [(6, 500), (12, 300), (30, 20), (100, 1)])
 def test_random_graphs_have_no_violations(make, size, count, connected):
     for seed in range(count):
         rng = random.Random(seed)
         dag = make(rng, size)
-        capable = random_capable(rng, dag)
+        capable = graphs.random_capable(rng, dag)
         found = partition(dag, capable, connected=connected)
         assert violations(dag, capable, found, connected=connected) == [], f"seed {seed}"
 
@@ -210,8 +202,8 @@ def test_random_graphs_have_no_violations(make, size, count, connected):
 def test_ten_thousand_drawn_graphs_have_no_violations():
     for seed in range(10_000):
         rng = random.Random(seed)
-        dag = rng.choice([random_dag, random_layers])(rng, rng.randint(1, 50))
-        capable = random_capable(rng, dag)
+        dag = rng.choice([graphs.random_dag, graphs.random_layers])(rng, rng.randint(1, 50))
+        capable = graphs.random_capable(rng, dag)
         assert violations(dag, capable, partition(dag, capable)) == [], f"seed {seed}"
 
 
@@ -219,10 +211,11 @@ def test_ten_thousand_drawn_graphs_have_no_violations():
 def test_insertion_order_has_no_say(connected):
     for seed in range(60):
         rng = random.Random(seed)
-        dag = random_dag(rng, rng.randint(2, 25))
+        dag = graphs.random_dag(rng, rng.randint(2, 25))
         dag = nx.relabel_nodes(dag, {v: f"n{v * 7919 % 41}" for v in dag})
-        capable = random_capable(rng, dag)
+        capable = graphs.random_capable(rng, dag)
         answers = {
-            tuple(partition(shuffled(rng, dag), capable, connected=connected)) for _ in range(3)
+            tuple(partition(graphs.shuffled(rng, dag), capable, connected=connected))
+            for _ in range(3)
         }
         assert len(answers) == 1, f"seed {seed}"

@@ -12,13 +12,7 @@ from partitioner.clusters import sequence
 from partitioner.graph import indexed
 from partitioner.merging import backward, forward, maximal, within
 from tests.partitioner.baselines import merged
-from tests.partitioner.graphs import (
-    capable_of,
-    dag_of,
-    random_capable,
-    random_dag,
-    random_layers,
-)
+from tests.partitioner.graphs import capable_of, dag_of, random_capable, random_dag, random_layers
 
 
 def drawn(seed: int) -> tuple[nx.DiGraph, set]:

@@ -11,13 +11,7 @@ import pytest
 from bench.partitioner_families import drawn as drawn_of
 from partitioner import Costs, partition, savings, violations, worth_it
 from partitioner.cut import FAR, NEAR, Network, near_side
-from tests.partitioner.graphs import (
-    dag_of,
-    random_capable,
-    random_dag,
-    random_layers,
-    random_small,
-)
+from tests.partitioner.graphs import dag_of, random_capable, random_dag, random_layers, random_small
 
 RATIO = 1.02  # of the cost to the lowest, on average, with a cost per cluster
 

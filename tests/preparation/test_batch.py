@@ -11,31 +11,23 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.manifest import Status
 from ep_nnapi.preparation.required_operators import merged
 from ep_nnapi.preparation.task import locked
+from tests.onnx_graph import parsed
 
 ROOT = Path(__file__).parents[2]
 
 
 def tiny(path: Path, seed: int = 0, op: str = "Relu") -> Path:
     """A matrix product and `op`."""
-    rng = np.random.default_rng(seed)
-    weights = numpy_helper.from_array(rng.standard_normal((4, 3)).astype(np.float32), "w")
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node(op, ["m"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
-        [weights],
-    )
+    weights = np.random.default_rng(seed).standard_normal((4, 3)).astype(np.float32)
+    text = f"(float[2,4] x) => (float[2,3] y) {{ m = MatMul (x, w) y = {op} (m) }}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    onnx.save(parsed(text, w=weights), path)
     return path
 
 

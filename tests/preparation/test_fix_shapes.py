@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import ep_nnapi
+from tests.onnx_graph import parsed
 from tests.preparation.fresh import CPU
 
 FLOAT = TensorProto.FLOAT
@@ -18,21 +19,10 @@ FLOAT = TensorProto.FLOAT
 
 def symbolic(path: Path) -> Path:
     """y = Relu(x W) + z, for any number of rows that x and z share."""
+    text = """(float[rows,4] x, float[rows,?] z) => (float[rows,columns] y) {
+        m = MatMul (x, w) r = Relu (m) y = Add (r, z) }"""
     weights = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["m"]),
-        helper.make_node("Relu", ["m"], ["r"]),
-        helper.make_node("Add", ["r", "z"], ["y"]),
-    ]
-    inputs = [
-        helper.make_tensor_value_info("x", FLOAT, ["rows", 4]),
-        helper.make_tensor_value_info("z", FLOAT, ["rows", None]),
-    ]
-    outputs = [helper.make_tensor_value_info("y", FLOAT, ["rows", "columns"])]
-    tensors = [numpy_helper.from_array(weights, "w")]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    onnx.save(parsed(text, w=weights), path)
     return path
 
 

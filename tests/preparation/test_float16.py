@@ -43,8 +43,7 @@ def block(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "form",
-    ["ort", *(pytest.param(f, marks=pytest.mark.long) for f in ("onnx", "context"))],
+    "form", ["ort", *(pytest.param(f, marks=pytest.mark.long) for f in ("onnx", "context"))]
 )
 def test_attention_in_float16_is_prepared(form: str, tmp_path: Path):
     source = block(tmp_path / "a.onnx")

@@ -18,6 +18,7 @@ from ep_nnapi.preparation.job import Job, job_of
 from ep_nnapi.preparation.ort_export import save_onnx, save_ort
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from models import zoo
+from tests.onnx_graph import parsed
 from tests.preparation.fresh import CPU
 from tests.preparation.test_pipeline import SIZES
 
@@ -155,24 +156,14 @@ def test_attention_in_an_inner_graph_is_kept_and_fused(tmp_path: Path) -> None:
 
 def product(folder: Path) -> Path:
     """A product of integers that were quantized as they came, scaled and summed."""
-    make = helper.make_node
-    nodes = [
-        make("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize"),
-        make("MatMulInteger", ["q", "w", "z"], ["p"], "product"),
-        make("Cast", ["p"], ["f"], "cast", to=TensorProto.FLOAT),
-        make("Mul", ["s", "ws"], ["ss"], "scales"),
-        make("Mul", ["f", "ss"], ["m"], "scaled"),
-        make("Add", ["m", "b"], ["y"], "sum"),
-    ]
+    text = """(float[2,4] x) => (float[2,4] y) {
+        [quantize] q, s, z = DynamicQuantizeLinear (x) [product] p = MatMulInteger (q, w, z)
+        [cast] f = Cast <to = 1> (p) [scales] ss = Mul (s, ws) [scaled] m = Mul (f, ss)
+        [sum] y = Add (m, b) }"""
     weights = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
-    given = {"w": weights, "ws": np.float32(0.1), "b": np.arange(4, dtype=np.float32)}
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 4]) for n in "xy"]
-    constants = [numpy_helper.from_array(np.asarray(a), name) for name, a in given.items()]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
-    opsets = [helper.make_opsetid("", 17)]
-    path = folder / "product.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
-    return path
+    model = parsed(text, w=weights, ws=np.float32(0.1), b=np.arange(4, dtype=np.float32))
+    onnx.save(model, folder / "product.onnx")
+    return folder / "product.onnx"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
@@ -22,6 +22,7 @@ from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import MNIST, quiet, without_mnist
+from tests.onnx_graph import parsed
 from tests.preparation.fresh import Arrays, apart
 from tests.preparation.test_pipeline import SIZES
 
@@ -127,31 +128,13 @@ def test_sizes_are_fixed_in_ir_version_3(tmp_path: Path) -> None:
 
 
 def overridable(folder: Path) -> Path:
-    """y = Relu(x @ w) * s + t in IR version 8: s is a graph input as well, and so is spare."""
-    rng = np.random.default_rng(0)
-    arrays = {
-        "w": rng.standard_normal((8, 4)).astype(np.float32),
-        "s": np.full(4, 2, np.float32),
-        "t": np.ones(4, np.float32),
-        "spare": np.zeros(1, np.float32),
-    }
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["a"]),
-        helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Mul", ["b", "s"], ["c"]),
-        helper.make_node("Add", ["c", "t"], ["y"]),
-    ]
-    sizes = {"x": [2, 8], "s": [4], "spare": [1]}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in sizes.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
-        [numpy_helper.from_array(a, n) for n, a in arrays.items()],
-    )
+    """y = Relu(x @ w) * s + t: s is a graph input as well, and so is spare."""
+    text = """(float[2,8] x, float[4] s, float[1] spare) => (float[2,4] y) {
+        a = MatMul (x, w) b = Relu (a) c = Mul (b, s) y = Add (c, t) }"""
+    weights = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    s, t, spare = np.full(4, 2, np.float32), np.ones(4, np.float32), np.zeros(1, np.float32)
     path = folder / "model.onnx"
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(made, path)
+    onnx.save(parsed(text, ir_version=8, w=weights, s=s, t=t, spare=spare), path)
     return path
 
 

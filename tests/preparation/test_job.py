@@ -123,10 +123,7 @@ OLD = ["--use_nnapi", "--optimization_level", "extended"]
     ids=" ".join,
 )
 def test_the_command_line_understands(
-    arguments: list[str],
-    job: dict[str, object],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], job: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, object] = {}
 

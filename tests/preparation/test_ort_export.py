@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,21 +11,21 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cli.main import main
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.ort_export import save_ort
+from ep_nnapi.preparation.ort_names import rename_generated
+from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_graph import parsed
 from tests.preparation.fresh import apart, original, run
+from tests.preparation.tables import DIGITS, LEVELS, left_by
+from tests.preparation.test_batch import statuses, tiny
 
 
 def hard_swish(path: Path) -> Path:
     """A function of ONNX that NNAPI has as one operation, and the CPU provider only in parts."""
-    nodes = [
-        helper.make_node("HardSwish", ["x"], ["h"], "swish"),
-        helper.make_node("Neg", ["h"], ["y"], "neg"),
-    ]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy"]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    text = "(float[2,3] x) => (float[2,3] y) { [swish] h = HardSwish (x) [neg] y = Neg (h) }"
+    onnx.save(parsed(text), path)
     return path
 
 
@@ -59,24 +60,12 @@ def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
 def test_half_precision_is_compiled_where_nnapi_has_none(level: int, tmp_path: Path) -> None:
     """At the levels below 3 its clusters are of float32, which ONNX Runtime casts constants to."""
     weights = np.random.default_rng(3).standard_normal((3, 2, 3, 3)).astype(np.float16)
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
-        helper.make_node("Relu", ["c"], ["y"], "relu"),
-    ]
-    info, constants = helper.make_tensor_value_info, [numpy_helper.from_array(weights, "w")]
-    x, y = (
-        info("x", TensorProto.FLOAT16, [1, 2, 4, 4]),
-        info("y", TensorProto.FLOAT16, [1, 3, 2, 2]),
-    )
-    graph, opsets = (
-        helper.make_graph(nodes, "g", [x], [y], constants),
-        [helper.make_opsetid("", 17)],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
-    given = {"format": "context", "feature_level": level}
-    (found,) = ep_nnapi.prepare(
-        tmp_path / "a.onnx", tmp_path / "out", tolerance=0.01, **given
-    ).models
+    text = """(float16[1,2,4,4] x) => (float16[1,3,2,2] y) {
+        [conv] c = Conv (x, w) [relu] y = Relu (c) }"""
+    model = tmp_path / "a.onnx"
+    onnx.save(parsed(text, w=weights), model)
+    given = {"format": "context", "feature_level": level, "tolerance": 0.01}
+    (found,) = ep_nnapi.prepare(model, tmp_path / "out", **given).models
     assert found.error is None  # 0.01: 18 products in float16 or float32, rounded to float16
     assert found.report is not None
     assert {"conv", "relu"} <= {n for c in found.report["clusters"] for n in c["nodes"]}
@@ -84,22 +73,11 @@ def test_half_precision_is_compiled_where_nnapi_has_none(level: int, tmp_path: P
 
 def constant_or_not(path: Path) -> Path:
     """A branch of If that is a constant, which ONNX Runtime keeps as a graph without nodes."""
-    info = helper.make_tensor_value_info
-    made = numpy_helper.from_array(np.array([2, 3], np.float32), "k")
-    then = helper.make_graph(
-        [helper.make_node("Constant", [], ["k"], value=made)],
-        "then",
-        [],
-        [info("k", TensorProto.FLOAT, [2])],
-    )
-    other = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["r"])], "else", [], [info("r", TensorProto.FLOAT, [2])]
-    )
-    chosen = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
-    ends = info("x", TensorProto.FLOAT, [2]), info("y", TensorProto.FLOAT, [2])
-    graph = helper.make_graph([chosen], "g", [info("c", TensorProto.BOOL, []), ends[0]], ends[1:])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    text = """(bool c, float[2] x) => (float[2] y) {
+        y = If (c) <
+            then_branch = then () => (float[2] k) { k = Constant <value = float[2] {2, 3}> () },
+            else_branch = else () => (float[2] r) { r = Relu (x) }> }"""
+    onnx.save(parsed(text), path)
     return path
 
 
@@ -115,10 +93,174 @@ def test_a_branch_that_is_a_constant_is_kept(form: str, chosen: bool, tmp_path: 
 
 @pytest.mark.parametrize("form", ["ort", "onnx"])
 def test_a_model_that_only_holds_a_constant(form: str, tmp_path: Path) -> None:
-    made = numpy_helper.from_array(np.array([2, 3], np.float32), "y")
-    nodes = [helper.make_node("Constant", [], ["y"], value=made)]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])]
-    graph, opsets = helper.make_graph(nodes, "g", [], outputs), [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    text = "() => (float[2] y) { y = Constant <value = float[2] {2, 3}> () }"
+    onnx.save(parsed(text), tmp_path / "a.onnx")
     (found,) = ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", format=form).models
     assert run(tmp_path / "out" / found.output, {}, None)["y"].tolist() == [2, 3]
+
+
+# Names in models that ONNX Runtime saved: those that it could not load again are changed
+
+
+def products(path: Path, *names: str) -> Path:
+    """Reshape by constants of those names, which are equal, then MatMul and Add."""
+    chain = " ".join(
+        f"r{i} = Reshape ({f'r{i - 1}' if i else 'x'}, {name})" for i, name in enumerate(names)
+    )
+    weights = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    text = f"""(float[2,4,4] x) => (float[2,4,4] y) {{
+        {chain} m = MatMul (r{len(names) - 1}, w) y = Add (m, b) }}"""
+    onnx.save(
+        parsed(text, **dict.fromkeys(names, np.array([2, 4, 4])), w=weights, b=weights[0]), path
+    )
+    return path
+
+
+def rows(path: Path, *names: str) -> Path:
+    """Unsqueeze and Squeeze by constants of those names, which are equal, then two Gathers."""
+    make, nodes, last = helper.make_node, [], "x"
+    tensors = [numpy_helper.from_array(np.array([0]), name) for name in names]
+    for i, name in enumerate(names):
+        nodes += [make("Unsqueeze", [last, name], [f"u{i}"]), make("Abs", [f"u{i}"], [f"a{i}"])]
+        nodes.append(make("Squeeze", [f"a{i}", name], [f"s{i}"]))
+        last = f"s{i}"
+    tensors += [numpy_helper.from_array(np.array(k), f"row{k}") for k in (0, 1)]
+    nodes += [make("Gather", [last, f"row{k}"], [f"g{k}"], axis=0) for k in (0, 1)]
+    nodes.append(make("Sub", ["g0", "g1"], ["y"]))
+    info = helper.make_tensor_value_info
+    ends = [info("x", TensorProto.FLOAT, [2, 4])], [info("y", TensorProto.FLOAT, [4])]
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "g", *ends, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_constants_of_a_split_get_other_names(tmp_path: Path) -> None:
+    """With which onnxruntime 1.32 cannot load this model, as a graph network that is prepared."""
+    path = rows(tmp_path / "a.onnx", "one", "squeeze_axes", "splits")
+    feeds = {"x": np.random.default_rng(3).standard_normal((2, 4)).astype(np.float32)}
+    want = original(onnx.load(rows(tmp_path / "b.onnx", "one", "two", "three")), feeds)
+    rename_generated(path)
+    names = {t.name for t in onnx.load(path).graph.initializer}
+    assert {"one", "prepared_squeeze_axes", "prepared_splits"} <= names
+    assert apart(original(onnx.load(path), feeds), want) == 0
+
+
+def test_constants_that_onnx_runtime_named_get_other_names(tmp_path: Path) -> None:
+    """With which onnxruntime 1.31 cannot load this model."""
+    path = products(tmp_path / "a.onnx", "gemm_input_shape", "gemm_output_shape_token_3")
+    feeds = {"x": np.random.default_rng(2).standard_normal((2, 4, 4)).astype(np.float32)}
+    want = original(onnx.load(products(tmp_path / "b.onnx", "one", "two")), feeds)
+    rename_generated(path)
+    proto = onnx.load(path)
+    names = {t.name for t in proto.graph.initializer}
+    assert names == {"prepared_gemm_input_shape", "prepared_gemm_output_shape_token_3", "w", "b"}
+    assert apart(original(proto, feeds), want) == 0
+
+
+def test_names_of_an_earlier_optimization_are_taken(tmp_path: Path) -> None:
+    path = products(tmp_path / "a.onnx", "prepared_gemm_input_shape", "gemm_input_shape")
+    rename_generated(path)
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto)
+    assert {t.name.count("prepared_") for t in proto.graph.initializer[:2]} == {1, 2}
+
+
+def test_other_models_are_left_as_they_are(tmp_path: Path) -> None:
+    path = products(tmp_path / "a.onnx", "shape")
+    before = path.stat()
+    rename_generated(path)
+    assert path.stat() == before
+    session = session_of(str(path))
+    assert session.get_inputs()[0].name == "x"
+
+
+# Nodes that each optimization level leaves to NNAPI, as ONNX Runtime's documentation says
+
+MNIST = DIGITS.parents[2] / "shared" / "models" / "mnist.onnx"
+MODELS = [
+    pytest.param(DIGITS, id="digits"),
+    pytest.param(
+        MNIST,
+        id="mnist",
+        marks=pytest.mark.skipif(not MNIST.exists(), reason="not part of the repository"),
+    ),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_levels_do_what_the_documentation_says(model: Path) -> None:
+    basic, extended, aware = (left_by(model, level, "builtin-nnapi")[2:] for level in LEVELS)
+    assert basic == aware == ("8", "1", "none")
+    assert extended == ("6", "2", "2 FusedConv")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("model", MODELS)
+def test_check_shows_it(model: Path, level: str, capfd: pytest.CaptureFixture[str]) -> None:
+    given = ["--optimization-level", level, "--target", "builtin-nnapi"]
+    assert main(["check", str(model), *given]) == 0
+    printed = capfd.readouterr().out
+    if level == "extended":
+        assert "NNAPI takes 4 of 6 nodes in 2 clusters" in printed
+        assert re.search(r"^FusedConv +2 ", printed, re.MULTILINE)
+    else:
+        assert "NNAPI takes 8 of 8 nodes in 1 cluster at" in printed
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_our_own_target_takes_fused_convolutions(model: Path) -> None:
+    assert left_by(model, "extended", "ep-nnapi")[2:] == ("6", "1", "none")
+
+
+# File names that no tool expects: one fails alone, or is written down escaped
+
+NEWLINE, ESCAPES = "new\nline.onnx", "escape\x1b[31m.onnx"
+
+
+def test_odd_names_in_a_directory(tmp_path: Path) -> None:
+    for name in ("good.onnx", NEWLINE, ESCAPES):
+        tiny(tmp_path / "in" / name)
+    (tmp_path / "in" / "loop.onnx").symlink_to("loop.onnx")
+    (tmp_path / "in" / "empty.onnx").touch()
+    (tmp_path / "in" / "\udcff.onnx").touch()
+    done = ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", verify=False)
+    assert statuses(done) == {
+        "good.onnx": "prepared",
+        "loop.onnx": "failed",
+        "empty.onnx": "failed",
+        "\udcff.onnx": "failed",
+        NEWLINE: "prepared",
+        ESCAPES: "prepared",
+    }
+    assert [str(m.error).rpartition(": ")[2] for m in done.failed] == [
+        "the file is empty",
+        "no such file",
+        "ONNX Runtime opens no file whose name is not UTF-8",
+    ]
+    lines = (tmp_path / "out" / "required_operators.config").read_text().splitlines()
+    assert lines[1:4] == [r"# - escape\x1b[31m.ort", "# - good.ort", r"# - new\nline.ort"]
+    assert all(line.count(";") == 2 for line in lines[4:])
+
+
+def test_a_link_that_leads_to_itself_alone(tmp_path: Path) -> None:
+    (tmp_path / "loop.onnx").symlink_to("loop.onnx")
+    with pytest.raises(ep_nnapi.ModelError, match=r"loop\.onnx: no such file"):
+        ep_nnapi.prepare(tmp_path / "loop.onnx", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a\0b", "a NUL character"), ("\udcff", "not UTF-8"), ("a" * 256, "File name too long")],
+)
+def test_a_name_that_no_model_may_have(name: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ep_nnapi.ModelError, match=sentence):
+        ep_nnapi.prepare(tmp_path / f"{name}.onnx", tmp_path / "out")
+
+
+def test_the_timeout_covers_reading_the_model(tmp_path: Path) -> None:
+    """A sparse file, whose digest alone would take minutes."""
+    with (tmp_path / "large.onnx").open("wb") as stream:
+        stream.truncate(60 << 30)
+    with pytest.raises(ep_nnapi.ModelError, match="it took longer than 1 seconds"):
+        ep_nnapi.prepare(tmp_path / "large.onnx", tmp_path / "out", timeout=1)

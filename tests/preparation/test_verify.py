@@ -17,6 +17,7 @@ from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from models import zoo
+from tests.onnx_graph import parsed
 from tests.preparation.fresh import original
 from tests.preparation.test_batch import tiny
 
@@ -61,11 +62,8 @@ def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_says_the_way_out(tmp_path: Path) -> None:
-    x = helper.make_tensor_value_info("x", TensorProto.STRING, [2])
-    y = helper.make_tensor_value_info("y", TensorProto.STRING, [2])
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    text = "(string[2] x) => (string[2] y) { y = Identity (x) }"
+    onnx.save(parsed(text), tmp_path / "a.onnx")
     with pytest.raises(ep_nnapi.ModelError, match=r"x is tensor\(string\).*; no-verify prepares"):
         ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out")
     assert ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", verify=False).models[0].outputs

@@ -22,6 +22,7 @@ from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report import Report
+from tests.onnx_graph import parsed
 from tests.provider.test_planner import SHAPE, model
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)
@@ -196,16 +197,12 @@ def test_large_models_keep_their_tensors_in_a_file(
     np.testing.assert_array_equal(result[511], np.abs(X))
 
 
-def of_both_sizes(path: Path, **sizes: int) -> Path:
+def of_both_sizes(path: Path, rows: int | str = "rows") -> Path:
     """Two products, of which only the second has a symbolic number of rows."""
-    value, relu = helper.make_tensor_value_info, helper.make_node
-    weights = [numpy_helper.from_array(np.ones((4, n), np.float32), f"w{n}") for n in (2, 1000)]
-    nodes = [relu("MatMul", [x, w.name], [y]) for x, w, y in zip("ab", weights, "yz", strict=True)]
-    inputs = [value("a", 1, [3, 4]), value("b", 1, [sizes.get("rows", "rows"), 4])]
-    outputs = [value("y", 1, [3, 2]), value("z", 1, ["rows", 1000])]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    text = f"""(float[3,4] a, float[{rows},4] b) => (float[3,2] y, float[rows,1000] z) {{
+        y = MatMul (a, w2) z = MatMul (b, w1000) }}"""
+    weights = {f"w{n}": np.ones((4, n), np.float32) for n in (2, 1000)}
+    onnx.save(parsed(text, **weights), path)
     return path
 
 

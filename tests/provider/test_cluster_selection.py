@@ -235,10 +235,7 @@ def test_with_partitioning_stop_ops():
 def test_sizes_that_are_fixed_count_and_symbolic_ones_count_as_1():
     """Two inputs [n, 6]: with n = 1 the border costs 3 tensors of 6 us, with n = 100, 1800 us."""
     proto = graph(
-        [
-            helper.make_node("Add", ["x0", "x1"], ["a"]),
-            helper.make_node("Neg", ["a"], ["y0"]),
-        ],
+        [helper.make_node("Add", ["x0", "x1"], ["a"]), helper.make_node("Neg", ["a"], ["y0"])],
         {"x0": f32("n", 6), "x1": f32("n", 6)},
     ).model
     cheap = replace(MODEL, per_cluster=0)

@@ -6,13 +6,14 @@ import networkx as nx
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.provider.cluster_size import limits_below
 from partitioner import Budget
 from tests.faulty import FaultyDevice
+from tests.onnx_graph import parsed
 from tests.provider.test_cluster_selection import detail
 from tests.provider.test_planner import CHAIN, SHAPE, clusters, model, plan, refusals
 
@@ -54,16 +55,11 @@ def test_a_split_cluster_counts_for_the_other_limits():
 
 def test_a_qdq_group_is_one_node_of_a_cluster():
     """DequantizeLinear, Sigmoid and QuantizeLinear stay together in clusters of one node."""
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"], "dequantize"),
-        helper.make_node("Sigmoid", ["a"], ["b"], "sigmoid"),
-        helper.make_node("QuantizeLinear", ["b", "of_y", "zero"], ["y"], "quantize"),
-    ]
-    quantized = [helper.make_tensor_value_info(n, TensorProto.UINT8, SHAPE) for n in "xy"]
-    constants = {"scale": np.float32(0.1), "of_y": np.float32(1 / 256), "zero": np.uint8(0)}
-    weights = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
-    body = helper.make_graph(nodes, "g", quantized[:1], quantized[1:], weights)
-    group = helper.make_model(body, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    sizes = ",".join(map(str, SHAPE))
+    text = f"""(uint8[{sizes}] x) => (uint8[{sizes}] y) {{
+        [dequantize] a = DequantizeLinear (x, scale, zero) [sigmoid] b = Sigmoid (a)
+        [quantize] y = QuantizeLinear (b, of_y, zero) }}"""
+    group = parsed(text, 21, scale=np.float32(0.1), of_y=np.float32(1 / 256), zero=np.uint8(0))
     for option in ("max_cluster_nodes", "max_cluster_weight_bytes"):
         report = ep_nnapi.check(group, **{option: 1})
         assert [c.nodes for c in report.clusters] == [("dequantize", "sigmoid", "quantize")]

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.nnapi.spec import F32
+from ep_nnapi.provider.cluster_record import MOST_REASONS, ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster
+from ep_nnapi.report import Phase, Substitute
 from tests.faulty import FaultyDevice
+from tests.ort_devices.expressions import Expression
 from tests.provider.test_planner import CHAIN, SHAPE, plan
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)
@@ -77,3 +86,98 @@ def test_inputs_that_the_fallback_cannot_compute_either_do_not_cost_the_cluster_
     assert next(device.calls) == 2
     assert bound.cluster.compiler.health.left_out(device.name) is None
     assert caplog.records == []
+
+
+# Records of clusters: sums of compilations, runs by what computed them, times
+
+BY = Substitute("npu", "nnapi-reference", Phase.RUN, "out of luck")
+
+
+def test_compilations_add_up():
+    net = Expression()
+    model = net.ends(net.two(spec.ADD, net.x, net.numbers(8)))
+    outer = replace(model, operands=(*model.operands, Operand(F32, value=model)))
+    record = ClusterRecord()
+    assert record.compiled is None
+    record.add_compilation(model, 5)
+    record.add_compilation(outer, 7)  # with the operations of the inner model
+    record.add_compilation(model, 100, BY)  # on another device
+    found = record.compiled
+    weights = sum(o.value.bytes.size for o in model.operands if isinstance(o.value, Data))
+    assert weights == 8 * 4 + 4, "eight numbers, and the scalar that is the activation"
+    assert (found.operations, found.weight_bytes, found.nanoseconds) == (3, 3 * 32, 12)
+    assert record.substitutes == {BY: 0}
+
+
+def test_runs_are_counted_by_what_computed_them():
+    record = ClusterRecord()
+    for by in (None, BY, None, BY, None):
+        record.add_run(by, record.start())
+    record.add_direct_runs(None, lambda: (10, 0, 0))
+    record.add_direct_runs(BY, lambda: (20, 0, 0))
+    assert (record.device_runs, record.substitutes) == (13, {BY: 22})
+    assert record.times() is None
+
+
+def test_times_are_those_of_python_and_of_c():
+    record = ClusterRecord(timed=True)
+    assert record.times() is None
+    record.add_run(None, record.start())
+    total, least = record.times()
+    assert total == least > 0
+    record.add_direct_runs(None, lambda: (2, 3, 1))
+    assert record.times() == (total + 3, 1)
+
+
+def test_a_sentence_for_each_size_does_not_fill_the_memory():
+    record = ClusterRecord()
+    for i in range(100):
+        record.add_run(replace(BY, reason=f"size {i}"), 0)
+    found = record.substitutes
+    assert len(found) == MOST_REASONS + 1
+    assert found[replace(BY, reason="size 0")] == 1
+    assert found[replace(BY, reason="further reasons")] == 100 - MOST_REASONS
+
+
+# A cluster that is observed runs on both providers, and its readers get the CPU provider's
+
+
+def observed(device: FaultyDevice) -> tuple[np.ndarray, list[Observation]]:
+    (cluster,) = plan(CHAIN, device, fallback="cpu").clusters
+    seen: list[Observation] = []
+    wrapped = ObservedCluster(cluster, lambda run: seen.append(_copied(run)))
+    assert wrapped.node_ids == cluster.node_ids
+    out = np.zeros_like(X)
+    wrapped.bind(["x"], ["y"])([X], lambda index, shape: out, lambda: None)
+    return out, seen
+
+
+def _copied(run: Observation) -> Observation:
+    nodes = onnx.load(run.model, load_external_data=False).graph.node
+    assert [n.op_type for n in nodes] == ["Abs", "Neg", "Exp", "Tanh"]
+    return replace(run, inputs={n: a.copy() for n, a in run.inputs.items()})
+
+
+def test_both_outputs_are_observed_and_the_cpus_are_passed_on():
+    out, (seen,) = observed(FaultyDevice(wrong=0.25))
+    np.testing.assert_allclose(out, WANTED, rtol=1e-6)  # exp and tanh
+    np.testing.assert_array_equal(seen.cpu["y"], out)
+    np.testing.assert_allclose(seen.nnapi["y"], WANTED + 0.25, rtol=1e-6)
+    np.testing.assert_array_equal(seen.inputs["x"], X)
+    assert seen.report.nodes == ("Abs_a", "Neg_b", "Exp_c", "Tanh_y")
+    assert seen.failure is None
+
+
+def test_a_failure_is_observed_and_no_fallback_hides_it():
+    out, (seen,) = observed(FaultyDevice(fails_at=frozenset({-1})))
+    np.testing.assert_allclose(out, WANTED, rtol=1e-6)
+    assert seen.nnapi is None
+    assert seen.failure is not None
+    assert seen.failure.code == "ANEURALNETWORKS_OP_FAILED"
+    assert seen.failure.__traceback__ is None
+
+
+def test_a_cluster_without_its_onnx_nodes_cannot_be_observed():
+    (cluster,) = plan(CHAIN).clusters
+    with pytest.raises(ValueError, match="fallback = cpu"):
+        ObservedCluster(replace(cluster, cpu=None), lambda run: None).bind(["x"], ["y"])

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 
 from ep_nnapi.provider import cpu_fallback
 from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.devices import fallback_device
+from ep_nnapi.provider.reference_fallback import is_on_reference, reference_executor
+from tests.faulty import FaultyDevice
+from tests.provider.test_compiled_cluster import WANTED, X, runner
+from tests.provider.test_compiler import compiler, lowered
 from tests.provider.test_planner import SHAPE, model
 
 SUM = model("Add x w -> a", "Neg a -> y", constants="w", outputs="a y")
@@ -62,3 +70,45 @@ def test_a_forked_child_leaves_the_folder(tmp_path: Path):
     """The parent still uses it: only the process that wrote it removes it."""
     cpu_fallback._remove(tmp_path, owner=0)
     assert tmp_path.is_dir()
+
+
+# The fallback on nnapi-reference: what it computes, and whose fallback it is not
+
+
+def test_it_computes_a_clusters_model():
+    bound = runner(FaultyDevice())
+    cluster = bound.cluster
+    found = np.zeros_like(X)
+    run = reference_executor(cluster.compiler, cluster.lowered.model, bound.border)
+    run([X], lambda *_: found, lambda: None)
+    np.testing.assert_allclose(found, WANTED, rtol=1e-6)  # exp and tanh
+
+
+def test_it_is_that_of_the_host_runtimes_reference_device_only():
+    compiler = runner(FaultyDevice()).cluster.compiler
+    assert not is_on_reference(compiler)
+    runtime, device = fallback_device()
+    assert is_on_reference(replace(compiler, runtime=runtime, device=device))
+
+
+# Clusters that a device declines: whether for their size
+
+
+@pytest.mark.parametrize(
+    ("code", "too_large"),
+    [
+        ("OUT_OF_MEMORY", True),
+        ("RESOURCE_EXHAUSTED_TRANSIENT", True),
+        ("RESOURCE_EXHAUSTED_PERSISTENT", True),
+        ("OP_FAILED", False),
+        ("BAD_DATA", False),
+    ],
+)
+def test_codes_of_models_that_are_too_large(code: str, too_large: bool):
+    device = FaultyDevice(refuses_above=1, code=code)
+    with pytest.raises(Declined) as caught:
+        compiler(device).compile(lowered(device))
+    assert caught.value.too_large is too_large
+    assert caught.value.names == frozenset()
+    assert "faulty did not compile its cluster" in caught.value.detail
+    assert f"ANEURALNETWORKS_{code}" in caught.value.detail

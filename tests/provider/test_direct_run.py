@@ -71,12 +71,7 @@ def test_an_operand_that_is_two_outputs_needs_the_runner():
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"limits": RunOptions(timeout_ns=1)},
-        {"listeners": [print]},
-    ],
-    ids=str,
+    "changes", [{"limits": RunOptions(timeout_ns=1)}, {"listeners": [print]}], ids=str
 )
 def test_runs_that_are_watched_need_the_runner(changes: dict[str, object]):
     assert direct_run(compiler(**changes), Direct(), PLAIN) is None

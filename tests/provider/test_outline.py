@@ -6,14 +6,13 @@ import math
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.costs.cost_model import PHONE
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.provider.outline import outline_of, type_of
 from tests.cli.command import DIGITS
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, parsed
 from tests.provider.test_planner import model, plan
 
 GRAPH = graph_of(model("Abs x -> a", "Add a a -> b", "Neg b -> y"))
@@ -22,18 +21,14 @@ KNOWN = {n.id: n for n in GRAPH.nodes}
 
 def _if_model() -> onnx.ModelProto:
     """An If with a node in each of its branches, which read x from outside."""
-    branches = []
-    for op in ("Abs", "Neg"):
-        output = helper.make_tensor_value_info(f"{op}_out", TensorProto.FLOAT, [2])
-        node = helper.make_node(op, ["x"], [f"{op}_out"], op)
-        branches.append(helper.make_graph([node], op, [], [output]))
-    node = helper.make_node(
-        "If", ["c"], ["y"], "choice", then_branch=branches[0], else_branch=branches[1]
+    then, other = (
+        f"{op} () => (float[2] {op}_out) {{ [{op}] {op}_out = {op} (x) }}" for op in ("Abs", "Neg")
     )
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
-    graph = helper.make_graph([node], "g", [condition, x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    return parsed(
+        f"""(bool c, float[2] x) => (float[2] y) {{
+        [choice] y = If (c) <then_branch = {then}, else_branch = {other}> }}""",
+        21,
+    )
 
 
 IF_MODEL = _if_model()

@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from ep_nnapi.epcontext.names import EP_SOURCE
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -19,6 +21,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import PartitionedGraph, Planner
+from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.target import Target
 from partitioner import violations
 from tests.faulty import FaultyDevice
@@ -140,12 +143,7 @@ def test_a_fused_operation_that_is_declined_takes_all_its_nodes_along():
 def test_clusters_are_legal_whatever_is_declined(declined: set[str]):
     """Against the definition, on a graph with a diamond and a bypass."""
     proto = model(
-        "Abs x -> a",
-        "Neg a -> b",
-        "Exp a -> c",
-        "Add b c -> d",
-        "Mul d a -> e",
-        "Abs e -> y",
+        "Abs x -> a", "Neg a -> b", "Exp a -> c", "Add b c -> d", "Mul d a -> e", "Abs e -> y"
     )
     found = plan(proto, FaultyDevice(declines=frozenset(declined)))
     dag, writer = nx.DiGraph(), {}
@@ -230,10 +228,7 @@ def test_exclude_by_operator_or_name(given: str):
     found = plan(CHAIN, exclude=given)
     assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
     (refusal,) = found.report.rejections
-    assert (refusal.reason, refusal.detail) == (
-        Reason.EXCLUDED,
-        "excluded by the option exclude",
-    )
+    assert (refusal.reason, refusal.detail) == (Reason.EXCLUDED, "excluded by the option exclude")
     assert found.report.capable == 3
 
 
@@ -280,3 +275,49 @@ def test_refusals_are_in_the_graphs_order():
     proto = model("Neg x -> a", "Abs x -> b", "Exp x1 -> c", outputs="a b c")
     found = plan(proto, FaultyDevice(declines=frozenset({"NEG"})), exclude="Exp")
     assert [r.node for r in found.report.rejections] == ["Neg_a", "Exp_c"]
+
+
+# Plans of one graph before and after ONNX Runtime has inlined its functions
+
+# RandomNormalLike has no lowering.
+BEFORE = model("Abs x -> a", "RandomNormalLike a -> r", "Neg x1 -> y", outputs="r y")
+
+
+def fused(claims: dict[str, str]) -> Graph:
+    """The graph as it is shown again: with a fused node for the cluster of Abs."""
+    graph = graph_of(model("Abs x -> a", "RandomNormalLike a -> r", "Exp x1 -> y", outputs="r y"))
+    nodes = [replace(n, claimed_by=claims.get(n.op_type, "")) for n in graph.nodes]
+    return replace(graph, nodes=tuple(nodes))
+
+
+def test_clusters_of_before_stay_in_the_plan():
+    """Abs was taken and is now a fused node; Neg was a function, inlined as Exp."""
+    before = plan(BEFORE, exclude="Neg")
+    now = plan(model("RandomNormalLike x -> r", "Exp x1 -> y", outputs="r y"))
+    shown = fused({"Abs": EP_SOURCE, "RandomNormalLike": "CPUExecutionProvider"})
+    merged = merge_plans(before, replace_report(now, nodes=3), shown)
+    assert clusters(merged) == [("Abs_a",), ("Exp_y",)]
+    assert refusals(merged) == {"RandomNormalLike_r": Reason.OP}
+    assert (merged.report.nodes, merged.report.capable) == (3, 2)
+    assert merged.report.lower_bound == 2
+
+
+def replace_report(found, **changes):
+    return replace(found, report=replace(found.report, **changes))
+
+
+def test_a_graph_shown_again_unchanged_is_planned_anew():
+    """Without fused nodes the clusters of before were not taken by ONNX Runtime."""
+    before, now = plan(BEFORE), plan(BEFORE)
+    assert clusters(merge_plans(before, now, fused({}))) == clusters(now)
+
+
+def test_a_node_left_to_another_provider_keeps_its_reason():
+    before = plan(BEFORE, exclude="Neg")
+    now = plan(BEFORE)
+    rejections = [replace(r, detail="later") for r in now.report.rejections]
+    later = replace_report(now, rejections=tuple(rejections))
+    shown = fused({"RandomNormalLike": "CPUExecutionProvider"})
+    (kept,) = merge_plans(before, later, shown).report.rejections
+    assert kept in before.report.rejections
+    assert kept.detail != "later"

@@ -189,9 +189,7 @@ def test_a_device_that_does_not_compile_computed_no_run(tmp_path: Path):
 
 
 @pytest.mark.fast_devices
-def test_run_and_compare_tell_of_a_device_that_does_not_compile(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_run_and_compare_tell_of_a_device_that_does_not_compile(capsys: pytest.CaptureFixture[str]):
     with with_failing_host_cpu():
         assert main(["run", DIGITS, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)

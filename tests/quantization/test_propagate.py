@@ -1,7 +1,5 @@
 """Quantization over values, groups of operators, and ONNX Runtime's own QDQ cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

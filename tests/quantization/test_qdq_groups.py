@@ -1,7 +1,5 @@
 """Nodes that form a QDQ group, on graphs of a few nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -35,11 +33,7 @@ def node(index: int, op_type: str, inputs: str, output: str, **values: Value) ->
 
 def chain() -> tuple[GraphNode, ...]:
     """A -DQ-> a -Tanh-> t -Q-> Y."""
-    return (
-        node(0, DEQUANTIZE, "A", "a"),
-        node(1, "Tanh", "a", "t"),
-        node(2, QUANTIZE, "t", "Y"),
-    )
+    return (node(0, DEQUANTIZE, "A", "a"), node(1, "Tanh", "a", "t"), node(2, QUANTIZE, "t", "Y"))
 
 
 def grouped(nodes: tuple[GraphNode, ...], outputs: str = "Y") -> list[tuple[str, tuple[int, ...]]]:
@@ -97,10 +91,7 @@ def test_a_node_of_another_provider_prevents_the_group(index: int) -> None:
 def test_dequantized_constants_alone_are_folded_into_the_operator() -> None:
     """The values are (stored - 3) / 2."""
     array = np.array([[3, 4], [5, 255]], np.uint8)
-    nodes = (
-        node(0, DEQUANTIZE, "W", "w", W=stored("W", array)),
-        node(1, "MatMul", "x w", "y"),
-    )
+    nodes = (node(0, DEQUANTIZE, "W", "w", W=stored("W", array)), node(1, "MatMul", "x w", "y"))
     (group,) = group_qdq(nodes, [real("y")])
     assert (group.op_type, group.members, group.quantized) == ("MatMul", (0, 1), False)
     weights = group.inputs[1]

@@ -1,7 +1,5 @@
 """QLinear operators become groups of the float operator that they are equivalent to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

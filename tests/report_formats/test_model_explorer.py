@@ -1,7 +1,5 @@
 """Graphs and node data for Model Explorer: those of the report, accepted by its own classes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Models for Netron: the same computation, with the decision in the metadata of each node."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

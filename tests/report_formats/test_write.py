@@ -1,7 +1,5 @@
 """Files for other tools: all of a format, whole or not at all, never over the model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.sessions.cpu import CPU, session_of
-from tests.preparation.test_ort_names import products
+from ep_nnapi.sessions.external_weights import with_external_weights
+from tests.ort.models import model, node, tensor
+from tests.preparation.test_ort_export import products
 from tests.provider.test_planner import CHAIN, SHAPE
 
 
@@ -47,3 +50,22 @@ def test_nodes_that_onnx_runtime_fused_before_are_loaded(tmp_path: Path):
     x = np.random.default_rng(2).standard_normal((2, 4, 4)).astype(np.float32)
     got, want = (session_of(str(path)).run(None, {"x": x})[0] for path in (fused, others))
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)  # another order of float32 sums
+
+
+# The last inputs of a model become external initializers
+
+ADDED = model(
+    [node("Add", "x w", "y")], [tensor("x", (2,)), tensor("w", (2,))], [tensor("y", (2,))]
+)
+
+
+def test_weights_are_initializers_without_data():
+    changed = onnx.load_from_string(with_external_weights(ADDED, {"w": np.ones(2, np.float32)}))
+    assert [value.name for value in changed.graph.input] == ["x"]
+    (weights,) = changed.graph.initializer
+    assert (weights.name, list(weights.dims), weights.raw_data) == ("w", [2], b"")
+    assert weights.data_location == onnx.TensorProto.EXTERNAL
+
+
+def test_a_model_without_weights_stays():
+    assert with_external_weights(ADDED, {}) is ADDED

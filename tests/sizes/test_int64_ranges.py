@@ -11,11 +11,7 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.graph.value import DType
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.sizes.int64_ranges import (
-    mark_int32_ranges,
-    narrow_to_int32,
-    values_fitting_int32,
-)
+from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, narrow_to_int32, values_fitting_int32
 from tests.end_to_end.quantized import model, node
 from tests.onnx_graph import graph_of
 
@@ -106,11 +102,7 @@ TAKEN = {
         {"c": integers(2), "t": np.arange(12, dtype=np.float32).reshape(6, 2)},
     ),
     "chosen": (
-        [
-            BEST,
-            node("Greater", "a c", "b"),
-            node("Where", "b a c", "y"),
-        ],
+        [BEST, node("Greater", "a c", "b"), node("Where", "b a c", "y")],
         WIDE,
         {"c": integers(1)},
     ),

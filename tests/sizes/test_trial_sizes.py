@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
@@ -13,7 +12,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes.trial_sizes import sample_graphs
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, parsed
 from tests.ort.models import model, node, tensor
 from tests.sizes.test_bind import convolution
 
@@ -27,20 +26,11 @@ def cut(*most: int | None) -> Graph:
 
     A text longer than its table of positions has no sum with it; None: the table is large.
     """
-    table = np.zeros([n or 1000 for n in most], np.float32)
-    nodes = [
-        helper.make_node("Shape", ["x"], ["ends"], start=1),
-        helper.make_node("Slice", ["table", "starts", "ends", "axes"], ["part"]),
-        helper.make_node("Expand", ["part", "ends"], ["whole"]),
-        helper.make_node("Add", ["x", "whole"], ["y"]),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", "width"])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)
-    constants = {"table": table, "starts": np.zeros(2, np.int64), "axes": np.arange(2)}
-    made = helper.make_graph(
-        nodes, "g", [x], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()]
-    )
-    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    text = """(float[batch,length,width] x) => (float[?,?,?] y) {
+        ends = Shape <start = 1> (x) part = Slice (table, starts, ends, axes)
+        whole = Expand (part, ends) y = Add (x, whole) }"""
+    table, starts = np.zeros([n or 1000 for n in most], np.float32), np.zeros(2, np.int64)
+    return graph_of(parsed(text, table=table, starts=starts, axes=np.arange(2)))
 
 
 def test_unknown_sizes_are_tried_twice_with_different_numbers() -> None:
@@ -69,23 +59,12 @@ def test_the_usual_size_is_kept_where_it_just_fits() -> None:
 
 def embedded(most: int) -> Graph:
     """x [batch, length, width] plus the entry of each place, of `most` places that there are."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
-        helper.make_node("Squeeze", ["sizes"], ["length"]),
-        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
-        helper.make_node("Gather", ["table", "places"], ["entries"]),
-        helper.make_node("Add", ["x", "entries"], ["y"]),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 8])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)
-    constants = {
-        "table": np.zeros((most, 8), np.float32),
-        "zero": np.array(0, np.int64),
-        "one": np.array(1, np.int64),
-    }
-    tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
-    made = helper.make_graph(nodes, "g", [x], [y], tensors)
-    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    text = """(float[batch,length,8] x) => (float[?,?,?] y) {
+        sizes = Shape <start = 1, end = 2> (x) length = Squeeze (sizes)
+        places = Range (zero, length, one) entries = Gather (table, places)
+        y = Add (x, entries) }"""
+    table, zero, one = np.zeros((most, 8), np.float32), np.array(0), np.array(1)
+    return graph_of(parsed(text, table=table, zero=zero, one=one))
 
 
 @pytest.mark.parametrize(("most", "lengths"), [(128, [96, 128]), (127, [96, 48]), (40, [40, 20])])
@@ -106,12 +85,8 @@ def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(
     In graphs of more than so many nodes, no sizes are tried that constants do not suggest.
     """
     monkeypatch.setattr(trial_sizes, "_MAX_NODES", nodes)
-    x, y = (
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, [f"d{i}" for i in range(rank)])
-        for n in "xy"
-    )
-    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    graph = graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    dims = ",".join(f"d{i}" for i in range(rank))
+    graph = graph_of(parsed(f"(float[{dims}] x) => (float[{dims}] y) {{ y = Relu (x) }}"))
     assert sizes(sample_graphs(graph, {})[0])[0] == size
 
 
@@ -130,20 +105,10 @@ def test_a_fixed_name_that_is_no_input_is_named() -> None:
 
 def compressed(*, width: int | None = None) -> Graph:
     """x [10, 8] -> Compress -> Relu -> y, and MatMul of that with `width` rows of weights."""
-    nodes = [
-        helper.make_node("Compress", ["x", "m"], ["a"], axis=1),
-        helper.make_node("Relu", ["a"], ["b"]),
-    ]
-    if width is not None:
-        nodes.append(helper.make_node("MatMul", ["b", "w"], ["c"]))
-    weights = numpy_helper.from_array(np.zeros((width or 1, 4), np.float32), "w")
-    inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [10, 8]),
-        helper.make_tensor_value_info("m", TensorProto.BOOL, [8]),
-    ]
-    y = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
-    graph = helper.make_graph(nodes, "g", inputs, [y], [weights])
-    return graph_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    product, last = ("", "b") if width is None else ("c = MatMul (b, w)", "c")
+    text = f"""(float[10,8] x, bool[8] m) => ({last}) {{
+        a = Compress <axis = 1> (x, m) b = Relu (a) {product} }}"""
+    return graph_of(parsed(text, w=np.zeros((width or 1, 4), np.float32)))
 
 
 def read(graph: Graph, index: int) -> tuple[object, ...] | None:

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from tests.onnx_graph import parsed
 
 CLOSE = 1e-6  # both add the same few float32 numbers
 SIZES = (1, 4, 6, 5)
@@ -122,17 +123,9 @@ def test_sizes_on_which_data_decides(op_type: str) -> None:
 
 def test_slopes_may_be_larger_than_the_tensor() -> None:
     """ONNX Runtime computes what ONNX does not allow, and infers the tensor's sizes for it."""
-    nodes = [
-        helper.make_node("PRelu", ["x", "s"], ["p"], "prelu"),
-        helper.make_node("Sigmoid", ["p"], ["y"], "sigmoid"),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZES)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    slopes = numpy_helper.from_array(np.linspace(-1, 1, 3, dtype=np.float32)[:, None, None, None])
-    slopes.name = "s"
-    graph = helper.make_graph(nodes, "g", [x], [y], [slopes])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
-    model = made.SerializeToString()
+    text = "(float[1,4,6,5] x) => (y) { [prelu] p = PRelu (x, s) [sigmoid] y = Sigmoid (p) }"
+    slopes = np.linspace(-1, 1, 3, dtype=np.float32)[:, None, None, None]
+    model = parsed(text, 16, s=slopes).SerializeToString()
     (refused,) = ep_nnapi.check(model).rejections
     assert (refused.node, refused.reason) == ("prelu", "SHAPE")
     ours = run(model, nnapi=True)
@@ -142,16 +135,8 @@ def test_slopes_may_be_larger_than_the_tensor() -> None:
 
 def test_empty_axes_squeeze_all_dimensions_of_1() -> None:
     """As ONNX Runtime computes; ONNX infers that none goes."""
-    nodes = [
-        helper.make_node("Squeeze", ["x", "axes"], ["s"], "squeeze"),
-        helper.make_node("Sigmoid", ["s"], ["y"], "sigmoid"),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZES)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    axes = numpy_helper.from_array(np.zeros(0, np.int64), "axes")
-    graph = helper.make_graph(nodes, "g", [x], [y], [axes])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
-    model = made.SerializeToString()
+    text = "(float[1,4,6,5] x) => (y) { [squeeze] s = Squeeze (x, axes) [sigmoid] y = Sigmoid (s) }"
+    model = parsed(text, 16, axes=np.zeros(0, np.int64)).SerializeToString()
     ours = run(model, nnapi=True)
     assert ours.shape == SIZES[1:]
     np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)

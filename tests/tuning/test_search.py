@@ -11,7 +11,7 @@ from ep_nnapi.tuning.search import Search
 from tests import wrong_device
 from tests.faulty import FaultyDevice, installed
 from tests.runtimes import host_only
-from tests.tuning.test_trial import DEVICE, subject
+from tests.tuning.test_tune import DEVICE, subject
 from tests.tuning.times import Times
 
 FIRST = "NNAPI nnapi-reference, nnapi-aware"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,19 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.settings import Chosen, read_settings
 from ep_nnapi.tuning import candidates
+from ep_nnapi.tuning.accuracy import Group, fewest, nodes_to_leave
+from ep_nnapi.tuning.candidates import Candidate
+from ep_nnapi.tuning.trial import Subject
 from ep_nnapi.tuning.tune import Accuracy, tuned
+from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
+from tests.provider.test_planner import SHAPE, model
 from tests.runtimes import host_only
 from tests.tuning.times import Times
 
@@ -113,3 +122,95 @@ def test_what_cannot_be_tuned(tmp_path: Path):
         ep_nnapi.tune(tmp_path / "digits_ctx.onnx")
     with pytest.raises(OptionError, match=r"seconds is 0; it must be more than 0"):
         ep_nnapi.tune(DIGITS, seconds=0)
+
+
+# Sessions of candidates: what is placed where, at which level, and how outputs are judged
+
+DEVICE = {"device": "nnapi-reference"}
+
+
+def subject(folder: Path, tolerance: float | None = None) -> Subject:
+    images = np.load(SAMPLES)["images"][:1]
+    feeds = Feeds(({"image": images},))
+    want = [{"scores": session_of(DIGITS).run(None, {"image": images})[0]}]
+    return Subject(DIGITS, feeds, feeds, want, tolerance, folder)
+
+
+@pytest.mark.parametrize(
+    ("level", "nodes"), [("basic", 8), ("nnapi-aware", 8), ("extended", 6), ("all", 8)]
+)
+def test_at_extended_nodes_are_fused_before_nnapi_sees_them(tmp_path: Path, level: str, nodes: int):
+    session = subject(tmp_path).open(Candidate(Chosen.NNAPI, level, DEVICE))
+    assert (session.report.nodes, session.report.taken) == (nodes, nodes)
+    assert session.report.clusters[0].device == "nnapi-reference"
+
+
+def test_the_cpu_has_no_report(tmp_path: Path):
+    tried = subject(tmp_path)
+    session = tried.open(Candidate(Chosen.CPU, "all", {"intra_op_num_threads": 1}))
+    assert session.report is None
+    assert session.session.get_session_options().intra_op_num_threads == 1
+    session.run(tried.feeds)
+    np.testing.assert_array_equal(
+        session.outputs(tried.feeds)[0]["scores"], tried.want[0]["scores"]
+    )
+
+
+@pytest.mark.parametrize(("error", "within"), [(0.9e-3, True), (1.1e-3, False)])
+def test_a_given_tolerance_is_a_limit(tmp_path: Path, error: float, within: bool):
+    tried = subject(tmp_path, tolerance=1e-3)
+    right = tried.want[0]["scores"]
+    got = [{"scores": right + np.float32(error * np.ptp(right))}]
+    assert tried.within(tried.judged(got, {})) is within
+
+
+def test_without_one_the_kind_of_output_decides(tmp_path: Path):
+    """Float16 is allowed more than float32."""
+    tried = subject(tmp_path)
+    right = tried.want[0]["scores"]
+    got = [{"scores": right + np.float32(1e-3 * np.ptp(right))}]
+    assert not tried.within(tried.judged(got, {}))
+    assert tried.within(tried.judged(got, {"flags": "USE_FP16"}))
+
+
+# The fewest nodes left to the CPU, by bisection and then one by one
+
+
+@pytest.mark.parametrize("needed", [{0}, {2}, {0, 3}, {1, 2, 4}, {0, 1, 2, 3, 4}, {4}])
+def test_exactly_the_needed_groups(needed: set[int]):
+    """Wherever they are in the ranking."""
+    ranked: list[Group] = [(f"n{i}", f"q{i}") for i in range(5)]
+
+    def within(left: Sequence[Group]) -> bool:
+        return {ranked[i] for i in needed} <= set(left)
+
+    assert set(fewest(ranked, within)) == {ranked[i] for i in needed}
+
+
+def test_errors_that_add_up_need_the_fewest():
+    """Each group adds its error; the largest come first, so no smaller set is enough."""
+    errors = {("a",): 8.0, ("b",): 4.0, ("c",): 2.0, ("d",): 1.0, ("e",): 0.5}
+    ranked = list(errors)
+    for tolerance in (0.4, 0.5, 1.6, 3.0, 7.9, 15.4):
+
+        def within(left: Sequence[Group], tolerance: float = tolerance) -> bool:
+            return sum(e for g, e in errors.items() if g not in left) <= tolerance
+
+        found = fewest(ranked, within)
+        assert within(found)
+        smaller = combinations(ranked, len(found) - 1)
+        assert not any(within(left) for left in smaller)
+
+
+@host_only
+def test_nodes_of_a_wrong_device_are_left_to_the_cpu(tmp_path: Path):
+    """Two of five nodes are wrong on the device: these, in whatever cluster they are."""
+    proto = model("Abs x -> a", "Tanh a -> b", "Exp b -> c", "Sigmoid c -> d", "Sqrt d -> y")
+    content = proto.SerializeToString()
+    feeds = Feeds(({"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)},))
+    want = [{"y": session_of(content).run(None, dict(feeds.runs[0]))[0]}]
+    subject = Subject(content, feeds, feeds, want, 1e-3, tmp_path)
+    candidate = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": wrong_device.WRONG})
+    names = {"Tanh_b", "Sigmoid_d"}
+    with wrong_device.installed(lambda operation: bool(names & set(operation.origin))):
+        assert set(nodes_to_leave(subject, candidate)) == names

@@ -9,11 +9,7 @@ from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import RunOptions
 from tests.nnapi.host.oracle import REFERENCE, RUNTIME
 
-SCALARS = {
-    bool: OperandCode.BOOL,
-    int: OperandCode.INT32,
-    float: OperandCode.FLOAT32,
-}
+SCALARS = {bool: OperandCode.BOOL, int: OperandCode.INT32, float: OperandCode.FLOAT32}
 
 
 class Chain:

@@ -152,10 +152,7 @@ def compare(
 
 
 def run(
-    row: OperationSpec,
-    operands: Mapping[str, object],
-    *outputs: Operand,
-    constant: bool = False,
+    row: OperationSpec, operands: Mapping[str, object], *outputs: Operand, constant: bool = False
 ) -> list[np.ndarray]:
     """The operation's outputs; all tensors but the first are constants, or none is."""
     model, inputs = single(row, operands, *outputs, constant=constant)

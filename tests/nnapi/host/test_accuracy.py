@@ -29,10 +29,7 @@ CHOOSING = frozenset(
 )
 """A result is one of the inputs, where that is, or a corner of a box."""
 MOVING = frozenset(
-    {
-        *(spec.FILL, spec.RANK, spec.EMBEDDING_LOOKUP, spec.HASHTABLE_LOOKUP),
-        *(spec.IF, spec.WHILE),
-    }
+    {*(spec.FILL, spec.RANK, spec.EMBEDDING_LOOKUP, spec.HASHTABLE_LOOKUP), *(spec.IF, spec.WHILE)}
 )
 INTEGERS = frozenset({spec.QUANTIZED_LSTM, spec.QUANTIZED_16BIT_LSTM})
 """Sums of integers, which are exact."""

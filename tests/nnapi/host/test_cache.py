@@ -36,10 +36,7 @@ def model(seed: int = 0, units: int = 4, relaxed: bool = False) -> Model:
         Operand(F32, weights.shape),
         Operand(F32, (2, units)),
     )
-    operations = (
-        Operation(ADD, (1, 1, 3), (4,)),
-        Operation(FULLY_CONNECTED, (0, 4, 2, 3), (5,)),
-    )
+    operations = (Operation(ADD, (1, 1, 3), (4,)), Operation(FULLY_CONNECTED, (0, 4, 2, 3), (5,)))
     return Model(operands, operations, (0,), (5,), relaxed)
 
 

@@ -8,19 +8,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.oracle import (
-    DATA,
-    F32,
-    I32,
-    Q8,
-    Q8S,
-    Stored,
-    compare,
-    per_channel,
-    quantized,
-    run,
-    store,
-)
+from tests.nnapi.host import oracle
 
 SEED = 20260802
 GEOMETRIES = {
@@ -128,12 +116,14 @@ def drawn(*shape):
 
 def weighted(code, image, weights, channel=None):
     """Image, filter and bias as an operation of that data type takes them."""
-    source = store(image, code)
-    factors = store(weights, code) if channel is None else per_channel(weights, channel)
+    source = oracle.store(image, code)
+    factors = (
+        oracle.store(weights, code) if channel is None else oracle.per_channel(weights, channel)
+    )
     count = weights.shape[3] if channel == 3 or len(weights) == 1 else len(weights)
     bias = drawn(count)
     if not code.quantized:
-        return source, factors, store(bias, code)
+        return source, factors, oracle.store(bias, code)
     channels = factors.operand.channels
     scales = channels.scales if channels else factors.operand.scale
     scales = np.broadcast_to(np.float64(scales), count) * source.operand.scale
@@ -142,11 +132,11 @@ def weighted(code, image, weights, channel=None):
     return (
         source,
         factors,
-        Bias(Operand(I32, (count,), float(scales[0]) if plain else 0.0), numbers, scales),
+        Bias(Operand(oracle.I32, (count,), float(scales[0]) if plain else 0.0), numbers, scales),
     )
 
 
-class Bias(Stored):
+class Bias(oracle.Stored):
     """A bias of integers, whose scales are the products of the others'."""
 
     def __init__(self, operand, array, scales):
@@ -159,7 +149,7 @@ class Bias(Stored):
 
 
 def as_layout(stored, nchw):
-    return Stored(
+    return oracle.Stored(
         Operand(stored.operand.type, (), stored.operand.scale, stored.operand.zero_point),
         np.ascontiguousarray(stored.array.transpose(0, 3, 1, 2)) if nchw else stored.array,
     )
@@ -167,18 +157,18 @@ def as_layout(stored, nchw):
 
 def check(row, code, tensors, expected, scalars, nchw=False):
     source, factors, bias = tensors
-    output = quantized(code, expected) if code.quantized else Operand(code)
+    output = oracle.quantized(code, expected) if code.quantized else Operand(code)
     given = {"input": as_layout(source, nchw), "filter": factors, "bias": bias, **scalars}
     for constant in (False, True):
-        (result,) = run(row, given, output, constant=constant)
+        (result,) = oracle.run(row, given, output, constant=constant)
         if nchw:
             result = result.transpose(0, 2, 3, 1)
         # float32: sums of at most 300 products below 1, each rounded
-        compare(result, output, expected, 5e-6, f"{row} of {code.name}, constant={constant}")
+        oracle.compare(result, output, expected, 5e-6, f"{row} of {code.name}, constant={constant}")
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 def test_conv_matches(geometry, code):
     geometry = Geometry(**geometry)
     tensors = weighted(code, drawn(*IMAGE), drawn(5, *geometry.taps, 4))
@@ -186,7 +176,7 @@ def test_conv_matches(geometry, code):
     check(spec.CONV_2D, code, tensors, expected, geometry.operands() | {"activation": 0})
 
 
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 def test_conv_nchw_with_an_activation_matches(code):
     geometry = Geometry((3, 3), same=True, strides=(1, 2))
     tensors = weighted(code, drawn(*IMAGE), drawn(3, 3, 3, 4))
@@ -195,7 +185,7 @@ def test_conv_nchw_with_an_activation_matches(code):
     check(spec.CONV_2D, code, tensors, expected, scalars, nchw=True)
 
 
-@pytest.mark.parametrize("code", [Q8, Q8S], ids=lambda c: c.name)
+@pytest.mark.parametrize("code", [oracle.Q8, oracle.Q8S], ids=lambda c: c.name)
 def test_conv_per_channel_matches(code):
     geometry = Geometry((3, 3), same=True)
     weights = drawn(6, 3, 3, 4) * np.geomspace(0.01, 10, 6)[:, None, None, None]
@@ -208,12 +198,14 @@ def test_long_sums_of_quantized_products_stay_exact():
     """1152 products of up to 255 * 255 exceed what float32 holds exactly."""
     image, weights = np.full((1, 3, 3, 128), 1.0), np.ones((2, 3, 3, 128))
     weights[1, ..., ::2] = -1
-    tensors = weighted(Q8, image, weights)
+    tensors = weighted(oracle.Q8, image, weights)
     expected = convolved(Geometry((3, 3)), *(t.real for t in tensors))
-    check(spec.CONV_2D, Q8, tensors, expected, Geometry((3, 3)).operands() | {"activation": 0})
+    check(
+        spec.CONV_2D, oracle.Q8, tensors, expected, Geometry((3, 3)).operands() | {"activation": 0}
+    )
 
 
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("nchw", [False, True], ids=["nhwc", "nchw"])
 def test_grouped_conv_matches(code, groups, nchw):
@@ -225,7 +217,7 @@ def test_grouped_conv_matches(code, groups, nchw):
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 def test_depthwise_conv_matches(geometry, code):
     geometry = Geometry(**geometry)
     tensors = weighted(code, drawn(*IMAGE), drawn(1, *geometry.taps, 4))
@@ -234,7 +226,7 @@ def test_depthwise_conv_matches(geometry, code):
     check(spec.DEPTHWISE_CONV_2D, code, tensors, expected, scalars)
 
 
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 @pytest.mark.parametrize("nchw", [False, True], ids=["nhwc", "nchw"])
 def test_depthwise_conv_multiplies_channels(code, nchw):
     geometry = Geometry((2, 3), same=True, strides=(2, 1))
@@ -246,13 +238,13 @@ def test_depthwise_conv_multiplies_channels(code, nchw):
 
 def test_depthwise_conv_per_channel_matches():
     geometry = Geometry((3, 3), same=True)
-    tensors = weighted(Q8S, drawn(*IMAGE), drawn(1, 3, 3, 4), channel=3)
+    tensors = weighted(oracle.Q8S, drawn(*IMAGE), drawn(1, 3, 3, 4), channel=3)
     expected = depthwise(geometry, *(t.real for t in tensors), 1)
     scalars = geometry.operands() | {"activation": 0, "depth_multiplier": 1}
-    check(spec.DEPTHWISE_CONV_2D, Q8S, tensors, expected, scalars)
+    check(spec.DEPTHWISE_CONV_2D, oracle.Q8S, tensors, expected, scalars)
 
 
-@pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
+@pytest.mark.parametrize("code", oracle.DATA, ids=lambda c: c.name)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 3)], ids=str)
 @pytest.mark.parametrize("nchw", [False, True], ids=["nhwc", "nchw"])
 def test_transposed_conv_matches(code, strides, nchw):
@@ -267,22 +259,22 @@ def test_transposed_conv_matches(code, strides, nchw):
 @pytest.mark.parametrize("size", [(5, 7), (6, 8)], ids=str)
 def test_transposed_conv_fills_the_shape_it_is_given(size):
     """SAME: the shapes whose convolution with stride 2 is 3 x 4; (k - stride) / 2 is cut off."""
-    tensors = weighted(F32, drawn(1, 3, 4, 3), drawn(2, 3, 3, 3))
+    tensors = weighted(oracle.F32, drawn(1, 3, 4, 3), drawn(2, 3, 3, 3))
     cut = [max(0, 2 * (n - 1) + 3 - s) // 2 for n, s in zip((3, 4), size, strict=True)]
     expected = transposed(*(t.real for t in tensors), (2, 2), cut, size)
     scalars = Geometry((3, 3), same=True, strides=(2, 2)).operands() | {"activation": 0}
-    shape = Stored(Operand(I32, (4,)), np.array([1, *size, 2], np.int32))
-    check(spec.TRANSPOSE_CONV_2D, F32, tensors, expected, scalars | {"output_shape": shape})
+    shape = oracle.Stored(Operand(oracle.I32, (4,)), np.array([1, *size, 2], np.int32))
+    check(spec.TRANSPOSE_CONV_2D, oracle.F32, tensors, expected, scalars | {"output_shape": shape})
 
 
 def test_transposed_conv_cut_beyond_the_end_by_negative_padding():
-    tensors = weighted(F32, drawn(1, 2, 2, 1), drawn(1, 2, 2, 1))
+    tensors = weighted(oracle.F32, drawn(1, 2, 2, 1), drawn(1, 2, 2, 1))
     expected = transposed(*(t.real for t in tensors), (2, 2), (0, 0), (5, 5))
     scalars = Geometry((2, 2), pads=(0, -1, 0, -1), strides=(2, 2)).operands() | {"activation": 0}
-    check(spec.TRANSPOSE_CONV_2D, F32, tensors, expected, scalars)
+    check(spec.TRANSPOSE_CONV_2D, oracle.F32, tensors, expected, scalars)
 
 
 def test_a_batch_of_no_images_convolves_to_none():
-    tensors = weighted(F32, np.zeros((0, 5, 5, 2)), drawn(3, 3, 3, 2))
+    tensors = weighted(oracle.F32, np.zeros((0, 5, 5, 2)), drawn(3, 3, 3, 2))
     scalars = Geometry((3, 3)).operands() | {"activation": 0}
-    check(spec.CONV_2D, F32, tensors, np.zeros((0, 3, 3, 3)), scalars)
+    check(spec.CONV_2D, oracle.F32, tensors, np.zeros((0, 3, 3, 3)), scalars)

@@ -11,22 +11,11 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels import boxes as boxes_module
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.boxed import (
-    INDEXES,
-    KINDS,
-    LIMIT,
-    ROUNDING,
-    boxes,
-    distinct,
-    greedy,
-    indexes,
-    refuses,
-    transformed,
-)
+from tests.nnapi.host import boxed
 from tests.nnapi.host.oracle import F32, compare, run, store
 
 SEED = 20260811
-KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
+KIND = pytest.mark.parametrize("kind", boxed.KINDS, ids=str)
 NDK_TRANSFORM, NDK_LIMIT = spec.AXIS_ALIGNED_BBOX_TRANSFORM, spec.BOX_WITH_NMS_LIMIT
 
 
@@ -34,7 +23,7 @@ def transform(kind, rois, deltas, batches, sizes):
     return {
         "rois": kind.of_boxes(rois),
         "deltas": kind.of_data(deltas),
-        "batch_indices": indexes(batches),
+        "batch_indices": boxed.indexes(batches),
         "image_info": kind.of_boxes(sizes),
     }
 
@@ -47,18 +36,18 @@ def test_axis_aligned_bbox_transform(kind, constant):
     batches = rng.integers(0, 2, count)
     operands = transform(
         kind,
-        boxes(rng, (count,), 30),
+        boxed.boxes(rng, (count,), 30),
         rng.uniform(-0.9, 0.9, (count, 4 * classes)),
         batches,
         [[30, 40], [20, 25]],
     )
     rois, deltas, _, sizes = (o.real for o in operands.values())
     want = [
-        [transformed(roi, d, sizes[batch]) for d in row.reshape(classes, 4)]
+        [boxed.transformed(roi, d, sizes[batch]) for d in row.reshape(classes, 4)]
         for roi, row, batch in zip(rois, deltas, batches, strict=True)
     ]
     (got,) = run(NDK_TRANSFORM, operands, kind.boxes, constant=constant)
-    compare(got, kind.boxes, np.reshape(want, (count, 4 * classes)), ROUNDING, str(kind))
+    compare(got, kind.boxes, np.reshape(want, (count, 4 * classes)), boxed.ROUNDING, str(kind))
 
 
 @KIND
@@ -80,19 +69,19 @@ def test_axis_aligned_bbox_transform_of_no_boxes(kind):
     ],
 )
 def test_axis_aligned_bbox_transform_limits(box, batch, sentence):
-    operands = transform(KINDS[0], [box], [[0.0] * 4], [batch], [[9, 9], [9, 9]])
+    operands = transform(boxed.KINDS[0], [box], [[0.0] * 4], [batch], [[9, 9], [9, 9]])
     if sentence:
-        refuses(sentence, NDK_TRANSFORM, operands, KINDS[0].boxes)
+        boxed.refuses(sentence, NDK_TRANSFORM, operands, boxed.KINDS[0].boxes)
     else:
-        assert run(NDK_TRANSFORM, operands, KINDS[0].boxes)[0].tolist() == [box]
+        assert run(NDK_TRANSFORM, operands, boxed.KINDS[0].boxes)[0].tolist() == [box]
 
 
 def test_coordinates_of_another_scale_are_refused():
-    kind = KINDS[2]
+    kind = boxed.KINDS[2]
     operands = transform(kind, [[0, 0, 4, 4]], [[0.0] * 4], [0], [[9, 9]])
     operands["rois"] = store([[0, 0, 4, 4]], kind.box, Operand(kind.box, (), 0.25, 1))
     sentence = "rois must have scale 0.125 from 0, not 0.25 from 1"
-    refuses(sentence, NDK_TRANSFORM, operands, kind.boxes)
+    boxed.refuses(sentence, NDK_TRANSFORM, operands, kind.boxes)
 
 
 def soft(kernel, threshold, sigma, least):
@@ -110,7 +99,7 @@ def soft(kernel, threshold, sigma, least):
 
 def limited(operands, batches, lower):
     """(score, box, class, batch) of BOX_WITH_NMS_LIMIT."""
-    scores, rois, limit = operands["scores"].real, operands["rois"].real, operands[LIMIT]
+    scores, rois, limit = operands["scores"].real, operands["rois"].real, operands[boxed.LIMIT]
     found = []
     for batch in dict.fromkeys(batches):
         rows = [i for i, b in enumerate(batches) if b == batch]
@@ -118,7 +107,7 @@ def limited(operands, batches, lower):
         for c in range(1, scores.shape[1]):
             some = [i for i in rows if scores[i, c] > operands["score_threshold"]]
             places = [rois[i, 4 * c : 4 * c + 4] for i in some]
-            chosen = greedy([scores[i, c] for i in some], places, lower, limit)
+            chosen = boxed.greedy([scores[i, c] for i in some], places, lower, limit)
             of_batch += [(score, places[i], c, batch) for i, score in chosen]
         of_batch.sort(key=lambda each: -each[0])
         of_batch = of_batch if limit < 0 else of_batch[:limit]
@@ -130,10 +119,10 @@ def suppression(kind, scores, rois, batches, **numbers):
     return {
         "scores": kind.of_data(scores),
         "rois": kind.of_boxes(rois),
-        "batch_indices": indexes(batches),
+        "batch_indices": boxed.indexes(batches),
         # no number that a type stores is at a threshold
         "score_threshold": 0.1003,
-        LIMIT: -1,
+        boxed.LIMIT: -1,
         "nms_kernel": 0,
         "iou_threshold": 0.3019,
         "sigma": 0.5,
@@ -142,7 +131,7 @@ def suppression(kind, scores, rois, batches, **numbers):
 
 
 def limit_outputs(kind):
-    return kind.data, kind.boxes, INDEXES, INDEXES
+    return kind.data, kind.boxes, boxed.INDEXES, boxed.INDEXES
 
 
 @KIND
@@ -151,9 +140,9 @@ def limit_outputs(kind):
 def test_box_with_nms_limit(kind, kernel, limit):
     rng = np.random.default_rng(SEED)
     batches = [4] * 7 + [0] * 6
-    scores = distinct(rng, len(batches), 4)
-    rois = boxes(rng, (len(batches), 4), 8).reshape(len(batches), 16)
-    numbers = {LIMIT: limit, "nms_kernel": kernel}
+    scores = boxed.distinct(rng, len(batches), 4)
+    rois = boxed.boxes(rng, (len(batches), 4), 8).reshape(len(batches), 16)
+    numbers = {boxed.LIMIT: limit, "nms_kernel": kernel}
     operands = suppression(kind, scores, rois, batches, **numbers)
     rule = soft(*(operands[n] for n in ("nms_kernel", "iou_threshold", "sigma")), 0.0507)
     want = limited(operands, batches, rule)
@@ -169,14 +158,14 @@ def test_box_with_nms_limit(kind, kernel, limit):
 def test_a_box_may_be_chosen_with_a_lowered_score():
     """Two boxes that overlap by a half: the second has 1 - 1/2 of its score left, just enough."""
     operands = suppression(
-        KINDS[0],
+        boxed.KINDS[0],
         [[0.0, 1.0], [0.0, 0.5]],
         [[0, 0, 0, 0, 0, 0, 4, 4], [0, 0, 0, 0, 0, 0, 4, 2]],
         [0, 0],
         nms_kernel=1,
         nms_score_threshold=0.25,
     )
-    assert run(NDK_LIMIT, operands, *limit_outputs(KINDS[0]))[0].tolist() == [1.0, 0.25]
+    assert run(NDK_LIMIT, operands, *limit_outputs(boxed.KINDS[0]))[0].tolist() == [1.0, 0.25]
 
 
 @KIND
@@ -187,17 +176,17 @@ def test_box_with_nms_limit_of_no_boxes(kind):
 
 
 def test_box_with_nms_limit_refusals():
-    kind = KINDS[0]
+    kind = boxed.KINDS[0]
     rois = [[0, 0, 1, 1, 0, 0, 1, 1]]
     operands = suppression(kind, [[0.0, 1.0]], rois, [0], nms_kernel=2)
     outputs = limit_outputs(kind)
     assert run(NDK_LIMIT, operands, *outputs)[2].tolist() == [1]
     unknown = operands | {"nms_kernel": 3}
-    refuses("suppression kernel 3 is none of 0 to 2", NDK_LIMIT, unknown, *outputs)
+    boxed.refuses("suppression kernel 3 is none of 0 to 2", NDK_LIMIT, unknown, *outputs)
     torn = operands | {"rois": kind.of_boxes([[0, 0, 1, 1, 0, 2, 1, 1]])}
-    refuses("a box must have x1 <= x2 and y1 <= y2", NDK_LIMIT, torn, *outputs)
+    boxed.refuses("a box must have x1 <= x2 and y1 <= y2", NDK_LIMIT, torn, *outputs)
     two = (Operand(F32, (2,)), *outputs[1:])
-    refuses("a result of shape (1,) is declared as (2,)", NDK_LIMIT, operands, *two)
+    boxed.refuses("a result of shape (1,) is declared as (2,)", NDK_LIMIT, operands, *two)
 
 
 def test_documented_overlaps():

@@ -39,13 +39,7 @@ def drawn(*shape, low=-4.0, high=4.0):
 )
 def test_arithmetic_matches(row, function, shapes):
     a, b = (drawn(*s) for s in shapes)
-    matches(
-        row,
-        function,
-        input1=a,
-        input2=b,
-        activation=0,
-    )
+    matches(row, function, input1=a, input2=b, activation=0)
 
 
 @pytest.mark.parametrize("activation", CLIPS)
@@ -67,12 +61,7 @@ def test_division_matches():
     # |divisor| >= 0.5: half's error is relative to quotients up to 8
     divisor = np.where(drawn(3, 4) > 0, drawn(3, 4, low=0.5), drawn(3, 4, high=-0.5))
     matches(
-        spec.DIV,
-        np.divide,
-        input1=drawn(2, 3, 4),
-        input2=divisor,
-        activation=0,
-        types=(F32, F16),
+        spec.DIV, np.divide, input1=drawn(2, 3, 4), input2=divisor, activation=0, types=(F32, F16)
     )
 
 
@@ -90,11 +79,7 @@ def test_integer_division_rounds_down():
 def test_power_matches():
     # float32's power is within 4 units in the last place
     matches(
-        spec.POW,
-        np.power,
-        base=drawn(2, 3, 1, low=0.5, high=2),
-        exponent=drawn(4),
-        types=FLOATS,
+        spec.POW, np.power, base=drawn(2, 3, 1, low=0.5, high=2), exponent=drawn(4), types=FLOATS
     )
 
 
@@ -102,13 +87,7 @@ def test_power_matches():
     ("row", "function"), [(spec.MAXIMUM, np.maximum), (spec.MINIMUM, np.minimum)], ids=str
 )
 def test_extremes_match(row, function):
-    matches(
-        row,
-        function,
-        input1=drawn(2, 3, 4),
-        input2=drawn(3, 1),
-        types=(*DATA, I32),
-    )
+    matches(row, function, input1=drawn(2, 3, 4), input2=drawn(3, 1), types=(*DATA, I32))
 
 
 @pytest.mark.parametrize(
@@ -152,12 +131,7 @@ def test_logic_matches(row, function):
 
 
 def test_logical_not_matches():
-    matches(
-        spec.LOGICAL_NOT,
-        np.logical_not,
-        types=(BOOL8,),
-        input=store([1, 0, 1], BOOL8),
-    )
+    matches(spec.LOGICAL_NOT, np.logical_not, types=(BOOL8,), input=store([1, 0, 1], BOOL8))
 
 
 @pytest.mark.parametrize("slopes", [(4,), (1, 3, 1), (2, 3, 4)], ids=str)
@@ -227,10 +201,5 @@ def test_elu_bends_below_zero():
 
 def test_signed_division_is_as_android_validates_it():
     matches(
-        spec.DIV,
-        np.divide,
-        input1=drawn(12),
-        input2=drawn(12, low=2.0),
-        activation=0,
-        types=(Q8S,),
+        spec.DIV, np.divide, input1=drawn(12), input2=drawn(12, low=2.0), activation=0, types=(Q8S,)
     )

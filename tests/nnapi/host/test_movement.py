@@ -95,12 +95,7 @@ def test_transpose_matches(shape, perm):
 def test_concatenation_matches(axis):
     """Quantized inputs have scales of their own."""
     parts = [drawn(2, 3, 2), 2 * drawn(2, 3, 2) + 7, drawn(2, 3, 2) / 3]
-    matches(
-        spec.CONCATENATION,
-        lambda parts: np.concatenate(parts, axis),
-        inputs=parts,
-        axis=axis,
-    )
+    matches(spec.CONCATENATION, lambda parts: np.concatenate(parts, axis), inputs=parts, axis=axis)
 
 
 PADDINGS = [(0, 0), (1, 2), (0, 3)]

@@ -9,17 +9,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.boxed import (
-    FLOAT_KINDS,
-    INDEXES,
-    KINDS,
-    LIMIT,
-    ROUNDING,
-    distinct,
-    greedy,
-    hard,
-    transformed,
-)
+from tests.nnapi.host import boxed
 from tests.nnapi.host.oracle import F32, compare, run, store
 
 SEED = 20260812
@@ -37,7 +27,7 @@ def proposals(operands, order):
         for (h, w, a), score in np.ndenumerate(scores[batch]):
             shift = np.array([w * operands["width_ratio"], h * operands["height_ratio"]] * 2)
             delta = deltas[batch, h, w, 4 * a : 4 * a + 4]
-            each.append((score, transformed(anchors[a] + shift, delta, size)))
+            each.append((score, boxed.transformed(anchors[a] + shift, delta, size)))
         each.sort(key=lambda pair: -pair[0])
         each = [
             (score, box)
@@ -46,13 +36,13 @@ def proposals(operands, order):
             and (box[0] + box[2]) / 2 < size[1]
             and (box[1] + box[3]) / 2 < size[0]
         ]
-        places, rule = [box for _, box in each], hard(operands["iou_threshold"])
-        chosen = greedy([s for s, _ in each], places, rule, after if after > 0 else -1)
+        places, rule = [box for _, box in each], boxed.hard(operands["iou_threshold"])
+        chosen = boxed.greedy([s for s, _ in each], places, rule, after if after > 0 else -1)
         found += [(score, places[i], batch) for i, score in chosen]
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", boxed.KINDS, ids=str)
 @pytest.mark.parametrize("nchw", [False, True], ids=["nhwc", "nchw"])
 @pytest.mark.parametrize("limits", [(0, 0), (-1, -1), (12, 0), (-1, 3), (12, 3)], ids=str)
 def test_generate_proposals(kind, nchw, limits):
@@ -60,7 +50,7 @@ def test_generate_proposals(kind, nchw, limits):
     count = 3
     order = (0, 3, 1, 2) if nchw else (0, 1, 2, 3)
     operands = {
-        "scores": kind.of_data(distinct(rng, 2, 3, 4, count).transpose(order)),
+        "scores": kind.of_data(boxed.distinct(rng, 2, 3, 4, count).transpose(order)),
         "deltas": kind.of_data(rng.uniform(-0.9, 0.9, (2, 3, 4, 4 * count)).transpose(order)),
         "anchors": kind.of_anchors([[-4, -4, 4, 4], [-2, -6, 2, 6], [-5, -1, 5, 1]]),
         "image_info": kind.of_boxes([[11, 30], [12, 25]]),
@@ -73,10 +63,10 @@ def test_generate_proposals(kind, nchw, limits):
         "layout": nchw,
     }
     want = proposals(operands, np.argsort(order))
-    got = run(spec.GENERATE_PROPOSALS, operands, kind.data, kind.boxes, INDEXES)
+    got = run(spec.GENERATE_PROPOSALS, operands, kind.data, kind.boxes, boxed.INDEXES)
     assert got[2].tolist() == [b for _, _, b in want]
     compare(got[0], kind.data, np.array([s for s, _, _ in want]), 0, str(kind))
-    compare(got[1], kind.boxes, np.array([box for _, box, _ in want]), ROUNDING, str(kind))
+    compare(got[1], kind.boxes, np.array([box for _, box, _ in want]), boxed.ROUNDING, str(kind))
 
 
 @pytest.mark.parametrize(("least", "count"), [(3.875, 1), (4.0, 0)])
@@ -94,7 +84,7 @@ def test_boxes_of_the_least_size_are_no_proposals(least, count):
         "min_size": least,
         "layout": False,
     }
-    got = run(spec.GENERATE_PROPOSALS, operands, Operand(F32), Operand(F32), INDEXES)
+    got = run(spec.GENERATE_PROPOSALS, operands, Operand(F32), Operand(F32), boxed.INDEXES)
     assert [a.shape for a in got] == [(count,), (count, 4), (count,)]
 
 
@@ -111,22 +101,22 @@ def decoded(anchors, deltas):
 
 def by_class(scores, places, operands):
     """(score, box, class) with suppression of each class apart."""
-    rule, limit = hard(operands["iou_threshold"]), operands["max_detections_per_class"]
+    rule, limit = boxed.hard(operands["iou_threshold"]), operands["max_detections_per_class"]
     found = []
     for c in range(1, scores.shape[1]):
         some = [i for i in range(len(scores)) if scores[i, c] > operands["score_threshold"]]
-        chosen = greedy(scores[some, c], [places[i] for i in some], rule, limit)
+        chosen = boxed.greedy(scores[some, c], [places[i] for i in some], rule, limit)
         found += [(score, places[some[i]], c) for i, score in chosen]
-    return sorted(found, key=lambda each: -each[0])[: operands[LIMIT]]
+    return sorted(found, key=lambda each: -each[0])[: operands[boxed.LIMIT]]
 
 
 def by_box(scores, places, operands):
     """(score, box, class) with suppression by the best class, then the best classes of each."""
-    rule, limit = hard(operands["iou_threshold"]), operands[LIMIT]
+    rule, limit = boxed.hard(operands["iou_threshold"]), operands[boxed.LIMIT]
     tops = scores[:, 1:].max(axis=1)
     some = [i for i in range(len(scores)) if tops[i] > operands["score_threshold"]]
     found = []
-    for i, _ in greedy(tops[some], [places[j] for j in some], rule, limit):
+    for i, _ in boxed.greedy(tops[some], [places[j] for j in some], rule, limit):
         of_box = scores[some[i]]
         classes = sorted(range(1, len(of_box)), key=lambda c: -of_box[c])
         classes = classes[: operands["max_classes_per_detection"]]
@@ -134,7 +124,7 @@ def by_box(scores, places, operands):
     return found
 
 
-@pytest.mark.parametrize("kind", FLOAT_KINDS, ids=str)
+@pytest.mark.parametrize("kind", boxed.FLOAT_KINDS, ids=str)
 @pytest.mark.parametrize("background", [False, True], ids=["objects", "background"])
 @pytest.mark.parametrize("regular", [False, True], ids=["fast", "regular"])
 @pytest.mark.parametrize("most_classes", [1, 2, 9])
@@ -142,19 +132,19 @@ def test_detection_postprocessing(kind, background, regular, most_classes):
     rng = np.random.default_rng(SEED)
     batches, anchors, most = 2, 12, 5
     operands = {
-        "scores": kind.of_data(distinct(rng, batches, anchors, 4)),
+        "scores": kind.of_data(boxed.distinct(rng, batches, anchors, 4)),
         "deltas": kind.of_data(rng.uniform(-2, 2, (batches, anchors, 6))),
         "anchors": kind.of_data(rng.uniform(2, 6, (anchors, 4))),
         **SCALES,
         "use_regular_nms": regular,
-        LIMIT: most,
+        boxed.LIMIT: most,
         "max_classes_per_detection": most_classes,
         "max_detections_per_class": 3,
         "score_threshold": 0.1003,
         "iou_threshold": 0.3019,
         "is_background_in_label": background,
     }
-    outputs = (kind.data, kind.boxes, INDEXES, INDEXES)
+    outputs = (kind.data, kind.boxes, boxed.INDEXES, boxed.INDEXES)
     scores, boxes, labels, counts = run(spec.DETECTION_POSTPROCESSING, operands, *outputs)
     room = most if regular else most * most_classes
     assert scores.shape == (batches, room)
@@ -167,6 +157,8 @@ def test_detection_postprocessing(kind, background, regular, most_classes):
         wanted = [c - (not background) for _, _, c in want]
         assert labels[batch].tolist() == wanted + [0] * (room - count)
         compare(scores[batch, :count], kind.data, np.array([w[0] for w in want]), 0, str(kind))
-        compare(boxes[batch, :count], kind.boxes, np.array([w[1] for w in want]), ROUNDING, "")
+        compare(
+            boxes[batch, :count], kind.boxes, np.array([w[1] for w in want]), boxed.ROUNDING, ""
+        )
         assert not scores[batch, count:].any()
         assert not boxes[batch, count:].any()

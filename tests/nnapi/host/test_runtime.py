@@ -183,10 +183,7 @@ def test_what_follows_from_constants_is_computed_once():
     """x + (c + c): one operation is left to run."""
     constant = Operand(F32, (2,), value=Data.of(vector(1, 2)))
     operands = (Operand(F32, (2,)), constant, scalar(0), Operand(F32, (2,)), Operand(F32, (2,)))
-    operations = (
-        Operation(spec.ADD, (1, 1, 2), (3,)),
-        Operation(spec.ADD, (0, 3, 2), (4,)),
-    )
+    operations = (Operation(spec.ADD, (1, 1, 2), (3,)), Operation(spec.ADD, (0, 3, 2), (4,)))
     compilation = compiled(Model(operands, operations, (0,), (4,)))
     assert len(compilation.prepared.steps) == 1
     np.testing.assert_array_equal(compilation.run([vector(10, 20)])[0], [12, 24])
@@ -195,10 +192,7 @@ def test_what_follows_from_constants_is_computed_once():
 def test_a_constant_takes_a_shape_known_only_in_the_run():
     constant = Operand(F32, (4,), value=Data.of(vector(1, 2, 3, 4)))
     operands = (Operand(I32, (2,)), constant, Operand(F32), scalar(0), Operand(F32))
-    operations = (
-        Operation(spec.RESHAPE, (1, 0), (2,)),
-        Operation(spec.ADD, (2, 2, 3), (4,)),
-    )
+    operations = (Operation(spec.RESHAPE, (1, 0), (2,)), Operation(spec.ADD, (2, 2, 3), (4,)))
     compilation = compiled(Model(operands, operations, (0,), (4,)))
     (result,) = compilation.run([np.array([2, 2], np.int32)])
     np.testing.assert_array_equal(result, [[2, 4], [6, 8]])

@@ -10,15 +10,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.oracle import (
-    DATA,
-    F32,
-    I32,
-    integers,
-    matches,
-    run,
-    store,
-)
+from tests.nnapi.host.oracle import DATA, F32, I32, integers, matches, run, store
 
 SEED = 20260807
 NUMBERS = (*DATA, I32)

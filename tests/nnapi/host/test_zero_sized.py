@@ -13,17 +13,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.boxed import Kind, indexes, refuses
 from tests.nnapi.host.chain import Chain
-from tests.nnapi.host.oracle import (
-    DATA,
-    F32,
-    FLOATS,
-    I32,
-    Q8,
-    Q8S,
-    integers,
-    run,
-    store,
-)
+from tests.nnapi.host.oracle import DATA, F32, FLOATS, I32, Q8, Q8S, integers, run, store
 
 WINDOW = {"padding": 1, "stride_width": 2, "stride_height": 1, "activation": 0}
 POOL = WINDOW | {"filter_width": 2, "filter_height": 2}
@@ -112,20 +102,11 @@ CASES = [
     (spec.DEPTH_TO_SPACE, {"input": np.zeros((0, 2, 3, 8)), "block_size": 2}, (0, 4, 6, 2), DATA),
     (
         spec.SPACE_TO_BATCH_ND,
-        {
-            "input": IMAGE,
-            "block_sizes": integers(2, 2),
-            "paddings": store([[1, 0], [0, 0]], I32),
-        },
+        {"input": IMAGE, "block_sizes": integers(2, 2), "paddings": store([[1, 0], [0, 0]], I32)},
         (0, 2, 3, 2),
         DATA,
     ),
-    (
-        spec.BATCH_TO_SPACE_ND,
-        {"input": IMAGE, "block_sizes": integers(2, 3)},
-        (0, 6, 18, 2),
-        DATA,
-    ),
+    (spec.BATCH_TO_SPACE_ND, {"input": IMAGE, "block_sizes": integers(2, 3)}, (0, 6, 18, 2), DATA),
     (spec.CHANNEL_SHUFFLE, {"input": IMAGE, "num_groups": 3, "axis": 2}, NONE, DATA),
     (spec.GATHER, {"input": np.zeros((4, 3)), "axis": 0, "indices": indexes([])}, (0, 3), DATA),
     (spec.EMBEDDING_LOOKUP, {"lookups": indexes([]), "values": np.zeros((4, 3))}, (0, 3), DATA),

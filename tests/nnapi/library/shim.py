@@ -19,14 +19,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.codes import feature_level_code
-from ep_nnapi.nnapi.functions import (
-    FUNCTIONS,
-    OBJECTS,
-    OPERATION_TYPE,
-    PREFIX,
-    STRUCTS,
-    Function,
-)
+from ep_nnapi.nnapi.functions import FUNCTIONS, OBJECTS, OPERATION_TYPE, PREFIX, STRUCTS, Function
 
 FIXED = Path(__file__).with_name("shim.c")
 COMPILER = shutil.which("cc") or shutil.which("gcc")

@@ -47,11 +47,7 @@ def run(made: Executor, x: np.ndarray, outputs: Sequence[np.ndarray | None] = (N
 
 @pytest.mark.parametrize(
     ("hidden", "computes"),
-    [
-        ((), "Execution_burstCompute"),
-        (NO_BURST, "Execution_compute"),
-        (NO_COMPUTE, "Event_wait"),
-    ],
+    [((), "Execution_burstCompute"), (NO_BURST, "Execution_compute"), (NO_COMPUTE, "Event_wait")],
 )
 def test_the_fastest_way_to_compute_that_there_is(hidden: Sequence[str], computes: str) -> None:
     functions = Recorded(hidden)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from ep_nnapi.nnapi.profile.classes import class_of_contents, class_of_scalar
 from ep_nnapi.nnapi.profile.form import form_of
-from tests.nnapi.profile.make import F32, I32, Q8, add, scalar, tensor, use
+from ep_nnapi.nnapi.profile.use import uses
+from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
 
@@ -33,14 +36,8 @@ def test_sizes_are_no_traits():
     [
         (add(activation=1), {"activation=1"}),
         (add(relaxed=True), {"relaxed=yes"}),
-        (
-            use("ADD", [IMAGE, tensor(1, 4, 4, 2, value=1), scalar(0)], IMAGE),
-            {"input2=constant"},
-        ),
-        (
-            use("ADD", [IMAGE, tensor(1, 1, 1, 2), scalar(0)], IMAGE),
-            {"input2.shape=last axis"},
-        ),
+        (use("ADD", [IMAGE, tensor(1, 4, 4, 2, value=1), scalar(0)], IMAGE), {"input2=constant"}),
+        (use("ADD", [IMAGE, tensor(1, 1, 1, 2), scalar(0)], IMAGE), {"input2.shape=last axis"}),
     ],
 )
 def test_each_property_is_one_trait(other, found: set[str]):
@@ -94,3 +91,86 @@ def test_constant_indexes():
         return use("TRANSPOSE", [IMAGE, order], tensor(1, 2, 4, 4, code=F32))
 
     assert differences(transposed(0, 3, 1, 2), transposed(0, 3, 2, 1)) == {"perm.value=0,3,2,1"}
+
+
+# Classes of scalars and of constant tensors of indexes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("activation", 3, "3"),
+        ("layout", True, "True"),
+        ("axis", -1, "-1"),
+        ("stride_width", 2, "2"),
+        ("stride_width", 3, "3+"),
+        ("stride_width", 17, "3+"),
+        ("stride_width", 0, "0-"),
+        ("padding_left", 0, "0"),
+        ("padding_left", 1, "+"),
+        ("output_width", 7, "size"),
+        ("beta", 1.0, "1"),
+        ("beta", 0.5, "+"),
+        ("beta", -0.5, "-"),
+    ],
+)
+def test_scalars(name: str, value: float, found: str):
+    assert class_of_scalar(name, value) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "found"),
+    [
+        ("axes", [2, 1], "1,2"),
+        ("axes", [-2, -1], "- -2,-1"),
+        ("perm", [0, 3, 1, 2], "0,3,1,2"),
+        ("paddings", [[0, 0], [1, 2], [0, 1], [0, 0]], "0110"),
+        ("strides", [1, 1], "1"),
+        ("strides", [1, 2], "+"),
+        ("strides", [1, -1], "-"),
+        ("shape", [2, -1], "-"),
+        ("shape", [2, 3], "+"),
+        ("indices", [2, 3], None),
+    ],
+)
+def test_contents(name: str, values: list[int], found: str | None):
+    assert class_of_contents(name, np.array(values, np.int32)) == found
+
+
+# Operations taken out of their models, and their digests
+
+
+def test_an_operation_has_a_parameter_for_each_operand():
+    found = add()
+    assert [p.name for p, _ in found.named_inputs] == ["input1", "input2", "activation"]
+    assert [p.name for p, _ in found.named_outputs] == ["output"]
+    assert (found.spec.name, found.relaxed) == ("ADD", False)
+    assert len(list(uses(model("RELU", [IMAGE], IMAGE)))) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        add(activation=1),
+        add(relaxed=True),
+        add(dimensions=(1, 4, 4, 1)),
+        use("ADD", [tensor(1, 4, 4, 2, value=1), IMAGE, scalar(0)], IMAGE),
+        use("MUL", [IMAGE, IMAGE, scalar(0)], IMAGE),
+    ],
+    ids=["a scalar", "relaxed", "a size", "a constant", "the operation"],
+)
+def test_what_a_driver_can_see_is_in_the_digest(other):
+    assert other.digest != add().digest
+    assert add().digest == add().digest
+
+
+def test_of_constants_beyond_128_bytes_the_numbers_are_not():
+    small, large = (
+        [
+            use("ADD", [IMAGE, tensor(n, value=v), scalar(0)], tensor(1, 4, 4, n)).digest
+            for v in (1, 2)
+        ]
+        for n in (32, 33)
+    )
+    assert small[0] != small[1]
+    assert large[0] == large[1]

@@ -7,19 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model
-from ep_nnapi.nnapi.profile.answers import Answer, Profile
+from ep_nnapi.nnapi.profile.answers import Answer, Conditions, Profile
+from ep_nnapi.nnapi.profile.device import ProfiledRuntime
+from ep_nnapi.nnapi.profile.examples import FOLDER, devices, path_of, profiles
+from ep_nnapi.nnapi.profile.file import read, to_text
 from ep_nnapi.nnapi.profile.form import form_of
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all
 from ep_nnapi.nnapi.profile.sample import model_of
 from ep_nnapi.nnapi.profile.sample_devices import Rule, SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.profile.use import OperationUse
-from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.nnapi.spec import BY_NAME
-from tests.nnapi.profile.make import F32, I32, Q8, add, scalar, tensor, use
+from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
 
@@ -136,3 +140,137 @@ def test_operations_of_models_are_recorded_by_their_digests():
     assert runtime.feature_level == 8
     assert runtime.share(model_of(uses)).operations == model_of(uses).operations
     assert runtime.compile(model_of(uses), device) is not None
+
+
+# Answers that follow from recorded samples
+
+
+def traits(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+BASE = traits("stride=1 filter=2 layout=no")
+ASKED = {
+    BASE: True,
+    traits("stride=2 filter=2 layout=no"): True,
+    traits("stride=1 filter=1 layout=no"): True,
+    traits("stride=2 filter=1 layout=no"): False,  # both together
+    traits("stride=1 filter=2 layout=yes"): False,
+    traits("stride=2 filter=2 layout=yes"): False,  # follows from the one before
+}
+
+
+def test_declined_sets_are_the_smallest():
+    found = Conditions.of(ASKED, BASE)
+    assert found.declined == (traits("layout=yes"), traits("stride=2 filter=1"))
+    assert found.supported == traits("stride=1 stride=2 filter=1 filter=2 layout=no")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("stride=1 filter=2 layout=no", Answer.SUPPORTED),
+        ("stride=2 filter=2 layout=no", Answer.SUPPORTED),
+        ("stride=2 filter=1 layout=no", Answer.DECLINED),
+        ("stride=1 filter=1 layout=yes", Answer.DECLINED),
+        ("stride=3 filter=2 layout=no", Answer.NOT_RECORDED),
+        ("stride=3 filter=2 layout=yes", Answer.DECLINED),
+    ],
+)
+def test_an_operation_is_supported_unless_a_check_fails(asked: str, answer: Answer):
+    assert Conditions.of(ASKED, BASE).answer(traits(asked)) is answer
+
+
+def test_the_exact_answer_comes_first_and_an_unknown_group_has_none():
+    device = Device("d", DeviceCode.ACCELERATOR, "1", 8)
+    use = add()
+    form = form_of(use)
+    group = (form.operation, form.types, form.ranks)
+    conditions = Conditions(form.traits, ())
+
+    def answer(groups, exact) -> Answer:
+        return Profile(device, 8, groups, exact).answer(use, form)
+
+    assert answer({group: conditions}, {}) is Answer.SUPPORTED
+    assert answer({group: None}, {}) is Answer.DECLINED
+    assert answer({}, {}) is Answer.NOT_RECORDED
+    assert answer({group: conditions}, {use.digest: False}) is Answer.DECLINED
+    assert answer({group: None}, {use.digest: True}) is Answer.SUPPORTED
+
+
+# The runtime of a recorded device
+
+PHONE = Device("phone", DeviceCode.GPU, "7.1", 3)
+
+
+def runtime(device: Device = PHONE) -> ProfiledRuntime:
+    """A device that supports ADD of images without an activation."""
+    form = form_of(add())
+    group = (form.operation, form.types, form.ranks)
+    declined = (frozenset({"activation=1"}),)
+    conditions = Conditions(form.traits | {"activation=2"}, declined)
+    return ProfiledRuntime(Profile(device, 4, {group: conditions}, {}), HostRuntime())
+
+
+def test_it_reports_the_recorded_device():
+    found = runtime()
+    assert found.feature_level == 4
+    assert [(d.name, d.feature_level) for d in found.devices()] == [
+        ("phone", 3),
+        (REFERENCE_DEVICE, 4),
+    ]
+    assert found.devices()[0] is PHONE
+
+
+def test_a_recorded_reference_device_is_there_once():
+    recorded = Device(REFERENCE_DEVICE, DeviceCode.CPU, "1", 3)
+    assert runtime(recorded).devices() == (recorded,)
+
+
+def test_it_answers_from_the_profile_and_says_why():
+    found = runtime()
+    models = [model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in range(4)]
+    assert [found.supported(m, PHONE) for m in models] == [(True,), (False,), (True,), (False,)]
+    assert found.explanation(models[1], [0]) == "profile"
+    assert found.explanation(models[3], [0]) == "not in its profile; record it with this model"
+    reference = found.devices()[1]
+    assert found.supported(models[1], reference) == (True,)
+
+
+def test_it_computes_on_the_host():
+    found = runtime()
+    given = model("ADD", [IMAGE, IMAGE, scalar(0)], IMAGE)
+    one = np.ones((1, 4, 4, 2), np.float32)
+    (result,) = found.compile(found.share(given), PHONE).run([one, one])
+    np.testing.assert_array_equal(result, 2 * one)
+
+
+def test_a_model_above_the_recorded_level_is_illegal():
+    above = model("MIRROR_PAD", [IMAGE, tensor(4, 2), scalar(0)], IMAGE)
+    with pytest.raises(SpecError):
+        runtime().supported(above, PHONE)
+
+
+# The example profiles in the package are those that are recorded now
+
+FEW = ("CONCATENATION", "MEAN", "SOFTMAX", "RESHAPE", "TRANSPOSE")
+
+
+def test_each_example_has_a_file_and_each_file_an_example():
+    assert {p.name for p in FOLDER.iterdir()} == {path_of(d.name).name for d in devices()}
+
+
+def test_examples_are_up_to_date_in_a_few_operations():
+    for made in profiles(s for name in FEW for s in seeds_of(BY_NAME[name])):
+        stored = read(path_of(made.device.name))
+        assert (stored.device, stored.runtime_level) == (made.device, made.runtime_level)
+        found = {group: c for group, c in stored.groups.items() if group[0] in FEW}
+        assert found == made.groups
+
+
+@pytest.mark.long
+def test_examples_are_up_to_date():
+    for made in profiles():
+        path = path_of(made.device.name)
+        again = "record them again with python -m ep_nnapi.nnapi.profile.examples"
+        assert to_text(read(path)) == to_text(made), f"{path}: {again}"

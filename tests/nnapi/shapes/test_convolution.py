@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.shapes import ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.scratch import require_scratch
+from ep_nnapi.nnapi.shapes.window import AxisGeometry, WindowGeometry, image_dims, nhwc_dims
+from ep_nnapi.nnapi.spec import MAX_POOL_2D
 from tests.nnapi.shapes.operands import ints, one, t
 
 WINDOW = {"stride_width": 1, "stride_height": 1, "activation": 0}
@@ -88,3 +94,98 @@ def test_transposed_convolutions():
     given["output_shape"] = ints(1, 12, 10, 4)
     with pytest.raises(ShapeError, match="sizes 4 and 3"):
         one(spec.TRANSPOSE_CONV_2D, **tensors, **given)
+
+
+# Windows in NNAPI's padding schemes, against counting positions one by one
+
+SCALARS = {"stride_width": 2, "stride_height": 1}
+
+
+def test_extents_are_the_positions_at_which_a_window_fits():
+    """None of them in the padding alone."""
+    rng = Random(3)
+    for case in range(300):
+        size, taps = rng.randint(1, 12), rng.randint(1, 4)
+        stride, dilation = rng.randint(1, 3), rng.randint(1, 3)
+        before, after = rng.randint(0, 2), rng.randint(0, 2)
+        reach, padded = (taps - 1) * dilation + 1, size + before + after
+        fitting = [p for p in range(0, padded, stride) if p + reach <= padded]
+        axis = AxisGeometry(stride, dilation, before, after)
+        if max(before, after) >= reach:
+            with pytest.raises(ShapeError, match="not below the window's size"):
+                axis.extent(size, taps)
+        elif fitting:
+            assert axis.extent(size, taps) == len(fitting), (3, case)
+        else:
+            with pytest.raises(ShapeError, match="does not fit"):
+                axis.extent(size, taps)
+
+
+def test_same_padding_gives_the_size_divided_by_the_stride():
+    window = WindowGeometry.of(padding=1, **SCALARS)
+    assert [window.width.extent(size, 3) for size in (1, 6, 7, None)] == [1, 3, 4, None]
+
+
+@pytest.mark.parametrize(
+    ("scalars", "message"),
+    [
+        ({"padding": 3, **SCALARS}, "padding scheme 3"),
+        ({"padding": 2, **SCALARS, "stride_width": 0}, "stride 0 is not positive"),
+        ({"padding": 2, **SCALARS, "dilation_width": 0}, "dilation 0 is not positive"),
+    ],
+)
+def test_windows_that_cannot_be(scalars: dict[str, int], message: str):
+    with pytest.raises(ShapeError, match=message):
+        WindowGeometry.of(**scalars)
+
+
+def test_images_are_in_either_layout():
+    assert nhwc_dims(t(1, 2, 3, 4), nchw=True) == (1, 3, 4, 2)
+    assert nhwc_dims(t(1, 2, 3, 4), nchw=False) == (1, 2, 3, 4)
+    assert image_dims(1, 3, 4, 2, nchw=True) == (1, 2, 3, 4)
+    with pytest.raises(ShapeError, match="rank 4, not 3"):
+        nhwc_dims(t(1, 2, 3), nchw=False)
+
+
+# Shapes of pools
+
+
+def test_a_pool_sees_more_than_padding():
+    pool = {"input": t(1, 5, 5, 2), "filter_width": 2, "filter_height": 2} | EXPLICIT
+    assert one(spec.MAX_POOL_2D, **pool | {"padding_left": 1}) == (1, 4, 5, 2)
+    with pytest.raises(ShapeError, match="padding of 2 is not below"):
+        one(spec.MAX_POOL_2D, **pool | {"padding_left": 2})
+
+
+# Limits on scratch memory: at the limit, and just past it
+
+SCRATCH_WINDOW = {
+    **dict.fromkeys(("padding_left", "padding_right", "padding_bottom"), 0),
+    **{"stride_width": 1, "stride_height": 1, "filter_width": 1, "activation": 0},
+}
+
+
+def pool(padding: int) -> dict[str, object]:
+    """An image of one pixel padded above to a column of 1 + `padding` pixels, all pooled."""
+    return {
+        "input": Tensor((1, 1, 1, 1)),
+        "padding_top": padding,
+        "filter_height": 1,
+        **SCRATCH_WINDOW,
+    }
+
+
+def test_64_ki_elements_are_always_allowed():
+    require_scratch(MAX_POOL_2D, pool(2**16 - 1), 0)
+
+
+def test_beyond_it_16_elements_for_each_of_the_operands():
+    require_scratch(MAX_POOL_2D, pool(2**16 + 32 - 1), 2)
+    with pytest.raises(Reject, match="POOL_2D needs scratch memory of 65569") as caught:
+        require_scratch(MAX_POOL_2D, pool(2**16 + 32), 2)
+    assert caught.value.reason is Reason.SIZE
+    require_scratch(MAX_POOL_2D, pool(2**16 + 32), 2, times=2)
+
+
+def test_unknown_sizes_pass():
+    require_scratch(MAX_POOL_2D, {**pool(2**30), "input": Tensor((1, None, 1, 1))}, 0)

@@ -22,12 +22,7 @@ REGIONS = {
     "width_ratio": 1.0,
     "layout": False,
 }
-TRANSFORM = {
-    "rois": t(3, 4),
-    "deltas": t(3, 8),
-    "batch_indices": t(3),
-    "image_info": t(2, 2),
-}
+TRANSFORM = {"rois": t(3, 4), "deltas": t(3, 8), "batch_indices": t(3), "image_info": t(2, 2)}
 LIMIT = {"scores": t(3, 2), "rois": t(3, 8), "batch_indices": t(3)}
 PROPOSALS = {
     "scores": t(2, 5, 6, 3),

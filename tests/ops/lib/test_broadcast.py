@@ -1,10 +1,17 @@
 """Broadcasting of any rank, against numpy: exact, as elements only move or are added once."""
 
+import random
+from math import prod
+from random import Random
+
 import numpy as np
 import pytest
 
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.ops.lib.broadcast import broadcast, expand, expanded, select, tile
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
+from ep_nnapi.ops.lib.merge_axes import merge_broadcast_axes, runs, sizes_around
 from tests.ops.lib.emitting import constant, emitted, floats, node, written
 
 PAIRS = [
@@ -53,3 +60,53 @@ def test_selected_tensors_broadcast():
     condition, a, b = np.array([[True], [False]]), floats(3), floats(2, 3) + np.float32(9)
     exact = np.where(condition, a, b)
     assert np.array_equal(written(select, condition, a, b, like=exact), exact)
+
+
+# Shapes of broadcast tensors, compared with numpy
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_the_shape_of_numpy_s_sum(seed: int) -> None:
+    rng = random.Random(seed)
+    whole = [rng.randint(1, 4) for _ in range(rng.randint(0, 4))]
+    parts = [
+        tuple(rng.choice((1, size)) for size in whole[rng.randint(0, len(whole)) :])
+        for _ in range(rng.randint(1, 3))
+    ]
+    assert broadcast_shape(*parts) == sum((np.zeros(p) for p in parts), np.zeros(())).shape
+
+
+def test_other_shapes_are_rejected_by_name() -> None:
+    with pytest.raises(Reject, match=r"shapes \[4, 2\] and \[3\] do not broadcast") as rejected:
+        broadcast_shape((4, 2), (3,))
+    assert rejected.value.reason is Reason.SHAPE
+
+
+# Merging of axes: shapes keep their elements, and broadcast as before
+
+
+def test_runs_are_of_equal_keys():
+    assert runs([]) == []
+    assert runs(["a", "a", "b", "a"]) == [[0, 1], [2], [3]]
+
+
+def test_sizes_before_and_after_an_axis():
+    assert sizes_around((2, 3, 4), 0) == (1, 2, 12)
+    assert sizes_around((2, 3, 4), 2) == (6, 4, 1)
+
+
+def test_merged_shapes_broadcast_to_the_same_elements():
+    rng = Random(7)
+    for case in range(200):
+        out = [rng.choice((1, 2, 3)) for _ in range(rng.randint(1, 6))]
+        shapes = [
+            tuple(rng.choice((1, s)) for s in out)[rng.randint(0, len(out)) :] for _ in range(2)
+        ]
+        out = list(np.broadcast_shapes(*shapes, tuple(out)))
+        merged, merged_out = merge_broadcast_axes(shapes, out)
+        assert prod(merged_out) == prod(out), (7, case)
+        assert [prod(m) for m in merged] == [prod(s) for s in shapes], (7, case)
+        for shape, small in zip(shapes, merged, strict=True):
+            x = np.arange(prod(shape))
+            wide = np.broadcast_to(x.reshape(shape), out).ravel()
+            assert np.array_equal(np.broadcast_to(x.reshape(small), merged_out).ravel(), wide)

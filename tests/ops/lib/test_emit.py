@@ -22,7 +22,9 @@ from ep_nnapi.ops.lib.emit import (
     reshaped,
     write_output,
 )
+from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from ep_nnapi.ops.lib.node import int32
+from ep_nnapi.ops.lib.signs import absolute, absolute_of, negative, negative_of, signed_like
 from tests.ops.lib.emitting import constant, emitted, floats, node, returned, value, written
 
 
@@ -129,3 +131,64 @@ def test_both_tensors_are_quantized_or_neither():
             node(), x, Value("y", DType.UINT8, (2,), Quantization((0.1,), (3,)))
         )
     assert caught.value.reason is Reason.QUANTIZATION
+
+
+# Signs at levels with and without ABS and NEG: exact, as only signs change
+
+X = floats(2, 3)
+
+
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_absolute_values_match(level: int):
+    assert np.array_equal(written(absolute, X, like=X, level=level), np.abs(X))
+    assert np.array_equal(returned(absolute_of, X, level=level), np.abs(X))
+
+
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_negations_match(level: int):
+    assert np.array_equal(written(negative, X, like=X, level=level), -X)
+    assert np.array_equal(returned(negative_of, X, level=level), -X)
+
+
+def test_signs_are_copied():
+    size = floats(2, 3, low=0.5, high=1)
+    assert np.array_equal(written(signed_like, size, X, like=X), np.copysign(size, X))
+
+
+# Constant filters dilated and cut, against numpy
+
+
+def test_a_dilated_filter_has_zeros_between_its_taps():
+    w = constant(floats(2, 1, 2, 2))
+    found = dilated_filter(node(), w, (2, 3), ((1, 0), (0, 2)))
+    array = found.constant.array
+    assert found.shape == array.shape == (2, 1, 4, 6)
+    assert np.array_equal(array[:, :, 1::2, 0:4:3], w.constant.array)
+    assert np.count_nonzero(array) == w.constant.array.size
+
+
+def test_a_quantized_filter_is_padded_with_its_zero_point():
+    w = constant(np.full((1, 1, 2, 2), 9, np.uint8), Quantization((0.5,), (3,)), dtype=DType.UINT8)
+    array = dilated_filter(node(), w, (2, 2)).constant.array
+    assert array.tolist() == [[[[9, 3, 9], [3, 3, 3], [9, 3, 9]]]]
+
+
+def test_an_undilated_filter_is_returned_as_it_is():
+    w = value("w", floats(1, 1, 2, 2))
+    assert dilated_filter(node(), w, (1, 1)) is w
+
+
+def test_a_computed_filter_cannot_be_dilated_or_cut():
+    w = value("w", floats(2, 1, 2, 2))
+    for change in (lambda: dilated_filter(node(), w, (2, 2)), lambda: filter_rows(node(), w, 0, 1)):
+        with pytest.raises(Reject, match="w must be constant") as caught:
+            change()
+        assert caught.value.reason is Reason.CONSTANT
+
+
+def test_rows_keep_their_scales():
+    q = Quantization((0.1, 0.2, 0.3), (0, 0, 0), 0)
+    w = constant(np.arange(6, dtype=np.int8).reshape(3, 2), q)
+    found = filter_rows(node(), w, 1, 3)
+    assert found.constant.array.tolist() == [[2, 3], [4, 5]]
+    assert found.quantization == Quantization((0.2, 0.3), (0, 0), 0)

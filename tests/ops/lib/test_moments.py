@@ -8,16 +8,7 @@ import pytest
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_SUM
 from ep_nnapi.ops.lib.moments import Norm, normalize, reduce, reduced, scaled, standardized
-from tests.ops.lib.emitting import (
-    Emitted,
-    constant,
-    emitted,
-    floats,
-    node,
-    returned,
-    value,
-    written,
-)
+from tests.ops.lib import emitting
 
 ROWS = {
     MEAN: np.mean,
@@ -44,18 +35,18 @@ AXES = [
 @pytest.mark.parametrize(("shape", "axes"), AXES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reductions_match(row, shape: tuple[int, ...], axes: tuple[int, ...], keep: bool) -> None:
-    x = floats(*shape)
+    x = emitting.floats(*shape)
     exact = ROWS[row](x.astype(np.float64), axis=axes, keepdims=keep) if axes else x
     exact = np.asarray(exact, np.float32)
-    found = written(lambda n, x, y: reduce(n, row, x, axes, y, keep=keep), x, like=exact)
+    found = emitting.written(lambda n, x, y: reduce(n, row, x, axes, y, keep=keep), x, like=exact)
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)  # float32, in another order
 
 
 def names(row, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[str]:
-    x = value("x", np.zeros(shape, np.float32))
-    y = value("y", x_reduced(shape, axes))
-    n = node([x], [y])
-    return emitted(lambda n: reduce(n, row, x, axes, y, keep=True), n).names
+    x = emitting.value("x", np.zeros(shape, np.float32))
+    y = emitting.value("y", x_reduced(shape, axes))
+    n = emitting.node([x], [y])
+    return emitting.emitted(lambda n: reduce(n, row, x, axes, y, keep=True), n).names
 
 
 def x_reduced(shape: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
@@ -70,8 +61,8 @@ def test_one_operation_while_four_groups_of_axes_are_left() -> None:
 
 
 def test_reduced_axes_stay() -> None:
-    x = floats(2, 3, 4)
-    found = returned(lambda n, x: reduced(n, MEAN, x, (1,)), x)
+    x = emitting.floats(2, 3, 4)
+    found = emitting.returned(lambda n, x: reduced(n, MEAN, x, (1,)), x)
     np.testing.assert_allclose(found, x.mean(axis=1, keepdims=True), atol=1e-6)
 
 
@@ -84,12 +75,12 @@ def root_mean_square(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize("axes", [(1,), (0, 2), (0, 1, 2)])
 def test_scaled_and_standardized(axes: tuple[int, ...]) -> None:
-    x = floats(3, 4, 5)
+    x = emitting.floats(3, 4, 5)
     exact = x.astype(np.float64)
-    found = returned(lambda n, x: value_of(scaled(n, x, axes, EPSILON)), x)
+    found = emitting.returned(lambda n, x: value_of(scaled(n, x, axes, EPSILON)), x)
     np.testing.assert_allclose(found, exact / root_mean_square(exact, axes), atol=1e-5)
     centred = exact - exact.mean(axis=axes, keepdims=True)
-    found = returned(lambda n, x: value_of(standardized(n, x, axes, EPSILON)), x)
+    found = emitting.returned(lambda n, x: value_of(standardized(n, x, axes, EPSILON)), x)
     np.testing.assert_allclose(found, centred / root_mean_square(centred, axes), atol=1e-5)
 
 
@@ -98,13 +89,16 @@ def value_of(step):
 
 
 def test_mean_and_factor_are_returned_too() -> None:
-    x = floats(3, 4)
-    mean = returned(lambda n, x: part_of(standardized(n, x, (1,), EPSILON), "mean"), x)
+    x = emitting.floats(3, 4)
+    mean = emitting.returned(lambda n, x: part_of(standardized(n, x, (1,), EPSILON), "mean"), x)
     np.testing.assert_allclose(mean, x.mean(axis=1, keepdims=True), atol=1e-6)
-    inverse = returned(lambda n, x: part_of(scaled(n, x, (1,), EPSILON), "inverse"), x)
+    inverse = emitting.returned(lambda n, x: part_of(scaled(n, x, (1,), EPSILON), "inverse"), x)
     np.testing.assert_allclose(inverse, 1 / root_mean_square(x, (1,)), rtol=1e-5)
-    x_value = value("x", x)
-    assert emitted(scaled, node([x_value]), x_value, (1,), EPSILON).returned.mean is None
+    x_value = emitting.value("x", x)
+    assert (
+        emitting.emitted(scaled, emitting.node([x_value]), x_value, (1,), EPSILON).returned.mean
+        is None
+    )
 
 
 def part_of(step, name: str):
@@ -124,20 +118,20 @@ PARAMETERS = [
 @pytest.mark.parametrize(("shape", "axis", "scale", "shift"), PARAMETERS)
 @pytest.mark.parametrize("known", [False, True])
 def test_normalizations_match(shape, axis: int, scale, shift, known: bool) -> None:
-    x, factor = floats(*shape), floats(*scale, low=0.5, high=2)
-    added = None if shift is None else floats(*shift)
+    x, factor = emitting.floats(*shape), emitting.floats(*scale, low=0.5, high=2)
+    added = None if shift is None else emitting.floats(*shift)
     axes = tuple(range(axis, len(shape)))
     exact = x.astype(np.float64)
     exact = exact - exact.mean(axis=axes, keepdims=True)
     exact = exact / root_mean_square(exact, axes) * factor + (0 if added is None else added)
     params = [p for p in (factor, added) if p is not None]
     if known:
-        held = [constant(p, name=f"p{i}") for i, p in enumerate(params)]
-        found = written(
+        held = [emitting.constant(p, name=f"p{i}") for i, p in enumerate(params)]
+        found = emitting.written(
             lambda n, x, y: written_norm(n, x, axis, held, y), x, like=exact.astype(np.float32)
         )
     else:
-        found = written(
+        found = emitting.written(
             lambda n, x, *rest: written_norm(n, x, axis, rest[:-1], rest[-1]),
             x,
             *params,
@@ -159,11 +153,11 @@ REFUSED = {
 
 @pytest.mark.parametrize(("shape", "axis", "scale", "says"), REFUSED.values(), ids=REFUSED)
 def test_parameters_that_do_not_fit(shape, axis: int, scale, says: str) -> None:
-    def refused() -> Emitted:
-        x = value("x", np.zeros(shape, np.float32))
-        y = value("y", np.zeros(shape, np.float32))
-        norm = Norm(scaled, axis, EPSILON, constant(np.ones(scale, np.float32)))
-        return emitted(normalize, node([x], [y]), x, norm, y)
+    def refused() -> emitting.Emitted:
+        x = emitting.value("x", np.zeros(shape, np.float32))
+        y = emitting.value("y", np.zeros(shape, np.float32))
+        norm = Norm(scaled, axis, EPSILON, emitting.constant(np.ones(scale, np.float32)))
+        return emitting.emitted(normalize, emitting.node([x], [y]), x, norm, y)
 
     with pytest.raises(Reject, match=says) as caught:
         refused()

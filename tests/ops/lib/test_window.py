@@ -24,11 +24,7 @@ def test_implicit_padding_is_preferred_where_it_is_the_same():
     same = Window((3, 3), (1, 1), (1, 1), Pads(1, 1, 1, 1), (7, 8))
     assert same.operands()["padding"] == PaddingCode.SAME
     valid = Window((3, 3), (2, 1), (1, 1), Pads(), (7, 8))
-    assert valid.operands() == {
-        "padding": PaddingCode.VALID,
-        "stride_width": 1,
-        "stride_height": 2,
-    }
+    assert valid.operands() == {"padding": PaddingCode.VALID, "stride_width": 1, "stride_height": 2}
 
 
 @pytest.mark.parametrize("dilations", [(1, 1), (2, 2)])
