@@ -9,7 +9,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from tests.nnapi.host import lstm_cells, test_rnn, test_svdf
+from tests.nnapi.host import lstm_cells, test_recurrent_rnn, test_recurrent_svdf
 from tests.nnapi.host.draws import VALID, Cases, Draw, Example, laid_out, moved, windows
 from tests.nnapi.host.oracle import F32, Stored, store
 
@@ -75,7 +75,7 @@ def svdf(draw: Draw, row: OperationSpec) -> Iterator[Example]:
             "bias": draw.weights(2),
             "state_in": draw.data(2, 4 * memory),
         }
-        expected = test_svdf.step({n: v.real for n, v in given.items()}, 2, 0)
+        expected = test_recurrent_svdf.step({n: v.real for n, v in given.items()}, 2, 0)
         yield given | {"rank": 2, "activation": 0}, list(expected)
 
 
@@ -114,7 +114,7 @@ def recurrent(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for way in ways:
         w = {n: v.real for n, v in lstm_cells.side(way, operands).items()}
         sequence = x.real[::-1] if way == "bw_" else x.real
-        found = lstm_cells.steps(w, sequence) if lstm else test_rnn.steps(w, sequence, 4)
+        found = lstm_cells.steps(w, sequence) if lstm else test_recurrent_rnn.steps(w, sequence, 4)
         outputs.append(found[0][::-1] if way == "bw_" else found[0])
         states = list(found[1:])
     everything = dict.fromkeys(param.name for param in row.input_params[0])

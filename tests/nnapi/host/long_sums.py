@@ -12,7 +12,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from tests.nnapi.host import test_keypoint, test_roi
+from tests.nnapi.host import test_detection_keypoint, test_detection_roi
 from tests.nnapi.host.boxed import indexes
 from tests.nnapi.host.draws import VALID, Cases, Draw, Example, laid_out, moved, windows
 from tests.nnapi.host.long_products import PRODUCTS
@@ -89,7 +89,7 @@ def heatmap(draw: Draw, row: OperationSpec) -> Iterator[Example]:
         shape = (1, 3, draw.side, draw.side) if nchw else (1, draw.side, draw.side, 3)
         boxes = store(np.array([[0.0, 0.0, 64.0, 128.0]]), F32)
         given = {"heatmap": draw.data(*shape), "boxes": boxes, "layout": nchw}
-        yield given, list(test_keypoint.results(given, order, 1e-5))
+        yield given, list(test_detection_keypoint.results(given, order, 1e-5))
 
 
 def roi_align(draw: Draw, row: OperationSpec) -> Iterator[Example]:
@@ -106,9 +106,9 @@ def roi_align(draw: Draw, row: OperationSpec) -> Iterator[Example]:
         }
 
         def of_region(image: np.ndarray, region: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-            return test_roi.aligned(image, region, size, (0, 0))
+            return test_detection_roi.aligned(image, region, size, (0, 0))
 
-        yield given, [test_roi.regions(given, nchw, of_region)]
+        yield given, [test_detection_roi.regions(given, nchw, of_region)]
 
 
 def resize(draw: Draw, row: OperationSpec) -> Iterator[Example]:
