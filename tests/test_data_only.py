@@ -22,6 +22,8 @@ READERS = {
 """Modules that load objects or code, and those that load pickles on the way."""
 FORKING = {"multiprocessing.get_context", "multiprocessing.connection.wait"}
 """What a server of workers needs, which forks them and waits for their ends: no file is read."""
+ALLOWED = {"immutable.py": {"exec"}}
+"""Made of numbers and kinds of fields, as the standard library makes its data classes."""
 CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 
 
@@ -52,7 +54,7 @@ def _is_numpy(called: ast.Attribute) -> bool:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_turns_data_into_code(path: Path) -> None:
-    assert not [*unsafe(path.read_text())]
+    assert {*unsafe(path.read_text())} <= ALLOWED.get(path.name, set())
 
 
 @pytest.mark.parametrize(
