@@ -115,8 +115,10 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
 
 def _is_one_to_one(node: GraphNode, calls: Sequence[Call]) -> bool:
     """True if one operation takes what the node takes."""
+    if len(calls) != 1:
+        return False
     taken = {v.name for arg in calls[0].inputs if (v := value_of(arg)) is not None}
-    return len(calls) == 1 and all(v is None or v.name in taken for v in node.inputs)
+    return all(v is None or v.name in taken for v in node.inputs)
 
 
 def _whole(node: GraphNode, target: Target) -> Whole | None:

@@ -73,5 +73,5 @@ def bytes_of(value: Value) -> int:
     size = ITEM_BYTES[value.dtype]
     for dim in value.dims:
         if isinstance(dim, int):
-            size *= dim
+            size *= max(dim, 0)  # a model may declare a negative size
     return size

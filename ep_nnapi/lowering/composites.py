@@ -79,7 +79,7 @@ class CompositeFinder:
     def _composite(self, whole: Whole) -> Composite | None:
         outputs, activation = self._outputs(whole)
         delivered = [p.operand for p in outputs if p is not None and isinstance(p.operand, int)]
-        if not delivered:
+        if not delivered or not self._producers.keys() >= set(delivered):  # or it is an input
             return None
         last = max(self._producers[index] for index in delivered)
         inputs = [self._port(v, whole, last) for v in whole.inputs]

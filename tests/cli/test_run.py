@@ -81,15 +81,19 @@ def test_run_whose_device_fails_is_exit_3(cli):
 
 
 def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, tmp_path: Path):
-    """A random input has 1 row if their number is symbolic; this model needs 2 or more."""
-    nodes = [node("Abs", "x", "a"), node("Reshape", "a two_rows", "y")]
-    ends = [tensor("x", ("n", 3))], [tensor("y", (2, "m"))]
-    path = tmp_path / "two_rows.onnx"
-    path.write_bytes(model(nodes, *ends, {"two_rows": np.array([2, -1])}))
+    """A random input has 1 row if their number is symbolic; here 11 must divide their number."""
+    nodes = [
+        node("NonZero", "x", "z"),
+        node("Cast", "z", "a", to=1),
+        node("Reshape", "a rows", "y"),
+    ]
+    ends = [tensor("x", ("n", 3))], [tensor("y", (11, "m"))]
+    path = tmp_path / "rows.onnx"
+    path.write_bytes(model(nodes, *ends, {"rows": np.array([11, -1])}))
     code, out, err = cli("run", str(path))
     assert (code, out, err.count("\n")) == (UNUSABLE, "", 1)
     assert err.endswith("; perhaps for input x of sizes 1,3: give --input or --fix\n")
-    assert cli("run", str(path), "--fix", "x=4,3")[0] == DONE
+    assert cli("run", str(path), "--fix", "x=22,3")[0] == DONE
 
 
 def test_latency_is_of_both_sides(cli):

@@ -145,7 +145,7 @@ def test_inputs_that_cannot_be(given: object, says: str):
 def test_ops_are_the_operators_that_can_be_taken():
     found = {(o.domain, o.op_type, o.since): o for o in ep_nnapi.ops()}
     softmax = found["", "Softmax", 13]
-    assert softmax.operations == ("SOFTMAX",)
+    assert "SOFTMAX" in softmax.operations
     assert softmax.level == 1
     assert "FLOAT32" in softmax.types
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -16,7 +16,7 @@ def session(rows, size=600):
     ends = [tensor("x0", (rows, size))], [tensor("x4", (rows, size))]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    ep_nnapi.append_execution_provider(options, dynamic_shapes="specialize")
+    ep_nnapi.append_execution_provider(options, new_sizes=999)  # each is compiled
     made = onnxruntime.InferenceSession(model(nodes, *ends, weights), options)
     assert made.get_providers()[0] == "NnapiPluginExecutionProvider"
     return made

@@ -19,6 +19,7 @@ from ep_nnapi.ort_devices.composites import RULES
 from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.clusters import lowered
 from tests.ops.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
 from tests.oracle import FL8, f16, f32, node
@@ -162,7 +163,7 @@ def test_what_a_model_has_written_out_is_what_onnx_runtime_fuses(op_type, tmp_pa
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     content = convert(model, Kernels(fused=True)).proto.SerializeToString()
-    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session_of(content, options)
     nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
     assert [each.op_type for each in nodes] == [op_type]
     assert_same(model)
