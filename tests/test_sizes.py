@@ -11,7 +11,7 @@ FOLDERS = ("ep_nnapi", "partitioner", "tests", "models", "bench")
 OPERATORS = ROOT / "ep_nnapi" / "ops"
 TABLES = [ROOT / name for name in ("ep_nnapi/nnapi/spec.py", "tests/capi/table.py")]  # read by row
 
-FILE_LINES = 480  # a file ends where its subject does; beyond this it has two
+FILE_LINES = 450  # a file ends where its subject does; beyond this it has two
 FUNCTION_LINES = 40  # with its signature, without its docstring
 OPERATOR_LINES = 30  # of a function in ops/, after its docstring
 

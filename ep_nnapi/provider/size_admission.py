@@ -24,6 +24,7 @@ class SizeAdmission:
     at_once: int | None
     _compiled: int = 0
     _seconds: float = 0.0
+    _waited: bool = False
     _waiting: OrderedDict[Hashable, float] = field(default_factory=OrderedDict)
 
     def admits(self, sizes: Hashable) -> bool:
@@ -40,7 +41,7 @@ class SizeAdmission:
 
     def add_cpu_run(self, sizes: Hashable, seconds: float) -> bool:
         """Count a run on the CPU provider in place of a compilation; return True for the first."""
-        first = not self._waiting
+        first, self._waited = not self._waited, True
         self._waiting[sizes] = self._waiting.pop(sizes, 0.0) + seconds
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)

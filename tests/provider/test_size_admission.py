@@ -25,6 +25,14 @@ def test_others_are_when_their_runs_have_taken_as_long_as_a_compilation():
     assert not admission.admits("b")  # evicted, it waits again
 
 
+def test_only_the_first_of_all_waiting_runs_is_the_first():
+    admission = SizeAdmission(1)
+    admission.add_compilation("a", 1.0)
+    assert admission.add_cpu_run("b", 1.0)
+    admission.add_compilation("b", 1.0)  # none waits any more
+    assert not admission.add_cpu_run("c", 1.0)
+
+
 def test_none_waits_without_a_limit():
     admission = SizeAdmission(None)
     for sizes in range(9):
