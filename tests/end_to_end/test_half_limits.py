@@ -36,5 +36,8 @@ def test_results_are_those_of_float32(op_type: str, numbers: tuple[float, ...], 
     options = {"flags": "USE_FP16", "feature_level": level}
     with provider_session(model, quiet(), options) as (session, found):
         (got,) = session.run(None, {"x": given})
-        assert found().report.taken or level < 8
+        taken = found().report.taken
+        assert taken or level < 8
+        if taken and op_type == "ReduceLogSumExp":  # ORT 1.25 gave NaN for infinities
+            want = np.logaddexp.reduce(given.astype(np.float64), keepdims=True)
         np.testing.assert_allclose(got, want, rtol=4e-3)
