@@ -77,8 +77,8 @@ test-model-explorer: $(READY)
 	$(BIN)/python -m pytest tests/report_formats
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
-CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \
-	tests/ops/test_convolution.py tests/test_files.py
+CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/operators/test_elementwise.py \
+	tests/operators/test_convolution.py tests/test_files.py
 test-arm64: $(READY)
 	tests/arm64/run.sh -q $(CORE)
 
@@ -98,7 +98,7 @@ onnx-backend: $(READY)
 # The tests of operators and sessions once more, on libneuralnetworks.so through NNAPI's C API.
 test-library: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) --runtime library \
-		tests/ops tests/provider tests/capability tests/lowering tests/quantization \
+		tests/operators tests/provider tests/capability tests/lowering tests/quantization \
 		tests/end_to_end tests/ort tests/onnx_backend tests/nnapi/library
 
 lint: $(READY)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.errors import Reason as Reason
     from ep_nnapi.nnapi.errors import RuntimeFailure as RuntimeFailure
     from ep_nnapi.nnapi.errors import SpecError as SpecError
-    from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
+    from ep_nnapi.operators import ops as ops
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_name as get_ep_name
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
@@ -64,7 +64,7 @@ _HOME = {
     "NnapiFlag": "target",
     "OptionError": "nnapi.errors",
     "Reason": "nnapi.errors",
-    "ops": "ops",
+    "ops": "operators",
     "prepare": "preparation.batch",
     "receipts": "provider.receipt",
     "record_profile": "diagnostics.record_profile",
@@ -91,7 +91,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with paused_collection():
         module = import_module(f"{__name__}.{_HOME[name]}")
-    value = module if name == "ops" else getattr(module, name)  # the package `ops` is callable
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

@@ -26,7 +26,7 @@ from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.ops import VARIANTS, operations
+from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target
 from tests.nnapi.kernel_rules import violations

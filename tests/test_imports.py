@@ -43,14 +43,14 @@ ALLOWED = {
     "litert": "nnapi ort_devices numpy",
     # a graph and what is known of it
     "graph": "errors nnapi google networkx numpy onnx onnxruntime",
-    "quantization": "graph nnapi ops.lib numpy",
+    "quantization": "graph nnapi operators.lib numpy",
     "sizes": "errors graph nnapi quantization numpy onnx",
     # one node; families do not import one another, only what they share
-    "ops.*": "graph lowering nnapi ops.lib numpy",
-    "ops.lib": "graph lowering nnapi target numpy",
-    "ops": "nnapi ops",
-    "capability": "epcontext errors graph lowering nnapi ops option_values options quantization"
-    " sizes target numpy",
+    "operators.*": "graph lowering nnapi operators.lib numpy",
+    "operators.lib": "graph lowering nnapi target numpy",
+    "operators": "nnapi operators",
+    "capability": "epcontext errors graph lowering nnapi operators option_values options"
+    " quantization sizes target numpy",
     # one cluster
     "lowering": "graph nnapi target networkx numpy",
     "epcontext": "graph lowering nnapi numpy onnx",
@@ -79,13 +79,13 @@ ALLOWED = {
     "html_report": "diagnostics errors nnapi option_keywords options preparation provider report"
     " report_html"
     " networkx",
-    "cli": "bundling costs diagnostics errors html_report nnapi ops option_parsers"
+    "cli": "bundling costs diagnostics errors html_report nnapi operators option_parsers"
     " option_keywords options"
     " preparation provider report report_formats rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph nnapi options ort preparation provider report sessions"
     " torch",
     "__main__": "cli",
-    "": "bundling collection costs diagnostics errors html_report nnapi ops ort preparation"
+    "": "bundling collection costs diagnostics errors html_report nnapi operators ort preparation"
     " provider report"
     " rewriting target tuning",
     # executed by setuptools
@@ -101,7 +101,7 @@ def files() -> Iterator[Path]:
 
 
 def dotted(path: Path) -> str:
-    """ep_nnapi/ops/lib/node.py -> ep_nnapi.ops.lib.node."""
+    """ep_nnapi/operators/lib/node.py -> ep_nnapi.operators.lib.node."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -164,7 +164,7 @@ def test_rows_are_needed():
     for name, entries in ALLOWED.items():
         importers = [m for m in MODULES if unit(short(m)) == name]
         assert importers, f"no module is in unit {name!r}"
-        if name.startswith("ops."):
+        if name.startswith("operators."):
             continue  # these rows are rules, not descriptions
         used = {i for m in importers for i in imported(MODULES[m])}
         stale = {e for e in entries.split() if not any(within(m, e) for m in used)}
@@ -189,8 +189,8 @@ def test_a_modules_first_line_says_what_it_is(module: str):
 
 
 def test_families_do_not_import_one_another():
-    assert not allowed("ops.activation", "ops.elementwise")
-    assert allowed("ops.activation", "ops.lib.node")
+    assert not allowed("operators.activation", "operators.elementwise")
+    assert allowed("operators.activation", "operators.lib.node")
 
 
 STAND_ALONE = """
@@ -295,7 +295,7 @@ _SLOW = {"numpy", "onnx", "onnxruntime", "networkx", "rich", "importlib.metadata
         ),
         (
             _SESSION.rpartition(";")[0],  # the options are checked without a planner
-            {"onnx", "ep_nnapi.provider.planner", "ep_nnapi.ops"},
+            {"onnx", "ep_nnapi.provider.planner", "ep_nnapi.operators"},
         ),
         (
             _SESSION,  # what a session on host-cpu neither lists nor runs

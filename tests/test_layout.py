@@ -67,9 +67,9 @@ TESTED_BY = {
     "nnapi/profile/test_sample": "nnapi/profile/quantization nnapi/profile/sample_devices "
     "nnapi/profile/seeds nnapi/profile/sizes nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes nnapi/result",
-    "ops/lib/test_broadcast": "ops/lib/broadcast_shape ops/lib/merge_axes",
-    "ops/lib/test_emit": "ops/lib/filters ops/lib/signs",
-    "ops/lib/test_slicing": "ops/lib/reverse ops/lib/transposition",
+    "operators/lib/test_broadcast": "operators/lib/broadcast_shape operators/lib/merge_axes",
+    "operators/lib/test_emit": "operators/lib/filters operators/lib/signs",
+    "operators/lib/test_slicing": "operators/lib/reverse operators/lib/transposition",
     "ort/test_api": "ort/names",
     "ort/test_compute": "ort/tensors",
     "preparation/test_ort_export": "preparation/ort_names",

@@ -21,7 +21,7 @@ import pytest
 
 from ep_nnapi.cli.main import _parser, main
 from ep_nnapi.nnapi import spec
-from ep_nnapi.ops import operations
+from ep_nnapi.operators import operations
 from ep_nnapi.options import OPTIONS
 from ep_nnapi.target import NnapiFlag
 from tests import oracle

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.operators.lib.node import Node
 
 Check: TypeAlias = Callable[[Node], None]
 

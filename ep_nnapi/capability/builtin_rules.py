@@ -17,7 +17,7 @@ from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.operators.lib.node import Node
 from ep_nnapi.target import Target
 
 _FLOAT = (DType.FLOAT,)

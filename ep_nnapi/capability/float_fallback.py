@@ -10,7 +10,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
-from ep_nnapi.ops.lib.quantizing import dequantized
+from ep_nnapi.operators.lib.quantizing import dequantized
 
 Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
 """Function that lowers a node to calls."""

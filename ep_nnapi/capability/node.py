@@ -16,11 +16,11 @@ from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
-from ep_nnapi.ops import VARIANTS, constants
-from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
-from ep_nnapi.ops.lib.piecewise_linear import is_implied
-from ep_nnapi.ops.lib.quantizing import require_storable
-from ep_nnapi.ops.unsupported import why
+from ep_nnapi.operators import VARIANTS, constants
+from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Op
+from ep_nnapi.operators.lib.piecewise_linear import is_implied
+from ep_nnapi.operators.lib.quantizing import require_storable
+from ep_nnapi.operators.unsupported import why
 from ep_nnapi.quantization.propagate import (
     RAW_INTEGER_OPS,
     require_unquantized,

@@ -18,7 +18,7 @@ from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.lowering.fusion import reads, value_of, writes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.ops.lib.quantizing import as_type, is_8bit, requantized
+from ep_nnapi.operators.lib.quantizing import as_type, is_8bit, requantized
 
 SIGNED_LEVEL = 4
 """The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""

@@ -169,12 +169,12 @@ def _listing(given: argparse.Namespace) -> int:
 
 
 def _ops(given: argparse.Namespace) -> int:
-    from ep_nnapi.ops import operators
+    from ep_nnapi.operators import ops
 
     if given.json:
-        print_json([asdict(o) for o in operators()])
+        print_json([asdict(o) for o in ops()])
     else:
-        printing.ops(operators())
+        printing.ops(ops())
     return DONE
 
 

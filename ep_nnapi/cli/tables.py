@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.inspect_context import Content
     from ep_nnapi.diagnostics.latency import Latency
     from ep_nnapi.diagnostics.run_and_compare import RunResult
-    from ep_nnapi.ops import OperatorInfo
+    from ep_nnapi.operators import OperatorInfo
     from ep_nnapi.preparation.batch import Preparation
     from ep_nnapi.preparation.manifest import Prepared
     from ep_nnapi.report import Report

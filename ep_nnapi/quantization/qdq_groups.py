@@ -9,7 +9,7 @@ from dataclasses import replace
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.ops.lib.quantizing import dequantized
+from ep_nnapi.operators.lib.quantizing import dequantized
 
 DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
 _ACTIVATIONS = {"Relu", "Clip"}

@@ -12,7 +12,7 @@ from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, SpecError
-from ep_nnapi.ops.lib.node import KNOWN_OPSET
+from ep_nnapi.operators.lib.node import KNOWN_OPSET
 from ep_nnapi.target import Target
 from tests.oracle import FL1, FL2, FL4, FL8, accepts, f32, node, rejects
 

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from ep_nnapi import ops
+from ep_nnapi import operators
 from ep_nnapi.capability import node as capability
 from ep_nnapi.cli import compare_command
 from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
@@ -22,7 +22,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernels.table import KERNELS
-from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.operators.lib.node import Node
 from ep_nnapi.report import ClusterReport
 from tests import wrong_device
 from tests.cli.command import DIGITS, DONE, NEGATIVE, SAMPLES, saved
@@ -48,8 +48,8 @@ def test_a_defect_of_a_lowering_is_found(cli, model: Path, monkeypatch: pytest.M
     def defective(n: Node) -> Iterator[Call]:
         yield apply(spec.SOFTMAX, n.input(0), beta=2.0, out=n.output())
 
-    softmax_13 = next(o for o in ops.VARIANTS["", "Softmax"] if o.since == 13)
-    variants = {**ops.VARIANTS, ("", "Softmax"): (replace(softmax_13, lower=defective),)}
+    softmax_13 = next(o for o in operators.VARIANTS["", "Softmax"] if o.since == 13)
+    variants = {**operators.VARIANTS, ("", "Softmax"): (replace(softmax_13, lower=defective),)}
     monkeypatch.setattr(capability, "VARIANTS", variants)
     code, out, err = cli("compare", model)
     assert (code, err) == (NEGATIVE, "")

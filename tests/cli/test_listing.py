@@ -13,7 +13,7 @@ from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.ops import OPS
+from ep_nnapi.operators import OPS
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 from tests.html_report.models import embedded
 from tests.nnapi.listing_parser import parse

@@ -27,7 +27,7 @@ from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejec
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.result import COMPUTE, failure
-from ep_nnapi.ops import OperatorInfo
+from ep_nnapi.operators import OperatorInfo
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.manifest import Prepared, Recipe
 from ep_nnapi.report import ClusterReport, FallbackRuns, Phase, Report, Substitute

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.costs.cost_model import PHONE, Rates
 from ep_nnapi.costs.work import FUNCTIONS, MACS, CostClass, Work, cost_class, work
-from ep_nnapi.ops import OPS
+from ep_nnapi.operators import OPS
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end.quantized import Qdq
 from tests.onnx_graph import graph_of

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.special_values import KNOWN, known_differences
-from ep_nnapi.ops import VARIANTS
+from ep_nnapi.operators import VARIANTS
 
 INF, NAN = float("inf"), float("nan")
 

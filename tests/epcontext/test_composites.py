@@ -12,7 +12,7 @@ from ep_nnapi.epcontext.composites import MARK, packed, unpacked
 from ep_nnapi.epcontext.container import pack, unpack
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Composite, Model
-from tests.ops.recurrent_layers import layer
+from tests.operators.recurrent_layers import layer
 from tests.oracle import FL8, lowered
 
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from onnx import ModelProto
 
-from ep_nnapi.ops import VARIANTS
+from ep_nnapi.operators import VARIANTS
 from tests.fuzz.misuses import add_qdq, misused
 from tests.fuzz.trial import Result, alone_of, judged, limit_memory
 from tests.onnx_backend.cases import node_cases

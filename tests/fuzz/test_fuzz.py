@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import ModelProto
 
-from ep_nnapi.ops import VARIANTS
+from ep_nnapi.operators import VARIANTS
 from tests.fuzz import nodes
 from tests.fuzz.models import made
 from tests.fuzz.mutation import mutated

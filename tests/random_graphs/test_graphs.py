@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ep_nnapi.ops import OPS
+from ep_nnapi.operators import OPS
 from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
 from tests.random_graphs.suite import run
 from tests.random_graphs.trial import draw

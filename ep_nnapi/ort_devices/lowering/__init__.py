@@ -4,7 +4,7 @@ A lowering is a function of an `Op` that adds ONNX nodes and defines the operati
 raises Inexpressible, through `require` or by asking for what is not constant or not known, when
 ONNX Runtime cannot compute the operation exactly: then the device declines the operation. Each
 family's `ROWS` say for which types (of the signature's type variable T) a function is. Here are
-the operations that `ep_nnapi.ops` emits, and few more; nnapi-reference computes the others.
+the operations that `ep_nnapi.operators` emits, and few more; nnapi-reference computes the others.
 """
 
 from ep_nnapi.nnapi.codes import OperandCode

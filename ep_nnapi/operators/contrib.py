@@ -1,0 +1,218 @@
+"""Operators of com.microsoft, which ONNX Runtime's graph optimizer puts into saved models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    LOGISTIC,
+    MUL,
+    RELU,
+    TANH,
+)
+from ep_nnapi.operators.lib.affine import affine
+from ep_nnapi.operators.lib.approximations import gelu as exact_gelu
+from ep_nnapi.operators.lib.approximations import swish, tanh_gelu
+from ep_nnapi.operators.lib.conv_2d import convolve
+from ep_nnapi.operators.lib.emit import Computed, compute, reshape
+from ep_nnapi.operators.lib.matrix_product import product, scaled_constant
+from ep_nnapi.operators.lib.moments import Norm, normalize, scaled, standardized
+from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.piecewise_linear import clip, scaled_hard_sigmoid, write_leaky_relu
+from ep_nnapi.operators.lib.widening import widened
+
+MICROSOFT_DOMAIN = "com.microsoft"
+
+
+@op("FusedConv", since=1, domain=MICROSOFT_DOMAIN)
+def fused_conv(n: Node) -> Iterator[Call]:
+    """A convolution, plus input Z, then an activation.
+
+    Source: com.microsoft FusedConv-1; NDK ANEURALNETWORKS_CONV_2D and siblings.
+    """
+    y = n.output()
+    active = _activation(n, n.text("activation", ""), n.reals("activation_params", ()))
+    convolved = n.temp(y)
+    yield from convolve(n, convolved)
+    if n.has(3):
+        convolved = yield from compute(n, ADD, convolved, n.input(3))
+    yield from active(convolved, y)
+
+
+@op("FusedGemm", since=1, domain=MICROSOFT_DOMAIN)
+def fused_gemm(n: Node) -> Iterator[Call]:
+    """Gemm, then an activation.
+
+    Source: com.microsoft FusedGemm-1; NDK ANEURALNETWORKS_FULLY_CONNECTED.
+    """
+    y = n.output()
+    given = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
+    params = [n.real(name) for name in given if n.has_attribute(name)]
+    active = _activation(n, n.text("activation", ""), params)
+    total = n.temp(y)
+    yield from affine(n, total)
+    yield from active(total, y)
+
+
+Activation: TypeAlias = Callable[[Value, Value], Iterator[Call]]
+
+
+def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
+    """Return the step that applies an activation, by its ONNX name and ordered parameters."""
+    known: Mapping[str, Activation] = {
+        "": lambda x, y: reshape(n, x, y),
+        "Relu": lambda x, y: iter((apply(RELU, x, out=y),)),
+        "Sigmoid": lambda x, y: iter((apply(LOGISTIC, x, out=y),)),
+        "Tanh": lambda x, y: iter((apply(TANH, x, out=y),)),
+        "LeakyRelu": partial(_leaky, n, params),
+        "HardSigmoid": partial(_hard, n, params),
+        "Clip": partial(_clipped, n, params),
+    }
+    if name not in known:
+        raise Reject(
+            Reason.ATTRIBUTE, f"activation is {name}; only {', '.join(filter(None, known))}"
+        )
+    return known[name]
+
+
+def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    yield from write_leaky_relu(n, x, params[0] if params else 0.01, y)
+
+
+def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    alpha, beta = _two(n, params or (0.2, 0.5))
+    share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
+    yield apply(MUL, share, n.scalar(1 / 6, x), out=y)
+
+
+def _two(n: Node, params: Sequence[float]) -> Sequence[float]:
+    detail = f"activation {n.text('activation')} has {len(params)} parameters; it takes 2"
+    n.require(len(params) == 2, Reason.ATTRIBUTE, detail)
+    return params
+
+
+def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    low, high = (n.scalar(p, x) for p in _two(n, params))
+    yield from clip(n, x, (low, high), y)
+
+
+@op("Gelu", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def gelu(n: Node) -> Iterator[Call]:
+    """X times the normal distribution function; bounds as ai.onnx Gelu.
+
+    Source: com.microsoft Gelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    """
+    yield from exact_gelu(n, n.input(0), n.output())
+
+
+@op("BiasGelu", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def bias_gelu(n: Node) -> Iterator[Call]:
+    """Gelu of the sum of both inputs.
+
+    Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    """
+    total = yield from _biased(n)
+    yield from exact_gelu(n, total, n.output())
+
+
+def _biased(n: Node) -> Computed:
+    """Return x plus the bias in input 1, one for each element of the last axis."""
+    x, bias = n.input(0), n.input(1)
+    n.require(
+        x.rank > 0 and bias.shape == x.shape[-1:],
+        Reason.SHAPE,
+        f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}",
+    )
+    return (yield from compute(n, ADD, x, bias))
+
+
+@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def fast_gelu(n: Node) -> Iterator[Call]:
+    """Gelu by tanh, of the input or of its sum with a bias.
+
+    Source: com.microsoft FastGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
+    """
+    x = n.input(0)
+    if n.has(1):
+        x = yield from _biased(n)
+    yield from tanh_gelu(n, x, n.output())
+
+
+@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def quick_gelu(n: Node) -> Iterator[Call]:
+    """X sigmoid(alpha x).
+
+    Source: com.microsoft QuickGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
+    """
+    yield from swish(n, n.input(0), n.output(), n.real("alpha", 1.702))
+
+
+@op("FusedMatMul", since=1, domain=MICROSOFT_DOMAIN)
+def fused_matmul(n: Node) -> Iterator[Call]:
+    """`alpha` times a product of matrices, each transposed by `transA`, `transB`.
+
+    Source: com.microsoft FusedMatMul-1; NDK ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    a, b, y, alpha = n.input(0), n.input(1), n.output(), n.real("alpha", 1.0)
+    for name in ("transBatchA", "transBatchB"):
+        n.require(not n.integer(name, 0), Reason.ATTRIBUTE, f"{name} is 1; only 0 is supported")
+    n.require(
+        a.rank > 1 and b.rank > 1, Reason.RANK, f"{a.name} or {b.name} is a vector; use matrices"
+    )
+    adjoint = {"adj_x": bool(n.integer("transA", 0)), "adj_y": bool(n.integer("transB", 0))}
+    if alpha == 1 or b.constant is not None:
+        yield from product(n, a, scaled_constant(n, b, alpha), y, **adjoint)
+        return
+    total = n.temp(y)
+    yield from product(n, a, b, total, **adjoint)
+    yield apply(MUL, total, n.scalar(alpha, y), out=y)
+
+
+@op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def skip_layer_normalization(n: Node) -> Iterator[Call]:
+    """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3.
+
+    Source: com.microsoft SkipLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    total = yield from _skipped(n, 4)
+    shift = n.input(3) if n.has(3) else None
+    norm = Norm(standardized, total.rank - 1, n.real("epsilon", 1e-12), n.input(2), shift)
+    found = yield from normalize(n, total, norm, n.output())
+    for i, more in enumerate((found.mean, found.inverse), start=1):
+        if n.has_output(i) and more is not None:
+            yield from reshape(n, more, n.output(i))
+
+
+@op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
+@widened
+def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
+    """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3.
+
+    Source: com.microsoft SkipSimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    total = yield from _skipped(n, 3)
+    norm = Norm(scaled, total.rank - 1, n.real("epsilon", 1e-12), n.input(2))
+    found = yield from normalize(n, total, norm, n.output())
+    if n.has_output(2):
+        yield from reshape(n, found.inverse, n.output(2))
+
+
+def _skipped(n: Node, bias: int) -> Computed:
+    """Return input 0 + input 1 + input `bias` (if given); also emit it as output 3 if present."""
+    last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
+    total = n.temp(last) if n.has(bias) else last
+    yield apply(ADD, n.input(0), n.input(1), out=total)
+    if n.has(bias):
+        yield apply(ADD, total, n.input(bias), out=last)
+    return last

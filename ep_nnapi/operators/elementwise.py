@@ -1,0 +1,204 @@
+"""Element-wise arithmetic operators with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    DIV,
+    LESS,
+    LOGICAL_AND,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NOT_EQUAL,
+    POW,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.operators.lib.broadcast import broadcast, select
+from ep_nnapi.operators.lib.broadcast_shape import broadcast_shape
+from ep_nnapi.operators.lib.emit import Computed, compute, each, recast, reshape
+from ep_nnapi.operators.lib.node import Node, Op, op
+
+
+def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
+    """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
+
+    doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
+    return Op(op_type, "", since, lower, doc)
+
+
+def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
+    """Return an operator on any number of tensors, lowered to a chain of binary operations.
+
+    The tensors broadcast from opset 8 on; before, their shapes are equal.
+    """
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield from _chain(n, row, n.inputs, n.output())
+
+    doc = (
+        f"{row.name} of the tensors, one after the other.\n\n"
+        f"Source: ONNX {op_type}-{since}; NDK {row.name}."
+    )
+    return Op(op_type, "", since, lower, doc)
+
+
+TABLE = (
+    binary("Add", ADD),
+    binary("Mul", MUL),
+    variadic("Max", MAXIMUM),
+    variadic("Min", MINIMUM),
+    variadic("Sum", ADD),
+)
+
+
+def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> Iterator[Call]:
+    total = tensors[0]
+    whole = broadcast_shape(*(t.shape for t in tensors))
+    n.require(
+        y.shape == whole,
+        Reason.SHAPE,
+        f"{n.output().name} is declared as {list(y.shape)}; the inputs broadcast to {list(whole)}",
+    )
+    if len(tensors) == 1:
+        yield from reshape(n, total, y)
+        return
+    for tensor in tensors[1:-1]:
+        shape = broadcast_shape(total.shape, tensor.shape)
+        out = n.temp(y, shape)
+        yield from broadcast(n, row, (total, tensor), out)
+        total = out
+    yield from broadcast(n, row, (total, tensors[-1]), y)
+
+
+@op("Mean", since=6)
+def mean(n: Node) -> Iterator[Call]:
+    """The sum of the tensors, divided by their number.
+
+    Source: ONNX Mean-6, Mean-8, Mean-13; NDK ANEURALNETWORKS_ADD, ANEURALNETWORKS_MUL.
+    """
+    y = n.output()
+    share = n.scalar(1 / len(n.inputs), y)
+    total = n.temp(y)
+    yield from _chain(n, ADD, n.inputs, total)
+    yield apply(MUL, total, share, out=y)
+
+
+@op("Sub", since=7)
+def sub(n: Node) -> Iterator[Call]:
+    """The difference; a sum with the opposite where the level has no SUB, which is as exact.
+
+    Source: ONNX Sub-7, Sub-13, Sub-14; NDK ANEURALNETWORKS_SUB.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    if y.dtype is not DType.FLOAT or n.supports(apply(SUB, y, y, out=y)):
+        yield from broadcast(n, SUB, (a, b), y)
+        return
+    opposite = yield from compute(n, MUL, b, n.scalar(-1, b))
+    yield from broadcast(n, ADD, (a, opposite), y)
+
+
+@op("Div", since=7)
+def div(n: Node) -> Iterator[Call]:
+    """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
+
+    Where the level has no DIV: the product with a constant's inverse, rounded once more.
+    Source: ONNX Div-7, Div-13, Div-14; NDK ANEURALNETWORKS_DIV.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    if y.dtype is DType.INT32:
+        yield from _truncated(n, a, b, y)
+    elif b.constant is None or y.dtype is not DType.FLOAT or n.supports(apply(DIV, y, y, out=y)):
+        yield from broadcast(n, DIV, (a, b), y)
+    else:
+        inverse = replace(b, constant=b.constant.map(b.shape, np.reciprocal))
+        yield from broadcast(n, MUL, (a, inverse), y)
+
+
+def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
+    """Emit truncated division: floor(a / b), plus 1 where signs differ and a remainder is left."""
+    n.require(
+        max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
+    )
+    down = yield from compute(n, DIV, a, b)
+    rest = yield from _remainder(n, a, b, down)
+    inexact = yield from compute(n, NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
+    minus = yield from each(compute(n, LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b))
+    apart = yield from compute(n, NOT_EQUAL, *minus)
+    up = yield from compute(n, LOGICAL_AND, inexact, apart)
+    more = yield from compute(n, ADD, down, n.scalar(1, y))
+    yield from select(n, up, more, down, y)
+
+
+def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
+    """Return `a` - `quotient` * `b`."""
+    whole = yield from compute(n, MUL, quotient, b)
+    return (yield from compute(n, SUB, a, whole))
+
+
+@op("Mod", since=10)
+def mod(n: Node) -> Iterator[Call]:
+    """Remainder of a division of integers, with the sign of the divisor.
+
+    Source: ONNX Mod-10, Mod-13; NDK ANEURALNETWORKS_DIV (INT32 rounds down).
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    n.require(
+        n.integer("fmod", 0) == 0,
+        Reason.ATTRIBUTE,
+        "fmod is 1; a remainder of floats is not exact through NNAPI's quotient",
+    )
+    n.require(y.rank <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers")
+    n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
+    quotient = yield from compute(n, DIV, a, b)
+    whole = yield from compute(n, MUL, quotient, b)
+    yield apply(SUB, a, whole, out=y)
+
+
+@op("Pow", since=7)
+def power(n: Node) -> Iterator[Call]:
+    """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly.
+
+    Source: ONNX Pow-7, Pow-12, Pow-13, Pow-15; NDK ANEURALNETWORKS_POW.
+    """
+    x, exponent, y = n.input(0), n.input(1), n.output()
+    floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
+    if floats and exponent.constant is not None and exponent.size == 1 and x.shape == y.shape:
+        by_hand = _KNOWN.get(float(exponent.constant.array.item()))
+        if by_hand is not None:
+            yield from by_hand(n, x, y)
+            return
+    yield from broadcast(n, POW, (x, recast(n, exponent, x.dtype)), y)
+
+
+def _square(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield apply(MUL, x, x, out=y)
+
+
+def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    square = yield from compute(n, MUL, x, x)
+    yield apply(MUL, square, x, out=y)
+
+
+def _root(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield apply(SQRT, x, out=y)
+
+
+def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield apply(DIV, n.scalar(1, x), x, out=y)
+
+
+_KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}

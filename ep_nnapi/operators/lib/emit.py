@@ -1,0 +1,257 @@
+"""Building blocks of lowerings: intermediates, reshapes, casts, filled tensors, indexes.
+
+A step is a generator that yields NNAPI calls and returns the value that they compute:
+`t = yield from compute(n, EXP, x)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
+from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    CAST,
+    EXPAND_DIMS,
+    FILL,
+    LESS,
+    LOGICAL_OR,
+    NOT_EQUAL,
+    RESHAPE,
+    SELECT,
+)
+from ep_nnapi.operators.lib.broadcast_shape import broadcast_shape
+from ep_nnapi.operators.lib.node import Node, int32
+
+Computed: TypeAlias = Generator[Call, None, Value]
+Move: TypeAlias = Callable[[Value, Value], Iterator[Call]]
+"""`move(x, y)` yields the calls that compute `y` from `x`."""
+
+MAX_FILL_CONSTANT = 4096
+"""Largest number of elements of a uniform tensor that is stored, not filled at run time."""
+EXACT_IN_FLOAT = 2**24
+"""Integers below this in magnitude are exact in float32."""
+
+
+def compute(
+    n: Node,
+    row: OperationSpec,
+    *given: Given,
+    shape: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    **named: Given,
+) -> Computed:
+    """Emit `row` on the given operands; return its result, a new intermediate.
+
+    dtype   default: the type of the first value
+    shape   default: the shape to which the tensor operands broadcast
+    """
+    tensors = [g for g in (*given, *named.values()) if isinstance(g, Value | Constant)]
+    like = next(t for t in tensors if isinstance(t, Value))
+    sizes = broadcast_shape(*(t.shape for t in tensors)) if shape is None else shape
+    out = n.temp(like, sizes, dtype)
+    yield apply(row, *given, out=out, **named)
+    return out
+
+
+def each(steps: Iterable[Computed]) -> Generator[Call, None, list[Value]]:
+    """Run the steps in order and return the list of their results."""
+    found = []
+    for step in steps:
+        found.append((yield from step))
+    return found
+
+
+def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
+    """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
+    if operand_shape(x.shape) == tuple(shape):
+        return x
+    if prod(x.shape) != prod(shape):
+        detail = f"{x.name} has shape {list(x.shape)}, which does not reshape to {list(shape)}"
+        raise Reject(Reason.SHAPE, detail)
+    if x.constant is not None:
+        return replace(x, dims=tuple(shape), constant=x.constant.reshaped(shape))
+    out = n.temp(x, shape)
+    yield from reshape(n, x, out)
+    return out
+
+
+def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `x` reshaped to the shape of `y`, for any element type."""
+    before, after = operand_shape(x.shape), operand_shape(y.shape)
+    call = apply(RESHAPE, x, shape=int32(after), out=y)
+    if x.dtype is DType.BOOL:
+        if before == after:
+            yield apply(LOGICAL_OR, x, x, out=y)
+            return
+        yield from of_any_type(n, x, y, lambda a, b: reshape(n, a, b))
+    elif n.supports(call) or x.dtype is not DType.INT32:
+        yield call
+    elif before == after:
+        yield apply(CAST, x, out=y)
+    else:
+        yield from _expanded_dims(n, x, y) or (call,)
+
+
+def output_or_temp(n: Node, y: Value, shape: Sequence[int]) -> Value:
+    """Return `y`, or an intermediate of `shape` if NNAPI stores `y` in another shape.
+
+    `write_output` then emits the reshape to `y`.
+    """
+    return y if operand_shape(y.shape) == tuple(shape) else n.temp(y, shape)
+
+
+def write_output(n: Node, result: Value, y: Value) -> Iterator[Call]:
+    """Emit the reshape from `result`, which `output_or_temp` returned, to `y`, if they differ."""
+    if result is not y:
+        yield from reshape(n, result, y)
+
+
+def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
+    """Return EXPAND_DIMS calls from `x` to `y` if `y` only has more axes of size 1; else []."""
+    added = _added_axes(operand_shape(x.shape), operand_shape(y.shape))
+    calls: list[Call] = []
+    for axis in added:
+        before = calls[-1].outputs[0] if calls else x
+        if not isinstance(before, Value):
+            return []
+        sizes = operand_shape(before.shape)
+        out = y if axis == added[-1] else n.temp(x, (*sizes[:axis], 1, *sizes[axis:]))
+        calls.append(apply(EXPAND_DIMS, before, axis=axis, out=out))
+    return calls
+
+
+def _added_axes(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """Return the axes of size 1 that turn `before` into `after`; [] if these do not suffice."""
+    rest, added = list(before), []
+    for axis, size in enumerate(after):
+        if rest and rest[0] == size:
+            rest.pop(0)
+        elif size == 1:
+            added.append(axis)
+        else:
+            return []
+    return added if not rest else []
+
+
+def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOAT) -> Computed:
+    """Return a uniform tensor: a constant, or FILL where it is large and the level has FILL."""
+    sizes = operand_shape(shape)
+    constant = Constant(sizes, dtype, lambda: np.broadcast_to(np.array(number, dtype.numpy), sizes))
+    value = Value(f"all {number:g}", dtype, sizes, constant=constant)
+    if prod(sizes) <= MAX_FILL_CONSTANT:
+        return value
+    out = n.temp(value, sizes)
+    call = apply(
+        FILL,
+        dims=int32(sizes),
+        value=int(number) if dtype is DType.INT32 else float(number),
+        out=out,
+    )
+    if not n.supports(call):
+        return value
+    yield call
+    return out
+
+
+def as_number(n: Node, x: Value, dtype: DType = DType.FLOAT) -> Computed:
+    """Return a boolean tensor as numbers 1 and 0."""
+    out = n.temp(x, dtype=dtype)
+    yield from number_into(n, x, out)
+    return out
+
+
+def number_into(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = 1 where the boolean `x` is true, else 0."""
+    one = yield from full(n, 1, x.shape, y.dtype)
+    zero = yield from full(n, 0, x.shape, y.dtype)
+    yield apply(SELECT, x, one, zero, out=y)
+
+
+def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
+    """Emit `move(x, y)`, which only moves elements; booleans are moved as numbers 1 and 0."""
+    require_same_quantization(n, x, y)
+    if x.dtype is not DType.BOOL:
+        yield from move(x, y)
+        return
+    number = yield from as_number(n, x)
+    moved = n.temp(number, y.shape)
+    yield from move(number, moved)
+    yield apply(NOT_EQUAL, moved, n.scalar(0, moved), out=y)
+
+
+def require_same_quantization(n: Node, x: Value, y: Value) -> None:
+    """Raise Reject(QUANTIZATION) unless both are quantized or neither is.
+
+    Differing quantization parameters are requantized (`ep_nnapi.capability.requantize`).
+    """
+    n.require(
+        (x.quantization is None) == (y.quantization is None),
+        Reason.QUANTIZATION,
+        f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are",
+    )
+
+
+def narrow(value: Value) -> Value:
+    """Return an INT64 value, whose numbers must fit 32 bits, as INT32, as NNAPI stores it."""
+    return replace(value, dtype=DType.INT32) if value.dtype is DType.INT64 else value
+
+
+def indices(n: Node, x: Value, size: int) -> Computed:
+    """Return indexes into a dimension of `size` with negative ones made non-negative.
+
+    Each must be within [-size, size), as ONNX demands, and therefore fits INT32.
+    """
+    if x.constant is not None:
+        return replace(x, dtype=DType.INT32, constant=_wrapped(n, x, x.constant.array, size))
+    x = narrow(x)
+    n.require(
+        x.dtype is DType.INT32, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not a tensor of indexes"
+    )
+    negative = yield from compute(n, LESS, x, n.scalar(0, x), dtype=DType.BOOL)
+    counted = yield from added(n, x, size)
+    out = n.temp(x)
+    yield apply(SELECT, negative, counted, x, out=out)
+    return out
+
+
+def _wrapped(n: Node, x: Value, array: Array, size: int) -> Constant:
+    inside = bool(np.all((array >= -size) & (array < size)))
+    n.require(inside, Reason.CONSTANT, f"{x.name} has an index outside a dimension of {size}")
+    return Constant.of(np.where(array < 0, array + size, array).astype(np.int32))
+
+
+def recast(n: Node, x: Value, dtype: DType) -> Value:
+    """Return the constant `x` as another element type; raise Reject(CONSTANT) unless exact."""
+    if x.dtype is dtype or x.constant is None:
+        return x
+    array = x.constant.array
+    fits = bool(np.array_equal(array.astype(dtype.numpy).astype(array.dtype), array))
+    n.require(fits, Reason.CONSTANT, f"{x.name} has numbers that {dtype.name} does not hold")
+    return replace(x, dtype=dtype, constant=x.constant.cast(dtype))
+
+
+def added(n: Node, x: Value, number: int) -> Computed:
+    """Return INT32 `x` plus a number.
+
+    Where the level has no INT32 ADD, it is computed in float32: results must be within
+    [-2^24, 2^24].
+    """
+    out = n.temp(x)
+    call = apply(ADD, x, n.scalar(number, x), out=out)
+    if n.supports(call) or abs(number) >= EXACT_IN_FLOAT:
+        yield call
+        return out
+    real = yield from compute(n, CAST, x, dtype=DType.FLOAT)
+    moved = yield from compute(n, ADD, real, n.scalar(number, real))
+    yield apply(CAST, moved, out=out)
+    return out

@@ -1,0 +1,296 @@
+"""Normalization operators: batch, instance, group, layer, RMS, LRN, Lp and mean-variance."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    DIV,
+    INSTANCE_NORMALIZATION,
+    LOCAL_RESPONSE_NORMALIZATION,
+    MAXIMUM,
+    MEAN,
+    MUL,
+    REDUCE_SUM,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    each,
+    output_or_temp,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.merge_axes import sizes_around
+from ep_nnapi.operators.lib.moments import Norm, Normalize, normalize, reduced, scaled, standardized
+from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.signs import absolute_of
+from ep_nnapi.operators.lib.widening import widened
+from ep_nnapi.operators.lib.window import images
+
+
+@op("BatchNormalization", since=7)
+def batch_normalization(n: Node) -> Iterator[Call]:
+    """Each channel times a factor, plus a term; both computed beforehand where they are constant.
+
+    x [N, C, ...]; scale, B, mean and var [C] (`spatial` 0, opset 7: [C, ...])
+    Source: ONNX BatchNormalization-7, -9, -14, -15; NDK ANEURALNETWORKS_MUL, ANEURALNETWORKS_ADD.
+    """
+    x, y = n.input(0), n.output()
+    trains = n.integer("training_mode", 0) or any(n.has_output(i) for i in range(1, 5))
+    n.require(not trains, Reason.ATTRIBUTE, "it is in training mode; NNAPI supports only inference")
+    shape = (*x.shape[:2], prod(x.shape[2:])) if x.rank > MAX_RANK else x.shape
+    stored = n.input(3).shape
+    for index in range(1, 5):
+        given = n.input(index)
+        n.require(
+            given.shape == x.shape[1 : 1 + len(stored)],
+            Reason.SHAPE,
+            f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}",
+        )
+    factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
+    seen = yield from reshaped(n, x, shape)
+    product = yield from compute(n, MUL, seen, factor, shape=shape)
+    total = output_or_temp(n, y, shape)
+    yield apply(ADD, product, term, out=total)
+    yield from write_output(n, total, y)
+
+
+def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
+    """Return scale / sqrt(var + epsilon) and B - mean times that, reshaped to `shape`."""
+    x, epsilon = n.input(0), n.real("epsilon", 1e-5)
+    scale, shift, mean, var = (n.input(i) for i in range(1, 5))
+    known = [v.constant for v in (scale, shift, mean, var) if v.constant is not None]
+    if len(known) == 4:
+        factor = Constant(tuple(shape), x.dtype, lambda: _factor(known, epsilon, shape, x.dtype))
+        term = Constant(tuple(shape), x.dtype, lambda: _term(known, epsilon, shape, x.dtype))
+        return n.value("factor", factor), n.value("term", term)
+    more = yield from compute(n, ADD, var, n.scalar(epsilon, var))
+    root = yield from compute(n, SQRT, more)
+    ratio = yield from compute(n, DIV, scale, root)
+    product = yield from compute(n, MUL, mean, ratio)
+    rest = yield from compute(n, SUB, shift, product)
+    first, second = yield from each(reshaped(n, v, shape) for v in (ratio, rest))
+    return first, second
+
+
+def _factor(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype: DType) -> Array:
+    scale, _, _, var = (c.array.astype(np.float64) for c in known)
+    return (scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
+
+
+def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype: DType) -> Array:
+    scale, shift, mean, var = (c.array.astype(np.float64) for c in known)
+    return (shift - mean * scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
+
+
+@op("InstanceNormalization", since=6)
+@widened
+def instance_normalization(n: Node) -> Iterator[Call]:
+    """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
+
+    x [N, C, ...], scale and B [C]
+    Source: ONNX InstanceNormalization-6, -22; NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
+    """
+    x, y = n.input(0), n.output()
+    _require_channels(n)
+    shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
+    seen = yield from reshaped(n, x, shape)
+    standard = n.temp(x, shape)
+    yield apply(
+        INSTANCE_NORMALIZATION,
+        images(n, seen),
+        gamma=1.0,
+        beta=0.0,
+        epsilon=n.real("epsilon", 1e-5),
+        layout=n.target.nchw,
+        out=images(n, standard),
+    )
+    yield from _per_channel(n, standard, y)
+
+
+def _require_channels(n: Node) -> None:
+    """Raise Reject unless x is [N, C, ...], and inputs 1 and 2 are [C]."""
+    x = n.input(0)
+    n.require(x.rank >= 2, Reason.RANK, f"{x.name} has rank {x.rank} and no channels")
+    for value in (n.input(1), n.input(2)):
+        n.require(
+            value.shape == (x.shape[1],),
+            Reason.SHAPE,
+            f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels",
+        )
+
+
+def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
+    one = (n.input(1).size, 1, 1)
+    factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
+    product = yield from compute(n, MUL, x, factor, shape=x.shape)
+    total = output_or_temp(n, y, x.shape)
+    yield apply(ADD, product, term, out=total)
+    yield from write_output(n, total, y)
+
+
+@op("GroupNormalization", since=18)
+@widened
+def group_normalization_18(n: Node) -> Iterator[Call]:
+    """Each group of channels to mean `bias` and deviation `scale`, one of each a group.
+
+    x [N, C, ...], scale and bias [num_groups]
+    Source: ONNX GroupNormalization-18; NDK ANEURALNETWORKS_RSQRT.
+    """
+    standard = yield from _grouped(n)
+    shape = (n.input(1).size, 1)
+    factor, term = yield from each(reshaped(n, n.input(i), shape) for i in (1, 2))
+    product = yield from compute(n, MUL, standard, factor)
+    yield from reshape(n, (yield from compute(n, ADD, product, term)), n.output())
+
+
+@op("GroupNormalization", since=21)
+@widened
+def group_normalization_21(n: Node) -> Iterator[Call]:
+    """Each group of channels to mean 0 and deviation 1, times `scale` plus `bias` by channel.
+
+    x [N, C, ...], scale and bias [C]
+    Source: ONNX GroupNormalization-21; NDK ANEURALNETWORKS_RSQRT.
+    """
+    x = n.input(0)
+    _require_channels(n)
+    standard = yield from _grouped(n)
+    shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
+    yield from _per_channel(n, (yield from reshaped(n, standard, shape)), n.output())
+
+
+def _grouped(n: Node) -> Computed:
+    """Return x as [N, num_groups, elements of the group], each group to mean 0 and deviation 1."""
+    x, groups = n.input(0), n.integer("num_groups")
+    n.require(
+        groups > 0 and x.rank >= 2 and x.shape[1] % groups == 0,
+        Reason.SHAPE,
+        f"num_groups is {groups}, which does not divide the channels of {x.name}, {list(x.shape)}",
+    )
+    rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
+    found = yield from standardized(n, rows, [2], n.real("epsilon", 1e-5))
+    return found.value
+
+
+@op("LayerNormalization", since=1)
+@widened
+def layer_normalization(n: Node) -> Iterator[Call]:
+    """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
+
+    outputs y, mean and inverse deviation, any of which may be omitted
+    Source: ONNX LayerNormalization-17 (and ONNX Runtime's of version 1); NDK
+    ANEURALNETWORKS_RSQRT.
+    """
+    shift = n.input(2) if n.has(2) else None
+    yield from _normalized(n, standardized, shift)
+
+
+@op("RMSNormalization", since=23)
+@widened
+def rms_normalization(n: Node) -> Iterator[Call]:
+    """All from `axis` on divided by its root mean square, times scale.
+
+    Source: ONNX RMSNormalization-23; NDK ANEURALNETWORKS_RSQRT.
+    """
+    yield from _normalized(n, scaled, None)
+
+
+@op("SimplifiedLayerNormalization", since=1)
+@widened
+def simplified_layer_normalization(n: Node) -> Iterator[Call]:
+    """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square.
+
+    Source: ONNX Runtime's SimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
+    found = yield from normalize(n, n.input(0), norm, n.output())
+    if n.has_output(1):
+        yield from reshape(n, found.inverse, n.output(1))
+
+
+def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
+    norm = Norm(by, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1), shift)
+    found = yield from normalize(n, n.input(0), norm, n.output())
+    for i, more in enumerate((found.mean, found.inverse), start=1):
+        if n.has_output(i) and more is not None:
+            yield from reshape(n, more, n.output(i))
+
+
+@op("LRN", since=1)
+def lrn(n: Node) -> Iterator[Call]:
+    """Each number divided by a power of the squares of its neighbours in other channels.
+
+    x [N, C, H, W]; an even `size` is rejected: NNAPI's window is symmetric around its centre
+    Source: ONNX LRN-1, LRN-13; NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
+    """
+    x, y, size = n.input(0), n.output(), n.integer("size")
+    n.require(
+        size % 2 == 1, Reason.ATTRIBUTE, f"size is {size}; NNAPI's radius gives only odd sizes"
+    )
+    n.require(x.rank == 4, Reason.RANK, f"{x.name} has rank {x.rank}; images have 4")
+    yield apply(
+        LOCAL_RESPONSE_NORMALIZATION,
+        images(n, x),
+        radius=size // 2,
+        bias=n.real("bias", 1.0),
+        alpha=n.real("alpha", 1e-4) / size,
+        beta=n.real("beta", 0.75),
+        axis=1 if n.target.nchw else None,
+        out=images(n, y),
+    )
+
+
+@op("LpNormalization", since=1)
+@widened
+def lp_normalization(n: Node) -> Iterator[Call]:
+    """X divided by its norm along `axis`; what has no norm stays 0.
+
+    NNAPI's L2_NORMALIZATION is not used, as it divides vectors shorter than 1e-6 by 1e-6.
+    Source: ONNX LpNormalization-1, -22; NDK ANEURALNETWORKS_REDUCE_SUM, ANEURALNETWORKS_DIV.
+    """
+    x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)
+    n.require(p in (1, 2), Reason.ATTRIBUTE, f"p is {p}; ONNX has 1 and 2")
+    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
+    seen = yield from reshaped(n, x, shape)
+    if p == 1:
+        parts = yield from absolute_of(n, seen)
+        norm = yield from reduced(n, REDUCE_SUM, parts, [at])
+    else:
+        parts = yield from compute(n, MUL, seen, seen)
+        norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
+    least = n.scalar(float(n.limits(x).smallest_normal), x)
+    result = output_or_temp(n, y, shape)
+    yield apply(DIV, seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
+    yield from write_output(n, result, y)
+
+
+@op("MeanVarianceNormalization", since=9)
+@widened
+def mean_variance_normalization(n: Node) -> Iterator[Call]:
+    """Mean 0 and deviation 1 along `axes` (default: all but the channels).
+
+    Source: ONNX MeanVarianceNormalization-9, -13; NDK ANEURALNETWORKS_MEAN.
+    """
+    x = n.input(0)
+    n.require(x.rank <= MAX_RANK, Reason.RANK, f"{x.name} has rank {x.rank}; NNAPI takes 1-4")
+    axes = [n.normalized(a, x.rank) for a in n.integers("axes", (0, 2, 3))]
+    mean = yield from reduced(n, MEAN, x, axes)
+    centred = yield from compute(n, SUB, x, mean)
+    square = yield from compute(n, MUL, centred, centred)
+    variance = yield from reduced(n, MEAN, square, axes)
+    deviation = yield from compute(n, SQRT, variance)
+    more = yield from compute(n, ADD, deviation, n.scalar(1e-9, x))
+    yield apply(DIV, centred, more, out=n.output())

@@ -1,0 +1,215 @@
+"""Reduction operators (ReduceSum, ReduceMean, ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    EXP,
+    LOG,
+    MAXIMUM,
+    MEAN,
+    MINIMUM,
+    MUL,
+    REDUCE_ALL,
+    REDUCE_ANY,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_PROD,
+    REDUCE_SUM,
+    SLICE,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.operators.lib.broadcast import broadcast
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    require_same_quantization,
+    reshape,
+    reshaped,
+)
+from ep_nnapi.operators.lib.merge_axes import sizes_around
+from ep_nnapi.operators.lib.moments import reduce, reduced
+from ep_nnapi.operators.lib.node import Node, Op, int32
+from ep_nnapi.operators.lib.signs import absolute_of
+from ep_nnapi.operators.lib.widening import widened
+
+LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
+"""`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""
+
+
+@frozen
+class _ReductionOperator:
+    """A reduction operator, with its lowering.
+
+    axes_are_input   the schema version from which `axes` is an input, not an attribute
+    widens           True if float16 is computed in float32
+    """
+
+    op_type: str
+    lower: LoweringOverAxes
+    doc: str
+    axes_are_input: int = 18
+    widens: bool = False
+
+
+def variants(reduction: _ReductionOperator) -> Iterator[Op]:
+    """Return the operator's two variants: `axes` as an attribute, and as an input."""
+
+    def by_attribute(n: Node) -> Iterator[Call]:
+        rank = n.input(0).rank
+        yield from _lower(n, reduction.lower, n.integers("axes", range(rank)))
+
+    def by_input(n: Node) -> Iterator[Call]:
+        axes = n.integers_at(1) if n.has(1) else ()
+        noop = n.integer("noop_with_empty_axes", 0)
+        if not axes and not noop:
+            axes = tuple(range(n.input(0).rank))
+        yield from _lower(n, reduction.lower, axes)
+
+    for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
+        doc = f"{reduction.doc}\n\nSource: ONNX {reduction.op_type}-{since}."
+        yield Op(reduction.op_type, "", since, widened(lower) if reduction.widens else lower, doc)
+
+
+def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:
+    x, y = n.input(0), n.output()
+    require_same_quantization(n, x, y)
+    yield from lower(n, x, sorted({n.normalized(a, x.rank, "axes") for a in axes}), y)
+
+
+def _keep_dims(n: Node) -> bool:
+    return n.integer("keepdims", 1) == 1
+
+
+def _lowered_by(
+    row: OperationSpec, integers: OperationSpec | None = None, booleans: OperationSpec | None = None
+) -> LoweringOverAxes:
+    """Return the lowering to NNAPI reduction `row`, or `booleans` for BOOL.
+
+    NNAPI reductions do not take INT32: with `integers`, halves of the axis are combined by that.
+    """
+
+    def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+        if x.dtype is DType.INT32 and integers is not None:
+            yield from _by_halves(n, integers, x, axes, y)
+        else:
+            own = booleans if x.dtype is DType.BOOL and booleans is not None else row
+            yield from reduce(n, own, x, axes, y, keep=_keep_dims(n))
+
+    return lower
+
+
+def _by_halves(
+    n: Node, row: OperationSpec, x: Value, axes: Sequence[int], y: Value
+) -> Iterator[Call]:
+    """Emit a tree reduction: the halves of an axis are combined by `row` until one is left."""
+    for axis in axes:
+        sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
+        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
+        folded = yield from reshaped(n, x, shape)
+        one = yield from _halved(n, row, folded, at)
+        x = yield from reshaped(n, one, sizes)
+    yield from reshape(n, x, y)
+
+
+def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
+    odd = []
+    while (size := x.shape[axis]) > 1:
+        half = size // 2
+        if size % 2:
+            odd.append((yield from _part(n, x, axis, size - 1, 1)))
+        first = yield from _part(n, x, axis, 0, half)
+        second = yield from _part(n, x, axis, half, half)
+        x = yield from compute(n, row, first, second)
+    for part in odd:
+        x = yield from compute(n, row, x, part)
+    return x
+
+
+def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Computed:
+    starts = [begin if i == axis else 0 for i in range(x.rank)]
+    sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
+    return (yield from compute(n, SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes))
+
+
+_SUM = _lowered_by(REDUCE_SUM, integers=ADD)
+
+
+def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    """Emit REDUCE_SUM; where the level lacks it, MEAN times the count, which rounds once more."""
+    calls = list(_SUM(n, x, axes, y))
+    if all(map(n.supports, calls)) or x.dtype is DType.INT32 or x.quantization is not None:
+        yield from calls
+        return
+    mean = n.temp(y)
+    yield from reduce(n, MEAN, x, axes, mean, keep=_keep_dims(n))
+    yield apply(MUL, mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
+
+
+def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    yield from _sum(n, (yield from absolute_of(n, x)), axes, y)
+
+
+def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    yield from _sum(n, (yield from compute(n, MUL, x, x)), axes, y)
+
+
+def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
+    """Return the lowering that applies `row` to the result of `before`."""
+
+    def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+        total = n.temp(y)
+        yield from before(n, x, axes, total)
+        yield apply(row, total, out=y)
+
+    return lower
+
+
+def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    """Emit log(sum(exp(x - m))) + m, with m the greatest element clipped to finite numbers."""
+    greatest = yield from reduced(n, REDUCE_MAX, x, axes)
+    limit = float(n.limits(x).max)
+    above = yield from compute(n, MAXIMUM, greatest, n.scalar(-limit, x))
+    finite = yield from compute(n, MINIMUM, above, n.scalar(limit, x))
+    less = n.temp(x)
+    yield from broadcast(n, SUB, (x, finite), less)
+    total = n.temp(y)
+    yield from _sum(n, (yield from compute(n, EXP, less)), axes, total)
+    log = yield from compute(n, LOG, total)
+    yield apply(ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
+
+
+_OPERATORS = (
+    _ReductionOperator(
+        "ReduceMax",
+        _lowered_by(REDUCE_MAX, MAXIMUM, REDUCE_ANY),
+        "The greatest element; of booleans, whether any holds.",
+    ),
+    _ReductionOperator(
+        "ReduceMin",
+        _lowered_by(REDUCE_MIN, MINIMUM, REDUCE_ALL),
+        "The least element; of booleans, whether all hold.",
+    ),
+    _ReductionOperator("ReduceMean", _lowered_by(MEAN), "The mean."),
+    _ReductionOperator("ReduceProd", _lowered_by(REDUCE_PROD, MUL), "The product."),
+    _ReductionOperator("ReduceSum", _sum, "The sum.", axes_are_input=13),
+    _ReductionOperator("ReduceL1", _l1, "The sum of magnitudes.", widens=True),
+    _ReductionOperator(
+        "ReduceL2", _then(_sum_square, SQRT), "The root of the squares' sum.", widens=True
+    ),
+    _ReductionOperator("ReduceLogSum", _then(_sum, LOG), "The sum's logarithm.", widens=True),
+    _ReductionOperator(
+        "ReduceLogSumExp", _log_sum_exp, "The exponentials' sum's logarithm.", widens=True
+    ),
+    _ReductionOperator("ReduceSumSquare", _sum_square, "The sum of squares.", widens=True),
+)
+TABLE = tuple(variant for reduction in _OPERATORS for variant in variants(reduction))

@@ -1,0 +1,301 @@
+"""Resize and Upsample, for images and tensors of any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.graph.value import MAX_RANK, Constant, Value
+from ep_nnapi.lowering.call import Call, Given, View, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    each,
+    output_or_temp,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.merge_axes import sizes_around
+from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.resize_sampling import (
+    COORDINATE_SCHEMES,
+    TRANSFORMS,
+    CoordinateScheme,
+    Resized,
+    Tap,
+    cubic,
+    enumerated_text,
+    is_near_tie,
+    linear,
+    nearest,
+    nonzero_taps,
+    same_positions,
+)
+from ep_nnapi.operators.lib.window import images
+
+
+@frozen
+class Sampling:
+    """The sampling attributes of a Resize node: interpolation mode, positions and rounding."""
+
+    mode: str
+    transform: str = "asymmetric"
+    rounding: str = "simple"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+
+    def positions(self, axis: Resized) -> Array:
+        """Return the input position of each output element."""
+        return TRANSFORMS[self.transform](axis)
+
+    def taps(self, axis: Resized) -> Sequence[Tap]:
+        """Return the weighted input elements whose sum is each output element."""
+        at = self.positions(axis)
+        if self.mode == "nearest":
+            return (nearest(axis, at, self.rounding),)
+        if self.mode == "linear":
+            return nonzero_taps(linear(axis, at))
+        return nonzero_taps(cubic(axis, at, self.cubic_a, exclude_outside=self.exclude_outside))
+
+    def scheme(self, axes: Sequence[Resized]) -> CoordinateScheme | None:
+        """Return the options with which NNAPI's resize operation is equivalent, or None."""
+        return next((s for s in COORDINATE_SCHEMES if all(self._agrees(s, a) for a in axes)), None)
+
+    def _agrees(self, scheme: CoordinateScheme, axis: Resized) -> bool:
+        if self.mode == "nearest":
+            return np.array_equal(self.taps(axis)[0].indexes, scheme.nearest(axis))
+        if self.mode == "linear":
+            return same_positions(axis, self.positions(axis), scheme.positions(axis))
+        return False
+
+
+@op("Upsample", since=7)
+def upsample_7(n: Node) -> Iterator[Call]:
+    """Resized by the attribute `scales`, without centres.
+
+    Source: ONNX Upsample-7; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals("scales")))
+
+
+@op("Upsample", since=9)
+def upsample_9(n: Node) -> Iterator[Call]:
+    """Resized by the input `scales`, without centres.
+
+    Source: ONNX Upsample-9; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
+
+
+@op("Resize", since=10)
+def resize_10(n: Node) -> Iterator[Call]:
+    """Resized by the input `scales`, without centres.
+
+    Source: ONNX Resize-10; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
+
+
+@op("Resize", since=11)
+def resize_11(n: Node) -> Iterator[Call]:
+    """Resized by constant `scales` or to `sizes`, along `axes` (default: all).
+
+    Lowered to NNAPI's resize operations where these sample the same positions. Otherwise each axis
+    becomes a weighted sum of one to four GATHERs.
+    Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
+    ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
+    """
+    mode = enumerated_text(n, "mode", "nearest")
+    n.require(
+        mode == "nearest" or not n.integer("antialias", 0),
+        Reason.ATTRIBUTE,
+        "antialias is 1; only 0 is supported",
+    )
+    sampling = Sampling(
+        mode,
+        enumerated_text(n, "coordinate_transformation_mode", "half_pixel"),
+        enumerated_text(n, "nearest_mode", "round_prefer_floor"),
+        n.real("cubic_coeff_a", -0.75),
+        n.integer("exclude_outside", 0) != 0,
+    )
+    axes = _cropped(n) if sampling.transform == "tf_crop_and_resize" else _axes(n)
+    n.require(
+        sampling.transform != "tf_crop_and_resize" or n.input(0).shape != n.output().shape,
+        Reason.ATTRIBUTE,
+        "roi is resized to the size of the image, where ONNX Runtime copies the image; use Slice",
+    )
+    for axis in axes:
+        _require_exact(n, sampling, axis)
+    yield from _resize(n, sampling, axes)
+
+
+def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
+    """Raise Reject for crops that exceed the image, and positions with ambiguous rounding."""
+    at = sampling.positions(axis)
+    inside = bool(np.all((at >= 0) & (at <= axis.size - 1)))
+    n.require(
+        inside or sampling.transform != "tf_crop_and_resize",
+        Reason.ATTRIBUTE,
+        "roi is partly outside the image; keep it within 0 to 1",
+    )
+    symmetric = sampling.transform == "half_pixel_symmetric" and not axis.exact
+    n.require(
+        not (symmetric and sampling.mode == "nearest" and is_near_tie(axis, at, sampling.rounding)),
+        Reason.ATTRIBUTE,
+        "half_pixel_symmetric has positions between two elements, where rounding errors decide; "
+        "use half_pixel",
+    )
+
+
+def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
+    return [Resized(*each) for each in zip(n.input(0).shape, n.output().shape, scales, strict=True)]
+
+
+def _axes(n: Node) -> list[Resized]:
+    """Return all axes of the tensor, resized by the node's scales or sizes."""
+    x = n.input(0)
+    which = [n.normalized(a, x.rank, "axes") for a in n.integers("axes", range(x.rank))]
+    scales = [1.0] * x.rank
+    for axis, scale in zip(which, _given_scales(n, which), strict=True):
+        scales[axis] = scale
+    return _scaled(n, scales)
+
+
+def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
+    x, y = n.input(0), n.output()
+    if n.has(2) and n.input(2).shape != (0,):
+        return n.reals_at(2)
+    policy = n.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return [float(np.float32(y.shape[a]) / np.float32(x.shape[a])) for a in which]
+    wanted = zip(n.integers_at(3), which, strict=True)
+    ratios = [float(np.float32(size) / np.float32(x.shape[a])) for size, a in wanted]
+    return [min(ratios) if policy == "not_larger" else max(ratios)] * len(which)
+
+
+def _cropped(n: Node) -> list[Resized]:
+    """Return the result of `_axes` with the crop given by input `roi`."""
+    axes = _axes(n)
+    which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
+    roi = n.reals_at(1)
+    n.require(
+        len(roi) == 2 * len(which),
+        Reason.SHAPE,
+        f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each",
+    )
+    for i, axis in enumerate(which):
+        axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
+    return axes
+
+
+def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Call]:
+    x, y = n.input(0), n.output()
+    require_same_quantization(n, x, y)
+    changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
+    if not changed or x.shape == y.shape:  # ONNX Runtime copies then, whatever the scales
+        yield from reshape(n, x, y)
+        return
+    own = list(_by_image(n, sampling, axes, changed))
+    yield from own if own and all(map(n.supports, own)) else _by_taps(n, sampling, axes, changed)
+
+
+def _stays(sampling: Sampling, axis: Resized) -> bool:
+    """True if the axis is unchanged; at scale 1, ONNX Runtime does not round positions."""
+    if sampling.mode == "nearest":
+        return axis.size == axis.out and axis.scale == 1
+    return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.indexes)
+
+
+def _by_image(
+    n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
+) -> Iterator[Call]:
+    """Emit NNAPI's resize of one axis or two adjacent ones; nothing where it is not equivalent."""
+    first, last = changed[0], changed[-1]
+    scheme = sampling.scheme([axes[i] for i in changed])
+    if last - first > 1 or scheme is None:
+        return
+    x, y = n.input(0), n.output()
+    row = RESIZE_NEAREST_NEIGHBOR if sampling.mode == "nearest" else RESIZE_BILINEAR
+    if x.rank == 4 and first >= 2:
+        size = (axes[2].out, axes[3].out)
+        yield _call(row, images(n, x), size, scheme, images(n, y), nchw=n.target.nchw)
+        return
+    high, wide = axes[first], axes[last] if last > first else Resized(1, 1, 1.0)
+    before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
+    seen = yield from reshaped(n, x, (before, high.size, wide.size, after))
+    result = output_or_temp(n, y, (before, high.out, wide.out, after))
+    yield _call(row, seen, (high.out, wide.out), scheme, result, nchw=False)
+    yield from write_output(n, result, y)
+
+
+def _call(
+    row: OperationSpec,
+    x: Value | View,
+    size: tuple[int, int],
+    scheme: CoordinateScheme,
+    y: Value | View,
+    *,
+    nchw: bool,
+) -> Call:
+    """Return the resize call; default operands are omitted, for levels that lack them."""
+    operands: dict[str, Given] = {"output_height": size[0], "output_width": size[1]}
+    if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != CoordinateScheme():
+        operands["layout"] = nchw
+    if scheme != CoordinateScheme():
+        operands["align_corners"] = scheme.align_corners
+        operands["half_pixel_centers"] = scheme.half_pixel_centers
+    return apply(row, x, **operands, out=y)
+
+
+def _by_taps(
+    n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
+) -> Iterator[Call]:
+    """Emit the resize of one axis after the other by GATHER, for any rank."""
+    x, y = n.input(0), n.output()
+    for i in changed:
+        out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
+        shape, at = (x.shape, i) if x.rank <= MAX_RANK else (sizes_around(x.shape, i), 1)
+        seen = yield from reshaped(n, x, shape)
+        result = output_or_temp(n, out, _with(shape, at, axes[i].out))
+        yield from _summed(n, seen, at, sampling.taps(axes[i]), result)
+        yield from write_output(n, result, out)
+        x = out
+
+
+def _with(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iterator[Call]:
+    """Emit `y` = the weighted sum of the taps along `axis`."""
+    if len(taps) == 1:
+        yield apply(GATHER, x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
+        return
+    total, *rest, last = yield from each(_product(n, x, axis, tap, y.shape) for tap in taps)
+    for product in rest:
+        total = yield from compute(n, ADD, total, product)
+    yield apply(ADD, total, last, out=y)
+
+
+def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Computed:
+    found = yield from compute(
+        n, GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
+    )
+    weights, sizes = tap.weights, (-1,) + (1,) * (x.rank - axis - 1)
+    if weights is None:
+        return found
+    one = n.scalar(1, x)
+    factors = one.map(
+        (weights.size, *sizes[1:]), lambda a: (a * weights).astype(a.dtype).reshape(sizes)
+    )
+    return (yield from compute(n, MUL, found, factors, shape=shape))

@@ -1,0 +1,194 @@
+"""The building blocks of lowerings: reshapes, uniform tensors, indexes; exact, against numpy."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.lowering.call import apply
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.spec import TRANSPOSE
+from ep_nnapi.operators.lib.emit import (
+    added,
+    as_number,
+    full,
+    indices,
+    narrow,
+    number_into,
+    of_any_type,
+    output_or_temp,
+    recast,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.filters import dilated_filter, filter_rows
+from ep_nnapi.operators.lib.node import int32
+from ep_nnapi.operators.lib.signs import absolute, absolute_of, negative, negative_of, signed_like
+from tests.operators.lib.emitting import constant, emitted, floats, node, returned, value, written
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+@pytest.mark.parametrize("shape", [(6,), (3, 2), (1, 2, 3, 1), (2, 1, 3, 1, 1, 1)])
+def test_reshapes_keep_the_order_of_elements(shape: tuple[int, ...], dtype: type):
+    x = (10 * floats(2, 3)).astype(dtype)
+    assert np.array_equal(written(reshape, x, like=x.reshape(shape)), x.reshape(shape))
+
+
+def test_a_shape_of_other_size_is_rejected():
+    x = constant(floats(7))
+    with pytest.raises(Reject, match=r"w has shape \[7\], which") as found:
+        emitted(reshaped, node([x]), x, (1,))
+    assert found.value.reason is Reason.SHAPE
+
+
+def test_a_tensor_in_its_own_shape_takes_no_operation():
+    x = value("x", floats(2, 3))
+    made = emitted(reshaped, node([x]), x, (2, 3))
+    assert (made.calls, made.returned) == ([], x)
+
+
+def test_results_of_another_shape_are_reshaped_to_the_output():
+    y = value("y", floats(2, 3))
+    n = node([], [y])
+    assert output_or_temp(n, y, (2, 3)) is y
+    other = output_or_temp(n, y, (6,))
+    assert (other.shape, other.name != "y") == ((6,), True)
+    assert list(write_output(n, y, y)) == []
+    assert [c.spec.name for c in write_output(n, other, y)] == ["RESHAPE"]
+
+
+def test_uniform_tensors_are_constants_while_small():
+    made = emitted(full, node(), 2.5, (2, 3))
+    assert made.calls == []
+    assert made.returned.constant.array.tolist() == [[2.5] * 3] * 2
+
+
+@pytest.mark.parametrize(("level", "operations"), [(3, []), (8, ["FILL"])])
+def test_large_uniform_tensors_are_filled_where_the_level_can(level: int, operations: list[str]):
+    made = emitted(full, node(level=level), 1.0, (100, 100))
+    assert made.names == operations
+    assert made.returned.shape == (100, 100)
+
+
+def test_booleans_become_numbers():
+    x = np.array([True, False, True])
+    assert returned(as_number, x).tolist() == [1, 0, 1]
+    assert written(number_into, x, like=np.zeros(3, np.float32)).tolist() == [1, 0, 1]
+
+
+def test_booleans_are_moved_as_numbers():
+    x = np.array([[True, False], [True, True]])
+
+    def move(a: Value, b: Value):
+        yield apply(TRANSPOSE, a, perm=int32((1, 0)), out=b)
+
+    assert np.array_equal(written(lambda n, a, b: of_any_type(n, a, b, move), x, like=x.T), x.T)
+
+
+def test_negative_indexes_count_from_the_end():
+    at = np.array([0, -1, 4, -5], np.int32)
+    assert returned(lambda n, x: indices(n, x, 5), at).tolist() == [0, 4, 4, 0]
+    assert emitted(indices, node(), constant(at), 5).returned.constant.array.tolist() == [
+        0,
+        4,
+        4,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("at", [5, -6])
+def test_constant_indexes_outside_are_refused(at: int):
+    with pytest.raises(Reject, match="outside a dimension of 5") as caught:
+        emitted(indices, node(), constant(np.array([at])), 5)
+    assert caught.value.reason is Reason.CONSTANT
+
+
+@pytest.mark.parametrize("level", [3, 4])
+def test_numbers_are_added_to_integers_at_every_level(level: int):
+    x = np.array([-7, 0, 1 << 20], np.int32)
+    assert returned(lambda n, x: added(n, x, -3), x, level=level).tolist() == (x - 3).tolist()
+
+
+def test_constants_are_recast_if_exact():
+    w = constant(np.array([1.0, 2.0], np.float32))
+    assert recast(node(), w, DType.INT32).constant.array.dtype == np.int32
+    with pytest.raises(Reject, match="INT32 does not hold"):
+        recast(node(), constant(np.array([0.5], np.float32)), DType.INT32)
+
+
+def test_int64_is_stored_as_int32():
+    x = Value("x", DType.INT64, (2,))
+    assert narrow(x).dtype is DType.INT32
+    assert narrow(value("y", floats(2))).dtype is DType.FLOAT
+
+
+def test_both_tensors_are_quantized_or_neither():
+    x = value("x", floats(2))
+    require_same_quantization(node(), x, x)
+    with pytest.raises(Reject) as caught:
+        require_same_quantization(
+            node(), x, Value("y", DType.UINT8, (2,), Quantization((0.1,), (3,)))
+        )
+    assert caught.value.reason is Reason.QUANTIZATION
+
+
+# Signs at levels with and without ABS and NEG: exact, as only signs change
+
+X = floats(2, 3)
+
+
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_absolute_values_match(level: int):
+    assert np.array_equal(written(absolute, X, like=X, level=level), np.abs(X))
+    assert np.array_equal(returned(absolute_of, X, level=level), np.abs(X))
+
+
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_negations_match(level: int):
+    assert np.array_equal(written(negative, X, like=X, level=level), -X)
+    assert np.array_equal(returned(negative_of, X, level=level), -X)
+
+
+def test_signs_are_copied():
+    size = floats(2, 3, low=0.5, high=1)
+    assert np.array_equal(written(signed_like, size, X, like=X), np.copysign(size, X))
+
+
+# Constant filters dilated and cut, against numpy
+
+
+def test_a_dilated_filter_has_zeros_between_its_taps():
+    w = constant(floats(2, 1, 2, 2))
+    found = dilated_filter(node(), w, (2, 3), ((1, 0), (0, 2)))
+    array = found.constant.array
+    assert found.shape == array.shape == (2, 1, 4, 6)
+    assert np.array_equal(array[:, :, 1::2, 0:4:3], w.constant.array)
+    assert np.count_nonzero(array) == w.constant.array.size
+
+
+def test_a_quantized_filter_is_padded_with_its_zero_point():
+    w = constant(np.full((1, 1, 2, 2), 9, np.uint8), Quantization((0.5,), (3,)), dtype=DType.UINT8)
+    array = dilated_filter(node(), w, (2, 2)).constant.array
+    assert array.tolist() == [[[[9, 3, 9], [3, 3, 3], [9, 3, 9]]]]
+
+
+def test_an_undilated_filter_is_returned_as_it_is():
+    w = value("w", floats(1, 1, 2, 2))
+    assert dilated_filter(node(), w, (1, 1)) is w
+
+
+def test_a_computed_filter_cannot_be_dilated_or_cut():
+    w = value("w", floats(2, 1, 2, 2))
+    for change in (lambda: dilated_filter(node(), w, (2, 2)), lambda: filter_rows(node(), w, 0, 1)):
+        with pytest.raises(Reject, match="w must be constant") as caught:
+            change()
+        assert caught.value.reason is Reason.CONSTANT
+
+
+def test_rows_keep_their_scales():
+    q = Quantization((0.1, 0.2, 0.3), (0, 0, 0), 0)
+    w = constant(np.arange(6, dtype=np.int8).reshape(3, 2), q)
+    found = filter_rows(node(), w, 1, 3)
+    assert found.constant.array.tolist() == [[2, 3], [4, 5]]
+    assert found.quantization == Quantization((0.2, 0.3), (0, 0), 0)

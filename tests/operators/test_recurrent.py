@@ -1,0 +1,206 @@
+"""Recurrent layers, beside ONNX Runtime's CPU provider: the evaluator knows one direction."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi.errors import Reason
+from tests.operators.recurrent_layers import (
+    BATCH,
+    DIRECTIONS,
+    GATES,
+    INPUTS,
+    ROUNDED,
+    STEPS,
+    UNITS,
+    layer,
+    weights,
+)
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL8,
+    accepts,
+    emitted,
+    f16,
+    f32,
+    i32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
+
+HALVES = 2e-3  # one rounding to float16 of numbers below 2, of inputs rounded alike
+STATES = {
+    "none": lambda d, count: [None] * count,
+    "computed": lambda d, count: [f32(d, BATCH, UNITS)] * count,
+    "constant": lambda d, count: [weights(d, BATCH, UNITS)] * count,
+    "zeros": lambda d, count: [np.zeros((d, BATCH, UNITS), np.float32)] * count,
+}
+
+
+@pytest.mark.parametrize("target", [FL2, FL8])
+@pytest.mark.parametrize("states", STATES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("op_type", "more"),
+    [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 3}), ("LSTM", {})],
+    ids=["RNN", "GRU", "GRU, linear before reset", "LSTM"],
+)
+def test_directions_and_states_match(op_type, more, direction, states, target):
+    d, count = DIRECTIONS[direction], 2 if op_type == "LSTM" else 1
+    case = layer(
+        op_type,
+        directions=d,
+        direction=direction,
+        bias=states != "constant",
+        states=STATES[states](d, count),
+        **more,
+    )
+    matches(case, target, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "names"),
+    [
+        ("RNN", ["Relu"]),
+        ("RNN", ["Sigmoid"]),
+        ("GRU", ["Sigmoid", "Relu"]),
+        ("LSTM", ["Sigmoid", "Relu", "Relu"]),
+        ("LSTM", ["Sigmoid", "Tanh", "Relu"]),
+        ("LSTM", ["Tanh", "Sigmoid", "Sigmoid"]),
+    ],
+)
+def test_activations_match(op_type, names):
+    matches(layer(op_type, activations=names), FL8, atol=ROUNDED, oracle=on_cpu)
+    both = layer(op_type, directions=2, direction="bidirectional", activations=names * 2)
+    matches(both, FL8, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (5, 1)])
+@pytest.mark.parametrize("op_type", GATES)
+def test_one_step_and_one_sequence_match(op_type, sizes):
+    for target in (FL2, FL8):
+        matches(layer(op_type, sizes=sizes), target, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("target", [FL2, FL3, FL8])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("op_type", GATES)
+def test_batch_first_matches(op_type, direction, target):
+    """ONNX Runtime's CPU provider knows only steps first."""
+    d = DIRECTIONS[direction]
+    case = layer(op_type, directions=d, direction=direction)
+    feeds = case.draw()
+    steps_first = on_cpu(case.model, feeds)
+    case.model.graph.node[0].attribute.add(name="layout", i=1, type=2)
+    for value in case.model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    turned = {k: np.ascontiguousarray(x.swapaxes(0, 1)) for k, x in feeds.items()}
+    # the drawn input is declared [STEPS, BATCH, ..]: the model is told of the other order
+    dims = case.model.graph.input[0].type.tensor_type.shape.dim
+    dims[0].dim_value, dims[1].dim_value = BATCH, STEPS
+    y, *states = steps_first
+    wanted = [y.transpose(2, 0, 1, 3), *(s.swapaxes(0, 1) for s in states)]
+    matches(case, target, atol=ROUNDED, reference=wanted, feeds=turned)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_one_unit_matches(op_type):
+    """Its gates are columns of one number, with gaps between them."""
+    gates = GATES[op_type]
+    constants = [weights(1, gates, INPUTS), weights(1, gates, 1), weights(1, 2 * gates)]
+    case = node(op_type, f32(3, 4, INPUTS), *constants, hidden_size=1, outputs=2, opset=14)
+    matches(case, FL8, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_any_of_the_outputs_matches(op_type):
+    for kept in range(1, 3 if op_type == "LSTM" else 2):
+        case = layer(op_type)
+        outputs = case.model.graph.node[0].output
+        for i in range(len(outputs)):
+            if i != kept:
+                outputs[i] = ""
+        del case.model.graph.output[kept + 1 :], case.model.graph.output[:kept]
+        for target in (FL2, FL3, FL8):
+            matches(case, target, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_halves_match(op_type):
+    gates = GATES[op_type] * UNITS
+    given = [(1, gates, INPUTS), (1, gates, UNITS), (1, 2 * gates)]
+    constants = [weights(*shape, dtype=np.float16) for shape in given]
+    case = node(op_type, f16(4, 2, INPUTS), *constants, hidden_size=UNITS, outputs=2, opset=14)
+    wide = node(
+        op_type,
+        f32(4, 2, INPUTS),
+        *(c.astype(np.float32) for c in constants),
+        hidden_size=UNITS,
+        outputs=2,
+        opset=14,
+    )
+    drawn = {"x0": case.draw()["x0"].astype(np.float32)}
+    reference = [y.astype(np.float16) for y in on_cpu(wide.model, drawn)]
+    matches(case, FL8, reference=reference, atol=HALVES)
+
+
+@pytest.mark.parametrize("opset", [7, 14, 22])
+@pytest.mark.parametrize("op_type", GATES)
+def test_every_opset_matches(op_type, opset):
+    matches(layer(op_type, opset=opset), FL8, atol=ROUNDED, oracle=on_cpu)
+
+
+def test_a_step_is_a_dozen_operations():
+    names = emitted(layer("GRU", states=[f32(1, BATCH, UNITS)], linear_before_reset=1), FL3)
+    assert names.count("FULLY_CONNECTED") == 2 + 2 * STEPS
+    assert len(names) <= 12 + 11 * STEPS
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU"])
+def test_at_most_128_steps_are_written_out(op_type):
+    accepts(layer(op_type, sizes=(128, 1)), FL8)
+    rejects(layer(op_type, sizes=(129, 1)), FL8, Reason.SIZE, "129 steps")
+    accepts(layer("LSTM", sizes=(129, 1)), FL8)
+    rejects(layer("LSTM", sizes=(129, 1)), FL3, Reason.SIZE, "129 steps")
+
+
+def test_level_2_slices_steps():
+    for op_type in GATES:
+        accepts(layer(op_type), FL2)
+        rejects(layer(op_type), FL1, Reason.LEVEL, "STRIDED_SLICE")
+
+
+def test_lengths_of_all_steps_match():
+    every = np.full(BATCH, STEPS, np.int32)
+    for op_type in GATES:
+        matches(layer(op_type, lengths=every), FL8, atol=ROUNDED, oracle=on_cpu)
+        shorter = layer(op_type, lengths=every - [1, 0])
+        rejects(shorter, FL8, Reason.CONSTANT, "sequences of [3, 4] steps")
+        rejects(layer(op_type, lengths=i32(BATCH)), FL8, Reason.CONSTANT, "must be constant")
+
+
+def test_other_activations_and_limits_are_refused():
+    rejects(layer("RNN", activations=["Affine"]), FL8, Reason.ATTRIBUTE, "activation Affine")
+    rejects(layer("GRU", clip=3.0), FL8, Reason.ATTRIBUTE, "clip is 3")
+
+
+def test_computed_weights_are_refused():
+    given = f32(STEPS, BATCH, INPUTS), f32(1, UNITS, INPUTS), weights(1, UNITS, UNITS)
+    case = node("RNN", *given, hidden_size=UNITS, outputs=2, opset=14)
+    rejects(case, FL8, Reason.CONSTANT, "must be constant")
+
+
+def test_versions_before_7_are_refused():
+    case = node(
+        "RNN",
+        f32(STEPS, BATCH, INPUTS),
+        weights(1, UNITS, INPUTS),
+        weights(1, UNITS, UNITS),
+        hidden_size=UNITS,
+        outputs=2,
+        opset=6,
+    )
+    rejects(case, FL8, Reason.OPSET, "RNN-1 is older than RNN-7")
