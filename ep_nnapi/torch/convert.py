@@ -8,7 +8,7 @@ import torch
 
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options import parse
-from ep_nnapi.torch.export import to_onnx, traced
+from ep_nnapi.torch.export import reads_memory, to_onnx, traced
 from ep_nnapi.torch.module import NnapiModule
 from ep_nnapi.torch.structure import Arguments
 
@@ -37,9 +37,10 @@ def to_nnapi(
     kwargs          keyword arguments beside these, as for torch.export.export
     dynamic_shapes  as for torch.export.export; sizes are fixed by default
     options         the provider's
-    What NNAPI does not take runs on ONNX Runtime's CPU provider; `report` says why. Raises
-    OptionError for invalid options, and ModelError if PyTorch cannot export the module, with the
-    operator, its module and its line of source code.
+    A module that calls `as_strided` takes contiguous tensors only. What NNAPI does not take runs
+    on ONNX Runtime's CPU provider; `report` says why. Raises OptionError for invalid options, and
+    ModelError if PyTorch cannot export the module, with the operator, its module and its line of
+    source code.
     """
     parse(options)
     _require_module(module)
@@ -49,7 +50,11 @@ def to_nnapi(
     named.update(kwargs or {})
     arguments = Arguments.of_call(module.forward, args, named)
     exported, results = traced(module, args, named, dynamic_shapes)
-    return NnapiModule.of_program(to_onnx(exported), arguments, results, options)
+    program = to_onnx(exported)
+    if any(reads_memory(exported)):
+        arguments.require_contiguous()
+        arguments.tensors(args, named)
+    return NnapiModule.of_program(program, arguments, results, options)
 
 
 def _require_module(module: object) -> None:

@@ -157,11 +157,18 @@ def _require_inference(exported: torch.export.ExportedProgram) -> None:
             )
 
 
+def reads_memory(exported: torch.export.ExportedProgram) -> Iterator[torch.fx.Node]:
+    """Yields the nodes that read by strides: as_strided, branches of `torch.cond` included."""
+    for module in exported.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from module.graph.find_nodes(
+                op="call_function", target=torch.ops.aten.as_strided.default
+            )
+
+
 def _require_contiguous(exported: torch.export.ExportedProgram) -> None:
     """Raises ModelError where as_strided reads what depends on the strides of its tensor."""
-    for node in exported.graph.nodes:
-        if node.target is not torch.ops.aten.as_strided.default:
-            continue
+    for node in reads_memory(exported):
         tensor, size, stride, *offset = node.args
         read = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         given = tensor.meta["val"]

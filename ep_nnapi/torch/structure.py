@@ -80,6 +80,7 @@ class Arguments:
         spec         structure of the dictionary from parameters to values
         """
         self.parameters, self.spec, self.leaves = tuple(parameters), spec, leaves
+        self.contiguous = False
         self._signature = inspect.Signature(
             [inspect.Parameter(n, getattr(inspect.Parameter, kind)) for n, kind in parameters]
         )
@@ -108,6 +109,10 @@ class Arguments:
         parameters = [(p.name, p.kind.name) for p in signature.parameters.values()]
         return cls(parameters, spec, leaves_of(values, "example_inputs")[0])
 
+    def require_contiguous(self) -> None:
+        """Has `tensors` refuse others than contiguous ones: the results depend on their strides."""
+        self.contiguous, self._count = True, None
+
     def tensors(
         self, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Sequence[torch.Tensor]:
@@ -132,6 +137,11 @@ class Arguments:
             if not isinstance(value, torch.Tensor):
                 given = repr(value) if isinstance(value, _CONSTANTS) else type(value).__name__
                 raise ModelError(f"{given} is given where the example had a tensor")
+            if self.contiguous and not value.is_contiguous():
+                raise ModelError(
+                    f"a tensor has strides of {value.stride()}, and the module reads memory by "
+                    "as_strided; pass its contiguous(), in the example, too"
+                )
             return True
         if isinstance(value, torch.Tensor) or value != leaf.constant:
             raise ModelError(
@@ -185,6 +195,7 @@ def to_json(arguments: Arguments, results: Results) -> str:
     return json.dumps(
         {
             "parameters": arguments.parameters,
+            "contiguous": arguments.contiguous,
             "arguments": _spec_to_json(arguments.spec, arguments.leaves),
             "results": _spec_to_json(results.spec, results.leaves),
         }
@@ -202,9 +213,11 @@ def _spec_to_json(spec: pytree.TreeSpec, leaves: Iterable[Leaf]) -> dict[str, ob
 def from_json(text: str) -> tuple[Arguments, Results]:
     """Returns the structures from text; raises ModelError if their types are not known here."""
     found = json.loads(text)
-    arguments, results = (_spec_from_json(found[key]) for key in ("arguments", "results"))
-    parameters = [(name, kind) for name, kind in found["parameters"]]
-    return Arguments(parameters, *arguments), Results(*results)
+    given, results = (_spec_from_json(found[key]) for key in ("arguments", "results"))
+    arguments = Arguments([(name, kind) for name, kind in found["parameters"]], *given)
+    if found.get("contiguous"):  # absent in files of earlier versions
+        arguments.require_contiguous()
+    return arguments, Results(*results)
 
 
 def _spec_from_json(found: Mapping[str, object]) -> tuple[pytree.TreeSpec, tuple[Leaf, ...]]:

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
 from ep_nnapi import ModelError, OptionError  # noqa: E402
-from ep_nnapi.torch import to_nnapi  # noqa: E402
+from ep_nnapi.torch import load, to_nnapi  # noqa: E402
 from tests.torch.networks import IMAGE, Call, Nested, agrees, seeded, small_cnn  # noqa: E402
 from tests.torch.vision import torchvision  # noqa: E402
 
@@ -86,6 +86,28 @@ def test_inputs_with_gradients_or_other_strides():
     converted = to_nnapi(module, seeded(2, 3))
     for x in (seeded(2, 3).requires_grad_(), seeded(3, 2).T, seeded(2, 6)[:, ::2]):
         agrees(converted(x), eager(module, x))
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    return torch.as_strided(x * 2, (3, 2), (1, 3)) + 1
+
+
+def in_a_branch(x: torch.Tensor) -> torch.Tensor:
+    read = [lambda y, n=n: (y + n).as_strided((3, 2), (2, 1)) for n in (1, 2)]
+    return torch.cond(x.sum() > 0, *read, (x,))
+
+
+@pytest.mark.parametrize("function", [strided, in_a_branch])
+def test_inputs_with_other_strides_are_refused_where_memory_is_read(function, tmp_path: Path):
+    module, x, transposed = Call(function), torch.ones(3, 2), torch.ones(2, 3).t()
+    with pytest.raises(ModelError, match="contiguous"):
+        to_nnapi(module, transposed)
+    converted = to_nnapi(module, x)
+    converted.save(tmp_path / "net.onnx", format="onnx")
+    for run in (converted, load(tmp_path / "net.onnx")):
+        agrees(run(x), eager(module, x))
+        with pytest.raises(ModelError, match=r"strides of \(1, 3\), .* pass its contiguous\(\)"):
+            run(transposed)
 
 
 class Product(nn.Module):
