@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.sizes import Condition, Expression, Size, Symbols, bound
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec
@@ -39,12 +40,18 @@ class Lifetime(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """A constant's raw bytes (a one-dimensional uint8 array, possibly a view); equal by content."""
+    """A constant's raw bytes (a one-dimensional uint8 array, possibly a view); equal by content.
+
+    numbers   its elements, which are integers, if some of them are a `Size`; else empty
+    """
 
     bytes: Array
+    numbers: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Data) and np.array_equal(self.bytes, other.bytes)
+        if not isinstance(other, Data) or not np.array_equal(self.bytes, other.bytes):
+            return False
+        return [*map(Expression.of, self.numbers)] == [*map(Expression.of, other.numbers)]
 
     def __hash__(self) -> int:
         """Hash a sample of the bytes, so that hashing large constants is fast."""
@@ -54,6 +61,17 @@ class Data:
     def of(array: Array) -> Data:
         """The bytes of `array` in C order; copies only if it is not contiguous."""
         return Data(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+    @staticmethod
+    def of_sizes(numbers: Sequence[int], dtype: np.dtype[np.generic]) -> Data:
+        """The bytes of integers of this type, of which some may be a `Size`."""
+        values = [int.__index__(n) for n in numbers]
+        sized = any(isinstance(n, Size) for n in numbers)
+        return Data(Data.of(np.array(values, dtype)).bytes, tuple(numbers) if sized else ())
+
+    def bind(self, symbols: Symbols, dtype: np.dtype[np.generic]) -> Data:
+        """The data of this type with numbers for its sizes."""
+        return Data.of_sizes(bound(self.numbers, symbols), dtype) if self.numbers else self
 
 
 class Omitted(StrEnum):
@@ -101,8 +119,20 @@ class Operand:
         """The only element of a constant; raises ValueError if it has more or none."""
         if not isinstance(self.value, Data):
             raise ValueError(f"{self.type.name} operand has no constant value")
+        if self.value.numbers:
+            return self.value.numbers[0]
         element: bool | int | float = self.value.bytes.view(self.type.numpy).item()
         return element
+
+    def bind(self, symbols: Symbols) -> Operand:
+        """The operand with numbers for its sizes."""
+        value = self.value
+        if isinstance(value, Data):
+            value = value.bind(symbols, self.type.numpy)
+        dimensions = bound(self.dimensions, symbols)
+        if value is self.value and not any(isinstance(d, Size) for d in self.dimensions):
+            return self
+        return replace(self, dimensions=dimensions, value=value)
 
 
 @dataclass(slots=True)  # not frozen: thousands are created, which would take three times as long
@@ -191,6 +221,11 @@ class Port:
     perm: tuple[int, ...]
     shape: tuple[int, ...]
 
+    def bind(self, symbols: Symbols) -> Port:
+        """The port with numbers for its sizes."""
+        held = self.operand if isinstance(self.operand, int) else self.operand.bind(symbols)
+        return Port(held, self.perm, bound(self.shape, symbols))
+
 
 @immutable
 class Composite:
@@ -213,6 +248,15 @@ class Composite:
     members: tuple[int, ...]
     activation: FuseCode = FuseCode.NONE
 
+    def bind(self, symbols: Symbols) -> Composite:
+        """The composite with numbers for its sizes."""
+        return replace(
+            self,
+            inputs=tuple(p and p.bind(symbols) for p in self.inputs),
+            outputs=tuple(p and p.bind(symbols) for p in self.outputs),
+            attributes={name: _bound(a, symbols) for name, a in self.attributes.items()},
+        )
+
 
 @immutable
 class Requirements:
@@ -226,6 +270,10 @@ class Requirements:
 class Model:
     """NNAPI model; inputs, outputs and operations refer to operands by index.
 
+    Its dimensions and integers may be a `Size`: then it is a model for those sizes now, and `bind`
+    makes it one for others that meet the conditions.
+
+    conditions  of the symbols of its sizes
     composites  what groups of operations compute together; ignored when models are compared
     validated   what a valid model requires, as found by `validate`; empty before
     """
@@ -236,10 +284,23 @@ class Model:
     outputs: tuple[int, ...]
     relaxed: bool = False
     composites: tuple[Composite, ...] = field(default=(), compare=False)
+    conditions: tuple[Condition, ...] = field(default=(), compare=False)
     validated: list[Requirements] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
     _matches: dict[int, Match] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def bind(self, symbols: Symbols) -> Model:
+        """The model with numbers for its sizes; raises ValueError if a condition does not hold."""
+        for condition in self.conditions:
+            if not condition.holds(symbols):
+                raise ValueError(f"{condition} does not hold for {dict(symbols)}")
+        return replace(
+            self,
+            operands=tuple(o.bind(symbols) for o in self.operands),
+            composites=tuple(c.bind(symbols) for c in self.composites),
+            conditions=(),
+        )
 
     def match(self, operation: int, feature_level: int) -> Match:
         """The signature of an operation by index, as `Operation.match`, found once for a model."""
@@ -260,6 +321,15 @@ class Model:
             computed.get(index, Lifetime.TEMPORARY) if o.value is None else _lifetime(o.value)
             for index, o in enumerate(self.operands)
         )
+
+
+def _bound(attribute: AttributeValue, symbols: Symbols) -> AttributeValue:
+    """The attribute with numbers for its sizes."""
+    if isinstance(attribute, Size):
+        return bound([attribute], symbols)[0]
+    if isinstance(attribute, tuple) and any(isinstance(n, Size) for n in attribute):
+        return bound(cast("tuple[int, ...]", attribute), symbols)
+    return attribute
 
 
 def _lifetime(value: Data | Omitted | Model) -> Lifetime:

@@ -1,0 +1,418 @@
+"""Sizes that are expressions of symbols: a model made for some sizes that holds for others too.
+
+A `Size` is an integer, so whatever computes with sizes computes with it, and it knows the
+expression that it is the value of. A comparison whose outcome depends on the symbols is noted as a
+condition: what was made under its outcome holds for all sizes that meet it. A size that is used as
+a plain number (converted by `int`, `float` or numpy) is noted as equal to its value. `range`,
+products with a float on the left and the sizes of numpy arrays cannot note it: what is made with
+sizes is compared with what is made for other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import prod
+from typing import TypeAlias, cast
+
+from ep_nnapi.nnapi.immutable import frozen, immutable
+
+Symbols: TypeAlias = Mapping[str, int]
+"""Values of symbols by name; a symbol is a size, so at least 1."""
+
+
+@immutable
+class Quotient:
+    """The quotient of two expressions, rounded down."""
+
+    dividend: Expression
+    divisor: Expression
+
+    def __str__(self) -> str:
+        """`dividend // divisor`."""
+        return f"({self.dividend}) // ({self.divisor})"
+
+
+Atom: TypeAlias = str | Quotient
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+@frozen
+class Expression:
+    """A polynomial with integer coefficients over symbols and quotients, in canonical order.
+
+    terms   products of atoms, each sorted, () for the constant, with coefficients other than 0
+    """
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    def of(given: int) -> Expression:
+        """Return the expression of a size; a constant for a plain number."""
+        if isinstance(given, Size):
+            return given.expression
+        return _expression({(): int.__index__(given)})
+
+    @staticmethod
+    def symbol(name: str) -> Expression:
+        """Return the expression of a symbol."""
+        return Expression((((name,), 1),))
+
+    @property
+    def constant(self) -> int | None:
+        """Its value if it has no symbols, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of its symbols."""
+        atoms = (atom for monomial, _ in self.terms for atom in monomial)
+        return frozenset[str]().union(
+            *({a} if isinstance(a, str) else a.dividend.symbols | a.divisor.symbols for a in atoms)
+        )
+
+    @property
+    def least(self) -> int | None:
+        """A lower bound for all symbols of at least 1; None if none is known."""
+        if any(monomial and factor < 0 for monomial, factor in self.terms):
+            return None
+        bound = 0
+        for monomial, factor in self.terms:
+            bounds = [1 if isinstance(a, str) else _least(a) for a in monomial]
+            if None in bounds or any(b < 0 for b in bounds if b is not None):
+                return None
+            bound += factor * prod(b for b in bounds if b is not None)
+        return bound
+
+    def evaluate(self, symbols: Symbols) -> int:
+        """Return its value for values of its symbols; raises KeyError if one is missing."""
+        return sum(
+            factor * prod(_value(atom, symbols) for atom in monomial)
+            for monomial, factor in self.terms
+        )
+
+    def __add__(self, other: Expression) -> Expression:
+        """The sum."""
+        found = dict(self.terms)
+        for monomial, factor in other.terms:
+            found[monomial] = found.get(monomial, 0) + factor
+        return _expression(found)
+
+    def __neg__(self) -> Expression:
+        """The negated expression."""
+        return Expression(tuple((monomial, -factor) for monomial, factor in self.terms))
+
+    def __sub__(self, other: Expression) -> Expression:
+        """The difference."""
+        return self + -other
+
+    def __mul__(self, other: Expression) -> Expression:
+        """The product."""
+        found: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in other.terms:
+                monomial = tuple(sorted((*left, *right), key=_order))
+                found[monomial] = found.get(monomial, 0) + a * b
+        return _expression(found)
+
+    def __floordiv__(self, other: Expression) -> Expression:
+        """The quotient rounded down; the divisor must not be 0.
+
+        Terms that the divisor divides are divided: (4 n + 3) // 4 = n, as 3 // 4 = 0.
+        """
+        if len(other.terms) != 1:
+            return _one() if self == other else _quotient(self, other)
+        ((by, divisor),) = other.terms
+        divided: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, factor in self.terms:
+            left = _without(monomial, by)
+            if left is None or factor % divisor:
+                rest[monomial] = factor
+            else:
+                divided[left] = factor // divisor
+        remainder = _expression(rest)
+        if remainder.constant is None or by:
+            last = _quotient(remainder, other) if rest else _expression({})
+        else:
+            last = Expression.of(remainder.constant // divisor)
+        return _expression(divided) + last
+
+    def __mod__(self, other: Expression) -> Expression:
+        """What the division rounded down leaves."""
+        return self - other * (self // other)
+
+    def __str__(self) -> str:
+        """The expression with Python's operators."""
+        texts = [
+            " * ".join((*(() if factor == 1 and monomial else (str(factor),)), *map(str, monomial)))
+            for monomial, factor in self.terms
+        ]
+        return " + ".join(texts) or "0"
+
+
+def _least(quotient: Quotient) -> int | None:
+    dividend, divisor = quotient.dividend.least, quotient.divisor.constant
+    if dividend is None or divisor is None or divisor < 1:
+        return None
+    return dividend // divisor
+
+
+def _value(atom: Atom, symbols: Symbols) -> int:
+    if isinstance(atom, str):
+        return symbols[atom]
+    return atom.dividend.evaluate(symbols) // atom.divisor.evaluate(symbols)
+
+
+def _order(atom: Atom) -> tuple[bool, str]:
+    return isinstance(atom, Quotient), str(atom)
+
+
+def _expression(terms: Mapping[Monomial, int]) -> Expression:
+    """The expression with these terms, in their order."""
+    kept = [(monomial, factor) for monomial, factor in terms.items() if factor]
+    return Expression(tuple(sorted(kept, key=lambda t: [_order(a) for a in t[0]], reverse=True)))
+
+
+def _at_least(expression: Expression, bound: int) -> bool:
+    """True if it is known to be at least `bound`."""
+    return expression.least is not None and expression.least >= bound
+
+
+def _one() -> Expression:
+    return Expression.of(1)
+
+
+def _quotient(dividend: Expression, divisor: Expression) -> Expression:
+    if divisor.constant == 1:
+        return dividend
+    return Expression((((Quotient(dividend, divisor),), 1),))
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """The monomial without the factors of another; None if it lacks one."""
+    left = list(monomial)
+    for atom in divisor:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left)
+
+
+class Relation(StrEnum):
+    """How an expression relates to 0."""
+
+    ZERO = "== 0"
+    NONZERO = "!= 0"
+    NOT_NEGATIVE = ">= 0"
+
+
+@immutable
+class Condition:
+    """A relation of an expression to 0."""
+
+    expression: Expression
+    relation: Relation
+
+    def holds(self, symbols: Symbols) -> bool:
+        """True for these values of its symbols."""
+        value = self.expression.evaluate(symbols)
+        if self.relation is Relation.NOT_NEGATIVE:
+            return value >= 0
+        return (value == 0) is (self.relation is Relation.ZERO)
+
+    def __str__(self) -> str:
+        """Such as `length + -1 >= 0`."""
+        return f"{self.expression} {self.relation}"
+
+
+@dataclass(slots=True)
+class Trace:
+    """The conditions under which the results of computations with sizes hold, in their order."""
+
+    _conditions: dict[Condition, None] = field(default_factory=dict)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions so far, each once."""
+        return tuple(self._conditions)
+
+    def size(self, name: str, value: int) -> int:
+        """Return the size of a symbol that has this value now."""
+        return Size.of(value, Expression.symbol(name), self)
+
+    def note(self, expression: Expression, relation: Relation) -> None:
+        """Note a condition."""
+        self._conditions[Condition(expression, relation)] = None
+
+
+class Size(int):
+    """The value of an expression, as `Trace.size` and arithmetic with its results make it."""
+
+    expression: Expression
+    trace: Trace
+
+    @staticmethod
+    def of(value: int, expression: Expression, trace: Trace) -> int:
+        """Return the size; a plain number if the expression is constant."""
+        if expression.constant is not None:
+            return expression.constant
+        made = Size(value)
+        made.expression, made.trace = expression, trace
+        return made
+
+    def plain(self) -> int:
+        """Return its value and note that it is this one."""
+        value = int.__index__(self)
+        self.trace.note(self.expression - Expression.of(value), Relation.ZERO)
+        return value
+
+    def _made(self, value: int, expression: Expression) -> int:
+        return Size.of(value, expression, self.trace)
+
+    def _is(self, expression: Expression, relation: Relation, outcome: bool) -> bool:
+        """Return `outcome`, of the relation, after noting what it depends on."""
+        if relation is Relation.NOT_NEGATIVE:
+            below = -expression - _one()
+            if not _at_least(expression, 0) and not _at_least(below, 0):
+                self.trace.note(expression if outcome else below, relation)
+        elif not any(e.constant == 0 or _at_least(e, 1) for e in (expression, -expression)):
+            self.trace.note(expression, Relation.ZERO if outcome else Relation.NONZERO)
+        return outcome
+
+    def __add__(self, other: int, /) -> int:
+        """The sum."""
+        if not isinstance(other, int):
+            return _as_number(self, other, "__add__")
+        return self._made(int.__add__(self, other), self.expression + Expression.of(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int, /) -> int:
+        """The difference."""
+        if not isinstance(other, int):
+            return _as_number(self, other, "__sub__")
+        return self._made(int.__sub__(self, other), self.expression - Expression.of(other))
+
+    def __rsub__(self, other: int, /) -> int:
+        """The difference from a number."""
+        return -self + other
+
+    def __neg__(self) -> int:
+        """The negated size."""
+        return self._made(int.__neg__(self), -self.expression)
+
+    def __abs__(self) -> int:
+        """The size without its sign."""
+        return self if self >= 0 else -self
+
+    def __mul__(self, other: int, /) -> int:
+        """The product."""
+        if not isinstance(other, int):
+            return _as_number(self, other, "__mul__")
+        return self._made(int.__mul__(self, other), self.expression * Expression.of(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: int, /) -> int:
+        """The quotient rounded down."""
+        return _divided(self, other)
+
+    def __rfloordiv__(self, other: int, /) -> int:
+        """A number divided by the size."""
+        return _divided(other, self)
+
+    def __mod__(self, other: int, /) -> int:
+        """What the division leaves."""
+        return self - other * (self // other)
+
+    def __rmod__(self, other: int, /) -> int:
+        """What a number divided by the size leaves."""
+        return other - self * (other // self)
+
+    def __divmod__(self, other: int, /) -> tuple[int, int]:
+        """Quotient and remainder."""
+        return self // other, self % other
+
+    def __eq__(self, other: object) -> bool:
+        """True if equal, which becomes a condition."""
+        if not isinstance(other, int):
+            return self.plain() == other if isinstance(other, float) else NotImplemented
+        expression = self.expression - Expression.of(other)
+        return self._is(expression, Relation.ZERO, int.__eq__(self, other))
+
+    def __ne__(self, other: object) -> bool:
+        """True if not equal, which becomes a condition."""
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = int.__hash__
+
+    def __ge__(self, other: int, /) -> bool:
+        """True if not less, which becomes a condition."""
+        if not isinstance(other, int):
+            return self.plain() >= other
+        expression = self.expression - Expression.of(other)
+        return self._is(expression, Relation.NOT_NEGATIVE, int.__ge__(self, other))
+
+    def __le__(self, other: int, /) -> bool:
+        """True if not greater, which becomes a condition."""
+        return -self >= -other
+
+    def __lt__(self, other: int, /) -> bool:
+        """True if less, which becomes a condition."""
+        return not self >= other
+
+    def __gt__(self, other: int, /) -> bool:
+        """True if greater, which becomes a condition."""
+        return not self <= other
+
+    def __bool__(self) -> bool:
+        """True unless it is 0, which becomes a condition."""
+        return self != 0
+
+    def __int__(self) -> int:
+        """Its value, which becomes a condition."""
+        return self.plain()
+
+    __trunc__ = __floor__ = __ceil__ = __index__ = __int__
+
+    def __float__(self) -> float:
+        """Its value, which becomes a condition."""
+        return float(self.plain())
+
+    def __truediv__(self, other: int, /) -> float:
+        """The quotient of its value, which becomes a condition."""
+        return self.plain() / other
+
+    def __rtruediv__(self, other: int, /) -> float:
+        """The same of a number and its value."""
+        return other / self.plain()
+
+
+def _as_number(size: Size, other: object, operation: str) -> int:
+    """The result with the value of the size if the other operand is a float or a sequence."""
+    given: object = float(size) if isinstance(other, float) else size.plain()
+    if isinstance(other, (float, tuple, list, str)):
+        result = cast("int", getattr(other, operation)(given))
+        return -result if operation == "__sub__" else result
+    return NotImplemented  # type: ignore[no-any-return]  # as operators do
+
+
+def _divided(dividend: int, divisor: int) -> int:
+    """The quotient rounded down; that its divisor is not 0 becomes a condition."""
+    trace = next(s.trace for s in (dividend, divisor) if isinstance(s, Size))
+    if not divisor:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    value = int.__floordiv__(int.__index__(dividend), int.__index__(divisor))
+    return Size.of(value, Expression.of(dividend) // Expression.of(divisor), trace)
+
+
+def bound(sizes: Iterable[int], symbols: Symbols) -> tuple[int, ...]:
+    """Return the sizes as plain numbers, for values of their symbols."""
+    return tuple(
+        s.expression.evaluate(symbols) if isinstance(s, Size) else int.__index__(s) for s in sizes
+    )

@@ -1,0 +1,109 @@
+"""Sizes as expressions of symbols, and the conditions under which they hold."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Mapping
+from math import prod
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.sizes import Size, Trace, bound
+from ep_nnapi.nnapi.spec import RESHAPE
+
+_TRACE = Trace()
+N, M = _TRACE.size("n", 64), _TRACE.size("m", 7)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (N + M, "n + m"),
+        (2 * N - N - N, "0"),
+        (N * 4 // 4, "n"),
+        ((4 * N + 3) // 4, "n"),
+        (N * M // M, "n"),
+        ((N - 3) // 2 + 1, "(n + -3) // (2) + 1"),
+        (prod((2, N, M)), "2 * m * n"),
+        (N % 1, "0"),
+    ],
+)
+def test_equal_expressions_have_one_form(size: int, text: str) -> None:
+    assert (str(size.expression) if isinstance(size, Size) else str(size)) == text
+
+
+@pytest.mark.parametrize(
+    ("compute", "conditions"),
+    [
+        (lambda n: n == 64, ["n + -64 == 0"]),
+        (lambda n: n == 1, ["n + -1 != 0"]),
+        (lambda n: min(n, 512), ["-1 * n + 512 >= 0"]),
+        (lambda n: n > 0 and n != 0 and n + 1 > 1, []),  # sizes are at least 1
+        (lambda n: n < n + 1, []),
+        (lambda n: np.array([n, 3], np.int32), ["n + -64 == 0"]),
+        (lambda n: n * 0.5, ["n + -64 == 0"]),
+        (lambda n: (1,) * n, ["n + -64 == 0"]),
+    ],
+)
+def test_conditions_are_what_a_result_depends_on(
+    compute: Callable[[int], object], conditions: list[str]
+) -> None:
+    trace = Trace()
+    compute(trace.size("n", 64))
+    assert [*map(str, trace.conditions)] == conditions
+
+
+def test_results_hold_for_all_sizes_that_meet_the_conditions() -> None:
+    seed = random.randrange(2**32)
+    rng, held = random.Random(seed), 0
+    for _ in range(3000):
+        program = [rng.choices(range(9), k=3) for _ in range(6)]
+        now, later = ({n: rng.randint(1, 9) for n in "abc"} for _ in range(2))
+        trace = Trace()
+        sizes = _computed(program, {n: trace.size(n, v) for n, v in now.items()})
+        assert [int.__index__(s) for s in sizes] == _computed(program, now), f"seed {seed}"
+        if all(c.holds(later) for c in trace.conditions):
+            held += 1
+            assert [*bound(sizes, later)] == _computed(program, later), f"seed {seed}"
+    assert held > 300, f"seed {seed}"
+
+
+def _computed(program: list[list[int]], symbols: Mapping[str, int]) -> list[int]:
+    """Results of arithmetic, comparisons and their choices among symbols and numbers."""
+    steps: list[Callable[[int, int], int]] = [
+        *(operator.add, operator.sub, operator.mul, min, max),
+        *(lambda a, b: a // b if b else 0, lambda a, b: a % b if b else 1),
+        *(lambda a, b: a if a == b else 2, lambda a, b: a if a < b else b + 1),
+    ]
+    found = [*symbols.values(), -1, 3]
+    for step, left, right in program:
+        found.append(steps[step](found[left % len(found)], found[right % len(found)]))
+    return found
+
+
+def test_a_model_is_bound_to_other_sizes() -> None:
+    trace = Trace()
+    n = trace.size("n", 64)
+    sizes = Data.of_sizes([n // 2, 4], np.dtype(np.int32))
+    model = _reshape((n, 2), (n // 2, 4), sizes, trace)
+    assert model.bind({"n": 10}) == _reshape((10, 2), (5, 4), Data.of(np.array([5, 4], np.int32)))
+    assert n != 1
+    with pytest.raises(ValueError, match=r"n \+ -1 != 0 does not hold"):
+        _reshape((n, 2), (n // 2, 4), sizes, trace).bind({"n": 1})
+
+
+def _reshape(
+    given: tuple[int, ...], made: tuple[int, ...], sizes: Data, trace: Trace | None = None
+) -> Model:
+    operands = (
+        Operand(OperandCode.TENSOR_FLOAT32, given),
+        Operand(OperandCode.TENSOR_INT32, (2,), value=sizes),
+        Operand(OperandCode.TENSOR_FLOAT32, made),
+    )
+    conditions = trace.conditions if trace is not None else ()
+    operations = (Operation(RESHAPE, (0, 1), (2,)),)
+    return Model(operands, operations, (0,), (2,), conditions=conditions)
