@@ -6,8 +6,9 @@ the range of its type, since quantizers often represent Relu by that clipping al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 import onnx
@@ -33,16 +34,17 @@ class Float64Graph:
 
     types     element types of the original graph's values, by name
     ranks     ranks of the original graph's values, by name
-    nodes     nodes of the new graph
+    nodes     nodes of the new graph, or of the graph inside it that is being rewritten
     tensors   constants added to the new graph
     carried   names of quantized values that are float64 in the new graph
     """
 
-    types: Mapping[str, int]
-    ranks: Mapping[str, int]
+    types: dict[str, int]
+    ranks: dict[str, int]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     tensors: list[onnx.TensorProto] = field(default_factory=list)
     float64_names: set[str] = field(default_factory=set)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def constant(self, number: object, dtype: type = np.float64) -> str:
         """Adds a constant and returns its name."""
@@ -52,7 +54,7 @@ class Float64Graph:
 
     def add(self, op_type: str, *inputs: str, to: str | None = None) -> str:
         """Adds a node and returns the name of its output: `to`, or a new name."""
-        name = to or f"{len(self.nodes)}~{op_type}"
+        name = to or f"{next(self._numbers)}~{op_type}"
         self.nodes.append(helper.make_node(op_type, list(inputs), [name]))
         return name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx
@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 from ep_nnapi.diagnostics.float64_decomposition import DECOMPOSITIONS
 from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.reference_run import read_model
+from ep_nnapi.diagnostics.reference_run import all_nodes, read_model
 
 _KEEPS_SCALE = frozenset(
     ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice")
@@ -30,7 +30,7 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
     proto = read_model(model)
     if proto is None:
         return Traits(_is_quantized(model), half)
-    nodes = list(_nodes(proto.graph))
+    nodes = list(all_nodes(proto.graph))
     producers = {name: node for node in proto.graph.node for name in node.output}
     names = [o.name for o in proto.graph.output]
     tensors = {t.name: t for t in proto.graph.initializer}
@@ -46,14 +46,6 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
         frozenset(boxes),
         frozenset(random),
     )
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
 
 
 def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
     NoDecomposition,
 )
 from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.verdict import ReferenceOutputs
+from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sessions.cpu import session_of
 
@@ -40,7 +40,10 @@ _TYPES = {
     "tensor(int16)": TensorProto.INT16,
     "tensor(int32)": TensorProto.INT32,
 }
-_MISSING_KERNEL = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)")
+_MISSING_KERNEL = re.compile(
+    r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)|"
+    r"(\w+) operator does not support"
+)
 """Matches ONNX Runtime errors that name an operator without float64 kernel or type support."""
 
 
@@ -49,21 +52,23 @@ def reference_outputs(
 ) -> ReferenceOutputs | None:
     """Returns high-precision outputs of each run; None if they cannot be computed.
 
-    Not supported: models with functions, some operators with subgraphs and some contrib operators.
+    Not supported: models with functions, quantized values that a Loop or Scan carries or that an If
+    returns, and some contrib operators.
     """
     try:
         proto = read_model(model) or _from_ort(model)
         if proto is None or proto.functions:
             return None
-        session, float32_operators = _session(proto)
-        found = [_outputs(session, feeds) for feeds in runs]
+        if any(_graphs(node) for node in proto.graph.node):
+            proto = onnx.shape_inference.infer_shapes(proto)  # the types of values inside
+        found, float32_operators = _computed(proto, runs)
     except Exception:  # rewritten graphs can fail in ONNX and in ONNX Runtime in any way
         return None
-    quantized = any(node.op_type in DECOMPOSITIONS for node in proto.graph.node)
+    quantized = any(node.op_type in DECOMPOSITIONS for node in all_nodes(proto.graph))
     described = "the model's formula without rounding to steps" if quantized else "float64"
     narrow = ", ".join(sorted(float32_operators))
     also = f", {narrow} in float32" if narrow and not quantized else ""
-    return ReferenceOutputs(tuple(found), f"{described}{also}")
+    return ReferenceOutputs(found, f"{described}{also}")
 
 
 def read_model(model: Loadable) -> onnx.ModelProto | None:
@@ -73,6 +78,19 @@ def read_model(model: Loadable) -> onnx.ModelProto | None:
     except (DecodeError, UnicodeDecodeError, OSError):
         return None
     return proto if proto.graph.node else None
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yields the nodes of a graph and of those inside it."""
+    for node in graph.node:
+        yield node
+        for inner in _graphs(node):
+            yield from all_nodes(inner)
+
+
+def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Returns the graphs inside a node: bodies and branches."""
+    return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]
 
 
 def _from_ort(model: Loadable) -> onnx.ModelProto | None:
@@ -87,16 +105,18 @@ def _from_ort(model: Loadable) -> onnx.ModelProto | None:
         return read_model(written)
 
 
-def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[str]]:
-    """Returns a float64 session, and the types of operators that it computes in float32."""
+def _computed(proto: onnx.ModelProto, runs: Sequence[Mapping[str, Array]]) -> tuple[Runs, set[str]]:
+    """Returns the outputs of each run, and the types of operators computed in float32."""
     types, ranks = _types_and_ranks(proto)
     float32_operators: set[str] = set()
     while True:
-        converted = _Float64Rewriter(Float64Graph(types, ranks), float32_operators).model(proto)
+        graph = Float64Graph(dict(types), dict(ranks))
+        converted = _Float64Rewriter(graph, float32_operators).model(proto)
         options = quiet_options()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         try:
-            return session_of(converted.SerializeToString(), options), float32_operators
+            session = session_of(converted.SerializeToString(), options)
+            return [_outputs(session, feeds) for feeds in runs], float32_operators
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             found = _MISSING_KERNEL.search(str(error))
             missing = next((g for g in found.groups() if g), "") if found else ""
@@ -144,27 +164,31 @@ class _Float64Rewriter:
         """Returns the rewritten model."""
         copied = onnx.ModelProto()
         copied.CopyFrom(proto)
-        graph = copied.graph
-        for node in proto.graph.node:
+        self._rewrite(copied.graph)
+        copied.graph.initializer.extend(self.graph.tensors)
+        return copied
+
+    def _rewrite(self, graph: onnx.GraphProto) -> None:
+        """Rewrites a graph in place; a graph inside may read the values around it."""
+        around, self.graph.nodes = self.graph.nodes, []
+        for node in graph.node:
             self._node(node)
+        weights = [_float64_tensor(tensor) for tensor in graph.initializer]
+        outputs = [onnx.ValueInfoProto(name=o.name) for o in graph.output]
         del graph.node[:], graph.initializer[:], graph.value_info[:], graph.output[:]
         graph.node.extend(self.graph.nodes)
-        graph.initializer.extend(
-            [*map(_float64_tensor, proto.graph.initializer), *self.graph.tensors]
-        )
-        graph.output.extend(onnx.ValueInfoProto(name=o.name) for o in proto.graph.output)
+        graph.initializer.extend(weights)
+        graph.output.extend(outputs)
         for value in graph.input:
             if value.type.tensor_type.elem_type in _FLOATS:
                 value.type.tensor_type.elem_type = TensorProto.DOUBLE
-        return copied
+        self.graph.nodes = around
 
     def _node(self, node: onnx.NodeProto) -> None:
         if node.op_type in DECOMPOSITIONS:
             DECOMPOSITIONS[node.op_type](self.graph, node)
-        elif any(a.HasField("g") for a in node.attribute):
-            self._keep_types(
-                node, {n: self.graph.types.get(n, 0) for n in (*node.input, *node.output)}
-            )
+        elif _graphs(node):
+            self._with_graphs(node)
         elif node.op_type == "Cast":
             self._cast(node)
         elif node.op_type in self.float32_operators:
@@ -174,6 +198,24 @@ class _Float64Rewriter:
             self._keep_types(node, types)
         else:
             self._convert(node)
+
+    def _with_graphs(self, node: onnx.NodeProto) -> None:
+        """Adds a node whose bodies or branches are in float64 too."""
+        copied = onnx.NodeProto()
+        copied.CopyFrom(node)
+        outside = set(self.graph.float64_names)
+        for inner in _graphs(copied):
+            named = [*inner.input, *inner.value_info, *inner.output]
+            self.graph.types.update((v.name, v.type.tensor_type.elem_type) for v in named)
+            self.graph.ranks.update((v.name, len(v.type.tensor_type.shape.dim)) for v in named)
+            self.graph.types.update((t.name, t.data_type) for t in inner.initializer)
+            self.graph.ranks.update((t.name, len(t.dims)) for t in inner.initializer)
+            self._rewrite(inner)
+            crossing = {*node.input, *(o.name for o in inner.output)} & self.graph.float64_names
+            if crossing:
+                raise NoDecomposition(f"{node.op_type} of quantized numbers")
+            self.graph.float64_names = set(outside)  # the other branch has names of its own
+        self.graph.nodes.append(copied)
 
     def _is_float64(self, name: str) -> bool:
         return name in self.graph.float64_names or self.graph.types.get(name) in _FLOATS
@@ -195,9 +237,6 @@ class _Float64Rewriter:
         """Adds the node with the given types of its inputs, casting from and to float64."""
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
-        inner = any(a.HasField("g") for a in node.attribute)
-        if inner and any(n in self.graph.float64_names for n in node.input):
-            raise NoDecomposition(f"{node.op_type} of quantized numbers")
         for i, name in enumerate(node.input):
             if name and self._is_float64(name):
                 kept.input[i] = self.graph.cast(name, types[name])

@@ -18,6 +18,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
     attribute,
 )
 from ep_nnapi.diagnostics.reference_run import reference_outputs
+from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end import quantized as q
 from tests.operators.test_quantization import one
 
@@ -214,3 +215,63 @@ def test_attributes_have_a_default() -> None:
     node = helper.make_node("QLinearConcat", [], [], axis=3)
     assert attribute(node, "axis", 0) == 3
     assert attribute(node, "group", 1) == 1
+
+
+# Graphs inside nodes are in float64 too
+
+
+def test_a_branch_that_reads_the_values_around_it() -> None:
+    """Else the verdict on a model with an If is that no more exact computation is possible."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 64] x, bool c) => (float[1, 64] y) <float s = {3.0}> {
+            e = Exp(x)
+            t = If(c) <
+                then_branch = a () => (float[1, 64] t1) { q = Mul(e, s) t1 = Sqrt(q) },
+                else_branch = b () => (float[1, 64] t2) { q = Add(e, x) t2 = Identity(q) }
+            >
+            y = Log(t)
+        }"""
+    )
+    x = np.random.default_rng(1).uniform(0.5, 2, (1, 64)).astype(np.float32)
+    real = x.astype(np.float64)
+    for c, want in ((True, (real + np.log(3)) / 2), (False, np.log(np.exp(real) + real))):
+        reference = reference_outputs(model.SerializeToString(), [{"x": x, "c": np.array(c)}])
+        np.testing.assert_allclose(reference.outputs[0]["y"], want, rtol=1e-12)  # a dozen roundings
+
+
+def test_a_kernel_in_a_branch_that_only_a_run_misses() -> None:
+    """ONNX Runtime says only when it runs that LSTM has no float64."""
+    rng = np.random.default_rng(2)
+    w, r = (rng.normal(size=(1, 8, n)).astype(np.float32) for n in (3, 2))
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4, 1, 3] x, bool c, float[1, 8, 3] w, float[1, 8, 2] r) => (float[4, 1, 1, 2] y) {
+            z = Mul(x, x)
+            y = If(c) <
+                then_branch = a () => (float[4, 1, 1, 2] t1) {
+                    t1 = LSTM <hidden_size = 2> (z, w, r) },
+                else_branch = b () => (float[4, 1, 1, 2] t2) {
+                    u = LSTM <hidden_size = 2> (x, w, r) t2 = Neg(u) }
+            >
+        }"""
+    content = onnx.parser.parse_model(text).SerializeToString()
+    x = rng.normal(size=(4, 1, 3)).astype(np.float32)
+    feeds = {"x": x, "c": np.array(True), "w": w, "r": r}
+    reference = reference_outputs(content, [feeds])
+    assert reference.description == "float64, LSTM in float32"
+    (want,) = session_of(content).run(None, feeds)
+    np.testing.assert_allclose(reference.outputs[0]["y"], want, atol=1e-6)  # one rounding of x * x
+
+
+def test_quantized_values_that_a_branch_returns_are_refused() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x, bool c) => (uint8[2] y) <float s = {0.1}, uint8 z = {3}> {
+            y = If(c) <
+                then_branch = a () => (uint8[2] t1) { t1 = QuantizeLinear(x, s, z) },
+                else_branch = b () => (uint8[2] t2) { t2 = QuantizeLinear(x, s, z) }
+            >
+        }"""
+    )
+    feeds = {"x": np.ones(2, np.float32), "c": np.array(True)}
+    assert reference_outputs(model.SerializeToString(), [feeds]) is None
