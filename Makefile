@@ -69,12 +69,12 @@ test-openvino: $(READY)
 test-web: $(READY)
 	@command -v chromium && command -v chromedriver || { echo "install Chromium first; on Debian: apt install chromium chromium-driver" >&2; exit 1; }
 	$(PIP) --group web
-	$(BIN)/python -m pytest -m web tests/html_report tests/report_formats
+	$(BIN)/python -m pytest -m web tests/html_report tests/report
 
 # Graphs for Google's Model Explorer, read by its own classes; it downloads about 130 MB.
 test-model-explorer: $(READY)
 	$(PIP) --group model-explorer
-	$(BIN)/python -m pytest tests/report_formats
+	$(BIN)/python -m pytest tests/report
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
 CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/operators/test_elementwise.py \

@@ -28,7 +28,7 @@ from ep_nnapi.ort.contract import Allocate, Stop
 from ep_nnapi.ort.factory import NoNodesProvider
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.report import Notice
+from ep_nnapi.report.report import Notice
 
 CALLS = 20_000
 SHAPE = (2, 3)

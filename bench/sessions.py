@@ -36,12 +36,12 @@ import ep_nnapi
 from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.option_keywords import OptionKeywords, changed
+from ep_nnapi.options.option_keywords import OptionKeywords, changed
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report import Notice
+from ep_nnapi.report.report import Notice
 
 SIZES = (500, 2_000, 8_000, 32_000, 100_000)
 CLAIMED = (125, 250, 500, 1_000)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.errors import RuntimeFailure as RuntimeFailure
     from ep_nnapi.nnapi.errors import SpecError as SpecError
     from ep_nnapi.operators import ops as ops
+    from ep_nnapi.options.target import NnapiFlag as NnapiFlag
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_name as get_ep_name
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
     from ep_nnapi.preparation.batch import prepare as prepare
     from ep_nnapi.provider.devices import devices as devices
     from ep_nnapi.provider.receipt import receipts as receipts
-    from ep_nnapi.report import Report as Report
+    from ep_nnapi.report.report import Report as Report
     from ep_nnapi.rewriting.fix import fix as fix
-    from ep_nnapi.target import NnapiFlag as NnapiFlag
     from ep_nnapi.tuning.tune import tune as tune
 
 _HOME = {
@@ -61,7 +61,7 @@ _HOME = {
     "libneuralnetworks_path": "nnapi.capi",
     "ModelError": "nnapi.errors",
     "NnapiError": "nnapi.errors",
-    "NnapiFlag": "target",
+    "NnapiFlag": "options.target",
     "OptionError": "nnapi.errors",
     "Reason": "nnapi.errors",
     "ops": "operators",
@@ -70,7 +70,7 @@ _HOME = {
     "record_profile": "diagnostics.record_profile",
     "register": "ort.session",
     "Rejection": "errors",
-    "Report": "report",
+    "Report": "report.report",
     "run": "diagnostics.run_and_compare",
     "RuntimeFailure": "nnapi.errors",
     "SpecError": "nnapi.errors",

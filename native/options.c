@@ -1,4 +1,4 @@
-/* Options: see options.h. Names and values are those of ep_nnapi/options.py. */
+/* Options: see options.h. Names and values are those of ep_nnapi/options/table.py. */
 #define _GNU_SOURCE
 #include "options.h"
 

@@ -26,7 +26,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.use import OperationUse, uses
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.spec import OPERATIONS
-from ep_nnapi.options import HOST
+from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices as runtimes
 from tests.nnapi.kernel_rules import violations
 

@@ -23,7 +23,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.runtimes import runtime
 
 RUNTIME = runtime()

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.options import HOST
+from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices as runtimes
 
 FAULTY = "faulty"

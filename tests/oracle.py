@@ -27,8 +27,8 @@ from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.operators import VARIANTS, operations
+from ep_nnapi.options.target import NnapiFlag, Target
 from ep_nnapi.sessions.cpu import exact_options, session_of
-from ep_nnapi.target import NnapiFlag, Target
 from tests.nnapi.kernel_rules import violations
 from tests.onnx_graph import graph_of
 from tests.runtimes import runtime

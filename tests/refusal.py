@@ -3,7 +3,7 @@
 import pytest
 
 from ep_nnapi import OptionError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 
 
 def refused(given: dict[str, object], *parts: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.settings import LEVELS, read_settings
+from ep_nnapi.options.settings import LEVELS, read_settings
 from tests.documents import blocks, commands
 
 ROOT = Path(__file__).parents[1]

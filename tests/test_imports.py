@@ -29,14 +29,7 @@ ALLOWED = {
     # the root
     "errors": "nnapi",
     "collection": "",
-    "target": "nnapi",
-    "option_values": "",
-    "option_parsers": "nnapi target",
-    "settings": "nnapi",
-    "option_keywords": "target",
-    "options": "nnapi option_parsers option_values settings target",
-    "report_html": "errors",
-    "report": "errors nnapi report_html",
+    "options": "nnapi",
     # devices
     "sessions": "nnapi numpy onnx onnxruntime",
     "ort_devices": "nnapi sessions numpy onnx onnxruntime",
@@ -47,47 +40,35 @@ ALLOWED = {
     "sizes": "errors graph nnapi quantization numpy onnx",
     # one node; families do not import one another, only what they share
     "operators.*": "graph lowering nnapi operators.lib numpy",
-    "operators.lib": "graph lowering nnapi target numpy",
+    "operators.lib": "graph lowering nnapi options numpy",
     "operators": "nnapi operators",
-    "capability": "epcontext errors graph lowering nnapi operators option_values options"
-    " quantization sizes target numpy",
+    "capability": "epcontext errors graph lowering nnapi operators options quantization sizes numpy",
     # one cluster
-    "lowering": "graph nnapi target networkx numpy",
+    "lowering": "graph nnapi options networkx numpy",
     "epcontext": "graph lowering nnapi numpy onnx",
-    "costs": "graph nnapi options target partitioner",
+    "costs": "graph nnapi options partitioner",
+    "report": "errors graph nnapi google onnx",
     # one session
-    "provider": "capability costs epcontext errors graph lowering nnapi option_values options"
-    " ort_devices report sessions sizes target networkx numpy onnx onnxruntime partitioner",
-    "ort": "collection epcontext errors graph lowering nnapi option_keywords options provider"
-    " report sessions settings target"
-    " numpy onnxruntime",
+    "provider": "capability costs epcontext errors graph lowering nnapi options ort_devices report"
+    " sessions sizes networkx numpy onnx onnxruntime partitioner",
+    "ort": "collection epcontext errors graph lowering nnapi options provider report sessions numpy"
+    " onnxruntime",
     # what a user calls
-    "diagnostics": "costs epcontext errors graph litert lowering nnapi option_parsers"
-    " option_values option_keywords options ort provider quantization report sessions sizes target"
-    " PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors graph litert lowering nnapi option_values"
-    " option_keywords options"
-    " ort ort_devices provider report sessions settings sizes"
-    " google networkx numpy onnx onnxruntime",
-    "bundling": "diagnostics epcontext graph nnapi target google numpy onnx",
-    "tuning": "diagnostics nnapi option_values option_keywords options ort preparation provider"
-    " report sessions"
-    " settings target onnxruntime",
-    "rewriting": "diagnostics errors graph nnapi option_keywords options preparation report"
-    " sessions numpy onnx",
-    "report_formats": "errors graph nnapi report google onnx",
-    "html_report": "diagnostics errors nnapi option_keywords options preparation provider report"
-    " report_html"
-    " networkx",
-    "cli": "bundling costs diagnostics errors html_report nnapi operators option_parsers"
-    " option_keywords options"
-    " preparation provider report report_formats rewriting tuning argcomplete rich",
+    "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
+    " quantization report sessions sizes PIL google numpy onnx onnxruntime",
+    "preparation": "diagnostics epcontext errors graph litert lowering nnapi options ort"
+    " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
+    "bundling": "diagnostics epcontext graph nnapi options google numpy onnx",
+    "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
+    "rewriting": "diagnostics errors graph nnapi options preparation report sessions numpy onnx",
+    "html_report": "diagnostics errors nnapi options preparation provider report networkx",
+    "cli": "bundling costs diagnostics errors html_report nnapi operators options preparation"
+    " provider report rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph nnapi options ort preparation provider report sessions"
     " torch",
     "__main__": "cli",
-    "": "bundling collection costs diagnostics errors html_report nnapi operators ort preparation"
-    " provider report"
-    " rewriting target tuning",
+    "": "bundling collection costs diagnostics errors html_report nnapi operators options ort"
+    " preparation provider report rewriting tuning",
     # executed by setuptools
     "ort._build": "cffi setuptools",
     "nnapi._embedding": "setuptools",

@@ -121,7 +121,7 @@ def test_a_module_has_tests_of_its_name(module: str) -> None:
 
 def test_the_rule() -> None:
     assert expected_tests("ep_nnapi/sizes/bind") == "tests/sizes/test_bind"
-    assert expected_tests("ep_nnapi/report") == "tests/test_report"
+    assert expected_tests("ep_nnapi/errors") == "tests/test_errors"
     assert expected_tests("ep_nnapi/ort/_build") == "tests/ort/test_build"
     assert expected_tests("partitioner/costs") == "tests/partitioner/test_costs"
 

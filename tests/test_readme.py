@@ -22,8 +22,8 @@ import pytest
 from ep_nnapi.cli.main import _parser, main
 from ep_nnapi.nnapi import spec
 from ep_nnapi.operators import operations
-from ep_nnapi.options import OPTIONS
-from ep_nnapi.target import NnapiFlag
+from ep_nnapi.options.table import OPTIONS
+from ep_nnapi.options.target import NnapiFlag
 from tests import oracle
 from tests.documents import blocks, commands, without_noise
 from tests.preparation import tables as preparing

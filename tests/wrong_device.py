@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.nnapi.spec import MUL
-from ep_nnapi.options import HOST
+from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices as runtimes
 
 WRONG = "wrong"

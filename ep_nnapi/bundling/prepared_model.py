@@ -17,7 +17,7 @@ from ep_nnapi.epcontext.container import ContainerContent, unpack
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import require_file
-from ep_nnapi.target import MAX_FEATURE_LEVEL
+from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 
 
 @dataclass(frozen=True, slots=True)

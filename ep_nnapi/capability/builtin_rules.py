@@ -18,7 +18,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.node import Node
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 _FLOAT = (DType.FLOAT,)
 _GROUPED = {

@@ -17,7 +17,7 @@ from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.signature import Match
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 NO_ELEMENTS = "in NNAPI a size of 0 means unknown"
 _MOST_PASSED = 4096

@@ -21,6 +21,7 @@ from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.operators.lib.piecewise_linear import is_implied
 from ep_nnapi.operators.lib.quantizing import require_storable
 from ep_nnapi.operators.unsupported import why
+from ep_nnapi.options.target import Target
 from ep_nnapi.quantization.propagate import (
     RAW_INTEGER_OPS,
     require_unquantized,
@@ -29,7 +30,6 @@ from ep_nnapi.quantization.propagate import (
 from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
-from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
 

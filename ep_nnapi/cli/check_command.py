@@ -15,12 +15,12 @@ from ep_nnapi.cli.arguments import options_of
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import read_regular
-from ep_nnapi.option_keywords import OptionKeywords, changed
-from ep_nnapi.options import parse
+from ep_nnapi.options.option_keywords import OptionKeywords, changed
+from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import Level
 
 if TYPE_CHECKING:
-    from ep_nnapi.report import Report
+    from ep_nnapi.report.report import Report
 
 Baseline: TypeAlias = Mapping[str, object]
 _ABOUT_ONE = ("levels", "advise", "format")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ep_nnapi.cli.terminal import line
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 _FORMATS = ("model-explorer", "netron")
 
@@ -41,7 +41,7 @@ def validate(given: argparse.Namespace) -> None:
 
 def write(given: argparse.Namespace, report: Report) -> None:
     """Writes the files and prints a line about each."""
-    from ep_nnapi.report_formats.write import Format, write_format
+    from ep_nnapi.report.write import Format, write_format
 
     files = write_format(Format(given.format), Path(given.model), report, Path(given.output))
     line(f"{report.summary}.")

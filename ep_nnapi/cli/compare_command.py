@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments, check_formats
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.option_keywords import OptionKeywords
-from ep_nnapi.report import operator_counts
+from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.report.report import operator_counts
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
@@ -82,7 +82,7 @@ def _written(
 ) -> Sequence[Path]:
     """Writes the files for the other tool; returns their paths."""
     from ep_nnapi.diagnostics.measured_times import measured_times
-    from ep_nnapi.report_formats.write import Format, write_format
+    from ep_nnapi.report.write import Format, write_format
 
     measured = measured_times(given.model, options, given.input).by_node
     values = {"error": found.node_errors, "measured": measured}

@@ -10,7 +10,7 @@ from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, ta
 from ep_nnapi.nnapi.errors import OptionError
 
 if TYPE_CHECKING:
-    from ep_nnapi.report import Report
+    from ep_nnapi.report.report import Report
     from ep_nnapi.rewriting.fix import Fixed
 
 HELP = "rewrite to an equal model of which NNAPI takes more; verified before it is written"

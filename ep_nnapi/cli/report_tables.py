@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ep_nnapi.cli.terminal import line, table
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 _SOURCES = 3  # source lines that a row names
 

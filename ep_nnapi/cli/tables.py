@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli.terminal import line, table
-from ep_nnapi.report import Phase
+from ep_nnapi.report.report import Phase
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ep_nnapi.operators import OperatorInfo
     from ep_nnapi.preparation.batch import Preparation
     from ep_nnapi.preparation.manifest import Prepared
-    from ep_nnapi.report import Report
+    from ep_nnapi.report.report import Report
 
 
 def compiled(found: Sequence[Content]) -> None:

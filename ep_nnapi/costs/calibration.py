@@ -20,8 +20,8 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_text
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options import HOST, SYSTEM, Options
-from ep_nnapi.target import RuleSet
+from ep_nnapi.options.table import HOST, SYSTEM, Options
+from ep_nnapi.options.target import RuleSet
 
 VERSION = 1
 _AGAIN = "measure again with ep-nnapi devices --calibrate"

@@ -22,8 +22,8 @@ from ep_nnapi.diagnostics.reference_run import read_model
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.option_parsers import to_text
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.custom_ops import custom_ops
 

@@ -18,12 +18,12 @@ from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import digest_of, require_file
 from ep_nnapi.nnapi.runtime import Runtime
-from ep_nnapi.option_keywords import OptionKeywords
-from ep_nnapi.options import Options, parse
+from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.cpu import CPU, session_of
 from ep_nnapi.sessions.custom_ops import advice, custom_ops
 

@@ -15,17 +15,17 @@ from ep_nnapi.diagnostics.special_values import known_differences, note_of
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.option_values import Fallback
-from ep_nnapi.options import Options
+from ep_nnapi.options.option_values import Fallback
+from ep_nnapi.options.table import Options
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster, Observer
 from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.report.report import ClusterReport
 from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.target import NnapiFlag
 
 Advance: TypeAlias = Callable[[], None]
 """Called after each run of a cluster."""

@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.latency import measured
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
 from ep_nnapi.diagnostics.run_and_compare import nnapi_session
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
-from ep_nnapi.options import parse, to_strings
+from ep_nnapi.options.table import parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions.cpu import exact_options

@@ -8,7 +8,7 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.check import given_to_session, open_session, quiet_options
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster

@@ -15,9 +15,9 @@ from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.nnapi.profile.answers import Profile
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
-from ep_nnapi.options import DEFAULT_RUNTIME, Options, parse
+from ep_nnapi.options.table import DEFAULT_RUNTIME, Options, parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.provider.devices import choose_device, runtime_of
-from ep_nnapi.target import NnapiFlag
 
 _FLAGS = (NnapiFlag.NONE, NnapiFlag.USE_FP16, NnapiFlag.USE_NCHW)
 """Flags for which the operations of given models are recorded."""

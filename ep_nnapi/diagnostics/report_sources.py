@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.source_lines import SourceLines, source_lines
-from ep_nnapi.report import GraphReport, Report
+from ep_nnapi.report.report import GraphReport, Report
 
 
 def with_sources(report: Report, model: str | bytes) -> Report:

@@ -42,16 +42,16 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.option_keywords import OptionKeywords
-from ep_nnapi.options import HOST, parse
+from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import HOST, parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
-from ep_nnapi.report import FallbackRuns, Report
+from ep_nnapi.report.report import FallbackRuns, Report
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sessions.custom_ops import custom_ops
-from ep_nnapi.target import NnapiFlag
 
 CPU_NAME = "the CPU"
 

@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics.read_graphs import read_graphs
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.option_parsers import FixedSizes
+from ep_nnapi.options.values import FixedSizes
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.custom_ops import custom_ops_library, is_custom
 from ep_nnapi.sizes.symbols import Shapes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ep_nnapi.nnapi.errors import OptionError, suggestion
-from ep_nnapi.options import Options
-from ep_nnapi.report import Report
+from ep_nnapi.options.table import Options
+from ep_nnapi.report.report import Report
 
 
 def check_excluded(options: Options, report: Report) -> None:

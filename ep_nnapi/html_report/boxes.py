@@ -12,7 +12,7 @@ from enum import StrEnum
 import networkx as nx
 
 from ep_nnapi.html_report.layering import Rows, rows_of
-from ep_nnapi.report import NodeReport, Report
+from ep_nnapi.report.report import NodeReport, Report
 
 LIMIT = 150
 """Largest number of children of a box."""

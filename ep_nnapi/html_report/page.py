@@ -10,11 +10,11 @@ from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 
-from ep_nnapi import report_html
 from ep_nnapi.errors import ADVICE
 from ep_nnapi.html_report.page_data import Findings, data_of
 from ep_nnapi.html_report.pictures import Variant
-from ep_nnapi.report import Report
+from ep_nnapi.report import html as report_html
+from ep_nnapi.report.report import Report
 
 _SLOWEST = 20
 """Number of the slowest parts of a run that are listed singly."""

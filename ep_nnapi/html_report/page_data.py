@@ -9,7 +9,7 @@ from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, drawing_of
 from ep_nnapi.html_report.pictures import Variant, pictures_of
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ep_nnapi.html_report.boxes import Box, Drawing, Kind, drawing_of
-from ep_nnapi.report import Report, operator_counts
+from ep_nnapi.report.report import Report, operator_counts
 
 SMALL = 60
 """Largest number of nodes that a picture shows singly; in larger ones clusters stay closed."""

@@ -32,7 +32,7 @@ from ep_nnapi.nnapi.model import (
 )
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.spec import TRANSPOSE
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 _FEW = 4096
 """Elements of constants that composites keep in any case."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.array import Array
     from ep_nnapi.provider.direct_run import DirectRun
     from ep_nnapi.provider.run_events import Listener
-    from ep_nnapi.report import Notice
+    from ep_nnapi.report.report import Notice
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], "Array"]
 Stop: TypeAlias = Callable[[], None]

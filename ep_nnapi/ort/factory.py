@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.api import text
 from ep_nnapi.ort.context import context_options
@@ -16,7 +16,7 @@ from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, provider_options
-from ep_nnapi.report import Notice
+from ep_nnapi.report.report import Notice
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget

@@ -47,7 +47,7 @@ def _name_run_options() -> tuple[CData, list[CData]]:
 
     Returns what C refers to.
     """
-    from ep_nnapi.options import OPTIONS  # not needed before a session exists
+    from ep_nnapi.options.table import OPTIONS  # not needed before a session exists
 
     names = [ffi.new("char[]", with_prefix(o.name).encode()) for o in OPTIONS]
     array = ffi.new("const char *[]", names)

@@ -13,15 +13,15 @@ import onnxruntime
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.option_keywords import OptionKeywords
-from ep_nnapi.options import options_of_session, parse, to_strings
+from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.settings import Chosen, read_settings
+from ep_nnapi.options.table import options_of_session, parse, to_strings
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)
 )
 from ep_nnapi.ort.names import EP_NAME
-from ep_nnapi.settings import Chosen, read_settings
-from ep_nnapi.target import NnapiFlag
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions

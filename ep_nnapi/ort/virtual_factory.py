@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, key_value_pairs
 from ep_nnapi.ort.contract import OpenProvider

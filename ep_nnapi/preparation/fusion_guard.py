@@ -19,7 +19,7 @@ from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Grap
 from ep_nnapi.graph.onnx_io import edited, graphs
 from ep_nnapi.graph.ort_io import inner_graphs, opened, outputs, text
 from ep_nnapi.graph.ort_io import nodes as nodes_of
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 _READER = "ep_nnapi_reader_"
 

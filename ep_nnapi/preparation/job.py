@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options import Options, parse, to_strings
-from ep_nnapi.settings import Chosen, read_settings
+from ep_nnapi.options.settings import Chosen, read_settings
+from ep_nnapi.options.table import Options, parse, to_strings
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 

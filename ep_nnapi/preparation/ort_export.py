@@ -26,14 +26,14 @@ from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
-from ep_nnapi.option_keywords import OptionKeywords
-from ep_nnapi.options import parse
+from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.preparation.fusion_guard import add_consumers, is_unfused, remove_consumers
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.preparation.ort_names import rename_generated, restore_subgraphs
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.custom_ops import custom_ops
 
 _CPU = "CPUExecutionProvider"

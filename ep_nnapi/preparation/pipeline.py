@@ -20,7 +20,7 @@ from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
 from ep_nnapi.preparation.write_epcontext import CompiledPart, save_context
 from ep_nnapi.preparation.write_tflite import save_tflite
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 _MAX_MODEL_BYTES = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options import to_strings
+from ep_nnapi.options.table import to_strings
 from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record

@@ -17,7 +17,7 @@ from ep_nnapi.litert.interpreter import load
 from ep_nnapi.litert.ports import Port
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.scope import Inexpressible
 from ep_nnapi.preparation.job import FLATBUFFER
 from ep_nnapi.preparation.write_epcontext import (
@@ -26,7 +26,7 @@ from ep_nnapi.preparation.write_epcontext import (
     why_not_compiled,
 )
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 
 EXPOSED = "exposed.onnx"
 """File beside the output's folder: the model with what enters and leaves clusters as outputs."""

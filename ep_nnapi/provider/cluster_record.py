@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.runtime import Duration
-from ep_nnapi.report import Substitute
+from ep_nnapi.report.report import Substitute
 
 MOST_REASONS = 16
 """Different fallbacks that are counted one by one; those after them share a reason."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import networkx as nx
 
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from partitioner import Budget
 
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from ep_nnapi.epcontext.names import FORMAT_VERSION
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
 
 

@@ -29,16 +29,16 @@ from ep_nnapi.nnapi.runtime import (
     Runtime,
     Spin,
 )
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.declined import TOO_LARGE, Declined
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report import Phase, Substitute
+from ep_nnapi.report.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
-from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
 

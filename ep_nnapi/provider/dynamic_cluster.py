@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.option_values import Fallback
+from ep_nnapi.options.option_values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
@@ -33,7 +33,7 @@ from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
-from ep_nnapi.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
+from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import is_dynamic
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
@@ -25,7 +25,7 @@ from ep_nnapi.provider.compiled_cluster import (
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.report.report import ClusterReport
 
 
 @frozen

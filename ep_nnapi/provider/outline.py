@@ -9,7 +9,7 @@ from ep_nnapi.costs.cost_model import CostModel
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.report import ClusterReport, NodeReport
+from ep_nnapi.report.report import ClusterReport, NodeReport
 
 
 def outline_of(

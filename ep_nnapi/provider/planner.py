@@ -26,8 +26,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.option_values import Fallback, Spinning
-from ep_nnapi.options import Options
+from ep_nnapi.options.option_values import Fallback, Spinning
+from ep_nnapi.options.table import Options
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -37,7 +37,7 @@ from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, copy_constants
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from ep_nnapi.provider.outline import outline_of, with_times
-from ep_nnapi.report import ClusterReport, GraphReport
+from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
-from ep_nnapi.options import Options, options_of_session
+from ep_nnapi.options.table import Options, options_of_session
 from ep_nnapi.provider import receipt
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -37,7 +37,7 @@ from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.receipt import ModelFile, SessionFacts
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report import Notice, Report, combine
+from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes, how_to_fix
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import digest_of, write_text
-from ep_nnapi.options import to_strings
+from ep_nnapi.options.table import to_strings
 from ep_nnapi.provider.cluster_record import ClusterRecord
-from ep_nnapi.report import FallbackRuns
+from ep_nnapi.report.report import FallbackRuns
 
 if TYPE_CHECKING:
     from ep_nnapi.provider.planner import Cluster

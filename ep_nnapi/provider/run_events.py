@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.runtime import TimedOperation
-from ep_nnapi.option_values import Fallback
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.options.option_values import Fallback
+from ep_nnapi.report.report import ClusterReport
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.profile.examples import sample_profiles
 from ep_nnapi.nnapi.profile.file import read
-from ep_nnapi.options import HOST, Options, parse
+from ep_nnapi.options.table import HOST, Options, parse
 
 FOLDER_VARIABLE = "EP_NNAPI_DEVICE_PROFILES"
 """Environment variable with a folder of device profiles, in place of this package's samples."""

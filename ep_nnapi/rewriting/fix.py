@@ -24,11 +24,11 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
-from ep_nnapi.option_keywords import OptionKeywords, without
-from ep_nnapi.options import parse
+from ep_nnapi.options.option_keywords import OptionKeywords, without
+from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.rewriting.clips import clips_as_min_and_max
 from ep_nnapi.rewriting.definitions import expand_definitions
 from ep_nnapi.rewriting.input_ranges import (

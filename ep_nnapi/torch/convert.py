@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.torch.export import reads_memory, to_onnx, traced
 from ep_nnapi.torch.module import NnapiModule
 from ep_nnapi.torch.structure import Arguments

@@ -13,8 +13,8 @@ from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._guards import tracing
 
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options import parse
-from ep_nnapi.report import Report
+from ep_nnapi.options.table import parse
+from ep_nnapi.report.report import Report
 from ep_nnapi.torch.export import to_onnx, traced
 from ep_nnapi.torch.inference_graph import InferenceGraph, inference_graph, selector
 from ep_nnapi.torch.tensor_session import TensorSession, session_of

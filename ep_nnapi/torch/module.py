@@ -15,7 +15,7 @@ from ep_nnapi.diagnostics.report_sources import with_lines
 from ep_nnapi.graph.source_lines import lines_of_nodes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation.batch import prepare
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.torch.export import write
 from ep_nnapi.torch.structure import Arguments, Results, from_json, to_json
 from ep_nnapi.torch.tensor_session import TensorSession, session_of

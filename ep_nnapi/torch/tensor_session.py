@@ -11,11 +11,11 @@ import torch
 from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
-from ep_nnapi.options import options_of_session
+from ep_nnapi.options.table import options_of_session
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.torch.export import model_of
 from ep_nnapi.torch.structure import REAL_PARTS

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ep_nnapi.diagnostics.cluster_errors import cluster_errors
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.tuning.candidates import Candidate, without_nodes
 from ep_nnapi.tuning.trial import Subject
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ep_nnapi.diagnostics.verdict import Verdict
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.tuning.candidates import Candidate
 from ep_nnapi.tuning.timing import Timing
 

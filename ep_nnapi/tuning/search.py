@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.errors import NnapiError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.provider.devices import runtime_of
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.tuning.accuracy import nodes_to_leave

@@ -14,15 +14,15 @@ from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import SESSION_LEVELS, register
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.target import NnapiFlag
 from ep_nnapi.tuning.candidates import Candidate
 
 

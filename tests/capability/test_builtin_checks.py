@@ -8,7 +8,7 @@ import pytest
 from ep_nnapi.capability import builtin_checks as checks
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.node import Node
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.onnx_graph import graph_of
 from tests.oracle import FL2, FL3, FL4, Case, f32, i32, ints, node
 

@@ -5,7 +5,7 @@ import pytest
 
 from ep_nnapi.capability.builtin_rules import RULES, builtin_rejection
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.target import NnapiFlag, Target
+from ep_nnapi.options.target import NnapiFlag, Target
 from tests.onnx_graph import graph_of
 from tests.oracle import FL1, FL2, FL3, FL4, FL8, Case, f16, f32, i32, node
 

@@ -10,7 +10,7 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 LEVEL = 8
 NODE = GraphNode(0, "n", "Add", "", 14, (), ())

@@ -10,8 +10,8 @@ from ep_nnapi.capability.graph import judge_graph
 from ep_nnapi.errors import TRIED
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.options import parse
-from ep_nnapi.target import Target
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from tests.onnx_graph import graph_of
 from tests.ort.models import model as small
 from tests.ort.models import node, tensor

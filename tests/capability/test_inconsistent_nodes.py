@@ -17,7 +17,7 @@ from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 FL8 = Target(8)
 Shape = tuple[int, ...]

@@ -17,11 +17,11 @@ from ep_nnapi.lowering import model_builder as lowering
 from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import RuleSet, Target
 from ep_nnapi.provider import planner as planning
 from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes import untrusted as declared
-from ep_nnapi.target import RuleSet, Target
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN, clusters, model, plan, refusals
 

@@ -13,7 +13,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, SpecError
 from ep_nnapi.operators.lib.node import KNOWN_OPSET
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.oracle import FL1, FL2, FL4, FL8, accepts, f32, node, rejects
 
 X, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xy")

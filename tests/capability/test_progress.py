@@ -8,10 +8,10 @@ import pytest
 
 from ep_nnapi.capability.progress import LOG_INTERVAL, WARN_AFTER, Progress
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
-from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import model
 

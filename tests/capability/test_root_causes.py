@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, save
 import ep_nnapi
 from ep_nnapi.errors import Rejection
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.report import ClusterReport, Report
+from ep_nnapi.report.report import ClusterReport, Report
 from tests.cli.command import saved
 from tests.onnx_graph import parsed
 

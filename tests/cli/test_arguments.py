@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.cli.arguments import dashed
-from ep_nnapi.options import OPTIONS
+from ep_nnapi.options.table import OPTIONS
 from tests.cli.command import DIGITS, DONE, ROOT, UNUSABLE, process
 
 

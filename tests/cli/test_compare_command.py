@@ -23,7 +23,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernels.table import KERNELS
 from ep_nnapi.operators.lib.node import Node
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.report.report import ClusterReport
 from tests import wrong_device
 from tests.cli.command import DIGITS, DONE, NEGATIVE, SAMPLES, saved
 from tests.runtimes import host_only

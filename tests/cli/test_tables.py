@@ -30,7 +30,7 @@ from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.operators import OperatorInfo
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.manifest import Prepared, Recipe
-from ep_nnapi.report import ClusterReport, FallbackRuns, Phase, Report, Substitute
+from ep_nnapi.report.report import ClusterReport, FallbackRuns, Phase, Report, Substitute
 
 CLUSTER = ClusterReport(("conv", "relu"), ("x",), ("y",), 96, "npu", ("Conv", "Relu"))
 REPORT = Report(4, "ep-nnapi", 3, 3, (CLUSTER,), (), (), 1)

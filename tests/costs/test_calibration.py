@@ -16,8 +16,8 @@ from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
 from ep_nnapi.costs.work import CostClass
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options import HOST, Options, parse, to_strings
-from ep_nnapi.target import RuleSet
+from ep_nnapi.options.table import HOST, Options, parse, to_strings
+from ep_nnapi.options.target import RuleSet
 
 DIGITS = "models/digits.onnx"
 REFERENCE = Device("nnapi-reference", DeviceCode.CPU, "1", 8)

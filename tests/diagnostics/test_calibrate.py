@@ -17,7 +17,7 @@ from ep_nnapi.costs.work import CostClass
 from ep_nnapi.diagnostics import calibrate as calibrating
 from ep_nnapi.diagnostics.calibrate import fit, measured, probes
 from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from tests.faulty import FAULTY, FaultyDevice, installed
 
 PROBES = probes()

@@ -14,7 +14,7 @@ from ep_nnapi.diagnostics.cluster_errors import cluster_errors, errors_of_parts
 from ep_nnapi.diagnostics.compare import Comparison
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
 from tests.diagnostics.random_chains import network

@@ -19,9 +19,9 @@ from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.errors import Rejection, SourceLine
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, Reason
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.ort_export import check_at
-from ep_nnapi.report import ClusterReport, Report
+from ep_nnapi.report.report import ClusterReport, Report
 from tests.cli.command import DIGITS
 from tests.html_report.models import named
 from tests.onnx_graph import parsed

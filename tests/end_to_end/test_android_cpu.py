@@ -10,8 +10,8 @@ import pytest
 import ep_nnapi
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.operators.lib.emit import MAX_FILL_CONSTANT
+from ep_nnapi.options.target import Target
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.target import Target
 from models import zoo
 from tests import oracle
 from tests.android_device import ANDROID, AndroidDevice, installed

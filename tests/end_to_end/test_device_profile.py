@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.profile.sample_devices import RULES, SampleDevice, everythin
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.spec import BY_NAME
-from ep_nnapi.options import HOST
+from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices as runtimes
 from ep_nnapi.sessions.cpu import session_of
 from models.zoo import MODELS

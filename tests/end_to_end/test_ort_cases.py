@@ -13,9 +13,9 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.target import NnapiFlag
 from tests.end_to_end.sessions import DIGITS, MNIST, quiet, without_mnist
 from tests.end_to_end.small_models import Taken, close, drawn, model_of, node, taken
 

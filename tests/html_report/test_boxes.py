@@ -12,7 +12,7 @@ import ep_nnapi
 from ep_nnapi.errors import Rejection
 from ep_nnapi.html_report.boxes import CPU, LIMIT, Drawing, Kind, drawing_of
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.report import ClusterReport, GraphReport, NodeReport, Report, combine
+from ep_nnapi.report.report import ClusterReport, GraphReport, NodeReport, Report, combine
 from tests.html_report.models import blocks
 
 

@@ -9,7 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Lifetime
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, Target
+from ep_nnapi.options.target import MAX_FEATURE_LEVEL, NnapiFlag, Target
 from tests.calls import Calls, run
 
 

@@ -13,7 +13,7 @@ from ep_nnapi.lowering.call import apply
 from ep_nnapi.lowering.model_builder import lower
 from ep_nnapi.lowering.reshapes import delay_reshapes
 from ep_nnapi.nnapi import spec
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.calls import Calls, ints, operations, run
 
 SHAPE, FLAT = (1, 2, 1, 6), (1, 2, 6)

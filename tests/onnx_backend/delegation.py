@@ -8,7 +8,7 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.check import provider_of_session
 from ep_nnapi.operators import VARIANTS, operations
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider

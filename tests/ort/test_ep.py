@@ -15,7 +15,7 @@ from onnx import GraphProto
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort import ep
 from ep_nnapi.ort.contract import Cluster
-from ep_nnapi.report import Notice
+from ep_nnapi.report.report import Notice
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import FakeProvider
 from tests.ort.models import abs_add, graph, if_abs_add, model, node, tensor

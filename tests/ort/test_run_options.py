@@ -11,7 +11,7 @@ import pytest
 from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.options import OPTIONS
+from ep_nnapi.options.table import OPTIONS
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add

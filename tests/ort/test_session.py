@@ -9,7 +9,7 @@ import pytest
 
 import ep_nnapi.ort.session as nnapi
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.report import Notice
+from ep_nnapi.report.report import Notice
 from tests.ort.conftest import NAME, Install, settings, start
 from tests.ort.fake import FakeProvider
 from tests.ort.models import abs_add, if_abs_add

@@ -10,6 +10,7 @@ import pytest
 
 from ep_nnapi.cli.main import main
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.options.target import RuleSet
 from ep_nnapi.preparation import batch as fleet
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.job import (
@@ -22,7 +23,6 @@ from ep_nnapi.preparation.job import (
     job_of,
     level_with_nnapi,
 )
-from ep_nnapi.target import RuleSet
 from tests.preparation.test_batch import tiny
 
 

@@ -21,9 +21,9 @@ from onnx import TensorProto, helper
 import ep_nnapi
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.options.target import RuleSet
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.preparation.pipeline import SavedModel, save_prepared
-from ep_nnapi.target import RuleSet
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
 from tests.litert.needs import LITERT

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import record
 from ep_nnapi.preparation.verify_tflite import compare_flatbuffers

@@ -18,10 +18,10 @@ from ep_nnapi.cli.main import main
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
-from ep_nnapi.report import Report
+from ep_nnapi.report.report import Report
 from tests.onnx_graph import parsed
 from tests.provider.test_planner import SHAPE, model
 

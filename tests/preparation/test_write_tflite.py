@@ -14,7 +14,7 @@ import ep_nnapi
 from ep_nnapi.litert import extra
 from ep_nnapi.litert.interpreter import load
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
 from models import zoo
 from tests.litert.needs import LITERT

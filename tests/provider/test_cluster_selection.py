@@ -19,10 +19,10 @@ from ep_nnapi.costs.work import CostClass
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import PartitionedGraph, Planner
-from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.oracle import f32, graph

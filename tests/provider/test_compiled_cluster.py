@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.spec import F32
 from ep_nnapi.provider.cluster_record import MOST_REASONS, ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster
-from ep_nnapi.report import Phase, Substitute
+from ep_nnapi.report.report import Phase, Substitute
 from tests.faulty import FaultyDevice
 from tests.ort_devices.expressions import Expression
 from tests.provider.test_planner import CHAIN, SHAPE, plan

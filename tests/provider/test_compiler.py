@@ -12,11 +12,11 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compatibility import Compatibility, CompiledFor, parse, validate
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN, SHAPE

@@ -10,7 +10,8 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.profile.sample_devices import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.provider.devices import (
     choose_device,
     device_order,
@@ -18,7 +19,6 @@ from ep_nnapi.provider.devices import (
     fallback_device,
     open_runtime,
 )
-from ep_nnapi.target import NnapiFlag
 from tests.faulty import FAULTY, FaultyDevice
 from tests.runtimes import host_only
 

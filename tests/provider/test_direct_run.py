@@ -11,9 +11,9 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, BoundBorder, Crossing, Place
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.direct_run import direct_run
-from ep_nnapi.target import Target
 
 FLOAT = np.dtype(np.float32)
 

@@ -12,13 +12,13 @@ import pytest
 from ep_nnapi.graph.value import Constant
 from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.host.registry import host_runtime
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions import device_session
-from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import model, plan

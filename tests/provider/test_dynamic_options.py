@@ -10,7 +10,7 @@ import ep_nnapi
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
 from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
 from ep_nnapi.provider.provider import Provider, handed_over
 

@@ -18,14 +18,14 @@ from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, Spin
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from ep_nnapi.ort_devices import convert
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider, handed_over
-from ep_nnapi.report import PREVIEW
+from ep_nnapi.report.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only

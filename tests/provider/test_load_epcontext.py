@@ -13,11 +13,11 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.options import Options
+from ep_nnapi.options.table import Options
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
-from ep_nnapi.target import Target
 from tests.epcontext.clusters import lowered
 from tests.faulty import FaultyDevice
 from tests.provider.test_planner import model

@@ -18,11 +18,11 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.options import parse
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
-from ep_nnapi.target import Target
 from partitioner import violations
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ep_nnapi import OptionError
-from ep_nnapi.options import Options, options_of_session, parse, to_strings
+from ep_nnapi.options.table import Options, options_of_session, parse, to_strings
 from ep_nnapi.provider.provider import PROVIDER_ID, Provider, handed_over, open_provider, planner_of
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN, model

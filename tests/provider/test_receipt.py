@@ -25,7 +25,7 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.options import HOST
+from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices, receipt
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import abs_add, if_abs_add

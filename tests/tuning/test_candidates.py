@@ -6,8 +6,8 @@ import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.registry import host_runtime
-from ep_nnapi.options import parse
-from ep_nnapi.settings import Chosen
+from ep_nnapi.options.settings import Chosen
+from ep_nnapi.options.table import parse
 from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.candidates import (
     Candidate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.settings import Chosen
+from ep_nnapi.options.settings import Chosen
 from ep_nnapi.tuning.candidates import Candidate
 from ep_nnapi.tuning.choice import Measured, choose
 from ep_nnapi.tuning.timing import Timing

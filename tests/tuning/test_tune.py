@@ -14,9 +14,9 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.settings import Chosen, read_settings
 from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.accuracy import Group, fewest, nodes_to_leave
 from ep_nnapi.tuning.candidates import Candidate

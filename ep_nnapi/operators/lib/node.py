@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 
 KNOWN_OPSET = 26
 """The newest supported ai.onnx opset; a node with a later schema is rejected (OPSET)."""

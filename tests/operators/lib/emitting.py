@@ -13,7 +13,7 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.lowering.model_builder import lower
 from ep_nnapi.operators.lib.node import Node
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests import calls
 
 Emit = Callable[..., Generator[Call, None, Any]]

@@ -9,7 +9,7 @@ from ep_nnapi.lowering.call import apply
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ABS, RELU
 from ep_nnapi.operators.lib.node import Node, int32, one_to_one, op, ops_of, zeros
-from ep_nnapi.target import NnapiFlag, Target
+from ep_nnapi.options.target import NnapiFlag, Target
 from tests.operators.lib.emitting import constant, floats, node, value
 
 X = value("x", floats(2, 3))

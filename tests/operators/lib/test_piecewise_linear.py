@@ -19,7 +19,7 @@ from ep_nnapi.operators.lib.piecewise_linear import (
     write_leaky_relu,
     write_prelu,
 )
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.operators.lib.emitting import (
     constant,
     emitted,

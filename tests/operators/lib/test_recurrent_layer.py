@@ -26,7 +26,7 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     require_unrollable,
     write_outputs,
 )
-from ep_nnapi.target import Target
+from ep_nnapi.options.target import Target
 from tests.operators.lib.emitting import constant, emitted, floats, ran, returned, value
 
 STEPS, BATCH, READS, UNITS = 4, 3, 5, 2

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 import pytest
 
-from ep_nnapi import option_values
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
-from ep_nnapi.option_values import Fallback, Preference, Priority
-from ep_nnapi.options import parse, to_strings
+from ep_nnapi.options import option_values
+from ep_nnapi.options.option_values import Fallback, Preference, Priority
+from ep_nnapi.options.table import parse, to_strings
 from tests.refusal import refused
 
 KINDS = {

@@ -11,7 +11,7 @@ import ep_nnapi
 from bench.chromium import chromium, missing
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.report_formats.netron import PREFIX, annotated
+from ep_nnapi.report.netron import PREFIX, annotated
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named
 from tests.provider.test_outline import IF_MODEL

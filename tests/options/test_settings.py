@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options import OPTIONS, parse
-from ep_nnapi.settings import FILE_OPTIONS, Chosen, Settings, read_settings
-from ep_nnapi.target import NnapiFlag
+from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings, read_settings
+from ep_nnapi.options.table import OPTIONS, parse
+from ep_nnapi.options.target import NnapiFlag
 
 GOOD = {
     "format": "ep-nnapi settings",

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from ep_nnapi import NnapiFlag
-from ep_nnapi.options import parse
-from ep_nnapi.target import MAX_FEATURE_LEVEL, Target, _warn_of_ignored
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import MAX_FEATURE_LEVEL, Target, _warn_of_ignored
 from tests.refusal import refused
 
 F = NnapiFlag

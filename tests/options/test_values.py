@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi import NnapiFlag, OptionError
-from ep_nnapi import option_parsers as parsers
-from ep_nnapi.option_values import Fallback
+from ep_nnapi.options import values as parsers
+from ep_nnapi.options.option_values import Fallback
 
 
 @pytest.mark.parametrize(

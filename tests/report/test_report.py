@@ -8,7 +8,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.errors import ADVICE, Note, Rejection, SourceLine
 from ep_nnapi.nnapi.errors import ModelError, Reason
-from ep_nnapi.report import ClusterReport, GraphReport, Report, combine
+from ep_nnapi.report.report import ClusterReport, GraphReport, Report, combine
 from tests.end_to_end.sessions import DIGITS
 
 INNER = GraphReport(

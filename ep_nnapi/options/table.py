@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
-from ep_nnapi import option_parsers as parsers
-from ep_nnapi import option_values as values
 from ep_nnapi.nnapi.errors import OptionError, suggestion
-from ep_nnapi.option_parsers import Category, Option, option, to_text
-from ep_nnapi.settings import with_settings
-from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags
+from ep_nnapi.options import option_values as values
+from ep_nnapi.options import values as parsers
+from ep_nnapi.options.settings import with_settings
+from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, supported_flags
+from ep_nnapi.options.values import Category, Option, option, to_text
 
 HOST = "host"
 SYSTEM = "system"

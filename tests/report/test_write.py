@@ -8,9 +8,9 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.report_formats.model_explorer import collection, overlays
-from ep_nnapi.report_formats.netron import annotated
-from ep_nnapi.report_formats.write import Format, write_format
+from ep_nnapi.report.model_explorer import collection, overlays
+from ep_nnapi.report.netron import annotated
+from ep_nnapi.report.write import Format, write_format
 from tests.cli.command import DIGITS
 
 REPORT = ep_nnapi.check(DIGITS)

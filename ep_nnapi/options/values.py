@@ -14,7 +14,7 @@ from operator import or_
 from typing import TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.errors import OptionError, suggestion
-from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api, flag_names
+from ep_nnapi.options.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api, flag_names
 
 FixedSizes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """Pairs of an input's or symbolic dimension's name and its sizes."""

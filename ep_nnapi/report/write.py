@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import write_atomically, write_text
-from ep_nnapi.report import Report
-from ep_nnapi.report_formats import model_explorer
+from ep_nnapi.report import model_explorer
+from ep_nnapi.report.report import Report
 
 
 class Format(StrEnum):
@@ -54,7 +54,7 @@ def _model_explorer(
 
 
 def _netron(model: Path, report: Report, output: Path) -> list[Path]:
-    from ep_nnapi.report_formats.netron import annotated
+    from ep_nnapi.report.netron import annotated
 
     content = annotated(model, report, output.parent)
     try:

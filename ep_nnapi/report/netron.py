@@ -12,7 +12,7 @@ from onnx.external_data_helper import uses_external_data
 
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.report import GraphReport, NodeReport, Report
+from ep_nnapi.report.report import GraphReport, NodeReport, Report
 
 PREFIX = "ep_nnapi."
 """The prefix of the metadata's keys: decision, cluster, device, reason, detail, source, time."""

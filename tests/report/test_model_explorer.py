@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ep_nnapi
-from ep_nnapi.report_formats.model_explorer import collection, overlays
+from ep_nnapi.report.model_explorer import collection, overlays
 from tests.html_report.models import blocks, named
 from tests.provider.test_outline import IF_MODEL
 from tests.source_lines import recorded

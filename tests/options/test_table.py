@@ -6,8 +6,8 @@ from itertools import groupby
 import pytest
 
 from ep_nnapi import OptionError
-from ep_nnapi.options import OPTIONS, Options, parse, to_strings
-from ep_nnapi.target import RuleSet, Target, feature_level_of_api
+from ep_nnapi.options.table import OPTIONS, Options, parse, to_strings
+from ep_nnapi.options.target import RuleSet, Target, feature_level_of_api
 from tests.refusal import refused
 
 

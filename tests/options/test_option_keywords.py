@@ -9,11 +9,11 @@ from typing import get_type_hints
 import pytest
 
 import ep_nnapi
-from ep_nnapi.option_keywords import OptionKeywords, PrepareKeywords, changed, without
-from ep_nnapi.option_values import Partitioning
-from ep_nnapi.options import OPTIONS, Options, parse
+from ep_nnapi.options.option_keywords import OptionKeywords, PrepareKeywords, changed, without
+from ep_nnapi.options.option_values import Partitioning
+from ep_nnapi.options.table import OPTIONS, Options, parse
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.preparation.job import Format, job_of
-from ep_nnapi.target import NnapiFlag
 
 
 def test_there_is_a_keyword_for_each_option():

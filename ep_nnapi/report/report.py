@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from ep_nnapi import report_html
 from ep_nnapi.errors import Note, Rejection, SourceLine
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.report import html as report_html
 
 PREVIEW = ", with USE_FP16 previewed on nnapi-reference"
 """Clause of summaries where the host emulates the float16 that USE_FP16 allows."""

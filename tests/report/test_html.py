@@ -5,9 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import ep_nnapi
-from ep_nnapi import report_html
 from ep_nnapi.errors import Rejection
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.report import html as report_html
 from tests.cli.command import DIGITS
 
 EVIL = "</td><script>alert(1)</script>\x1b[31m\"'&"

@@ -11,7 +11,7 @@ from math import isfinite
 from types import MappingProxyType
 
 from ep_nnapi.errors import ADVICE, Rejection
-from ep_nnapi.report import GraphReport, NodeReport, Report
+from ep_nnapi.report.report import GraphReport, NodeReport, Report
 
 _MAIN = "main"  # the graph's id, where ONNX Runtime's key is ""
 _NNAPI, _CPU = "#bfe3c6", "#f3d9b5"  # background colours of nodes

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict, Unpack, cast
 
-from ep_nnapi.target import NnapiFlag
+from ep_nnapi.options.target import NnapiFlag
 
 _File: TypeAlias = str | os.PathLike[str] | None
 _Names: TypeAlias = str | Sequence[str]

@@ -1,0 +1,1 @@
+"""Options: their table, values and target, and settings files."""

@@ -1,1 +1,0 @@
-"""Reports for other tools: graphs of Model Explorer, and models for Netron."""
