@@ -19,7 +19,7 @@ import onnx
 import onnxruntime
 
 import ep_nnapi
-from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import OptionKeywords
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 

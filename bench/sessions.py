@@ -36,7 +36,7 @@ import ep_nnapi
 from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.options.option_keywords import OptionKeywords, changed
+from ep_nnapi.options.table import OptionKeywords, changed
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep

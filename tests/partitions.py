@@ -12,7 +12,7 @@ import networkx as nx
 import ep_nnapi
 from ep_nnapi.costs.cost_model import CostModel
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.options.option_keywords import without
+from ep_nnapi.options.table import without
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector
 from partitioner import Costs, border_bytes
 from tests.faulty import FaultyDevice, installed

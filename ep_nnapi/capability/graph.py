@@ -16,9 +16,9 @@ from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.options.option_values import DynamicShapes
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
+from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent

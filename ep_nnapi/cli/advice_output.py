@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli.terminal import DONE, line, print_json, table
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import OptionKeywords
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.advice import Road

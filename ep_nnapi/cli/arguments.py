@@ -8,8 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords, without
-from ep_nnapi.options.table import OPTIONS, parse
+from ep_nnapi.options.table import OPTIONS, OptionKeywords, parse, without
 from ep_nnapi.options.values import Option
 
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy

@@ -15,8 +15,7 @@ from ep_nnapi.cli.arguments import options_of
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import read_regular
-from ep_nnapi.options.option_keywords import OptionKeywords, changed
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, changed, parse
 from ep_nnapi.preparation.job import Level
 
 if TYPE_CHECKING:

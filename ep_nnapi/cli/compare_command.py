@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments, check_formats
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import OptionKeywords
 from ep_nnapi.report.report import operator_counts
 
 if TYPE_CHECKING:

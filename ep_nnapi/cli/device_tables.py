@@ -8,8 +8,7 @@ from ep_nnapi.cli.terminal import line, table
 from ep_nnapi.diagnostics.device_support import device_support
 from ep_nnapi.nnapi.profile.answers import Profile
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options.option_keywords import OptionKeywords
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, parse
 from ep_nnapi.provider.devices import device_order, devices
 
 _HEAD = ("device", "type", "version", "feature level")

@@ -26,7 +26,7 @@ from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import OptionKeywords
 
 
 def main(given: Sequence[str] | None = None) -> int:

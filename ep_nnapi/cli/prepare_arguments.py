@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords, PrepareKeywords
+from ep_nnapi.options.table import OptionKeywords, PrepareKeywords
 from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
 
 if TYPE_CHECKING:

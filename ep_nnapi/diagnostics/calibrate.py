@@ -18,8 +18,8 @@ from ep_nnapi.diagnostics.check import open_session, provider_of_session, quiet_
 from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, family_probes
 from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.option_values import Fallback
 from ep_nnapi.options.table import HOST, Options, parse
+from ep_nnapi.options.values import Fallback
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.devices import choose_device, open_runtime

@@ -18,8 +18,7 @@ from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import digest_of, require_file
 from ep_nnapi.nnapi.runtime import Runtime
-from ep_nnapi.options.option_keywords import OptionKeywords
-from ep_nnapi.options.table import Options, parse
+from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over

@@ -15,9 +15,9 @@ from ep_nnapi.diagnostics.special_values import known_differences, note_of
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.options.option_values import Fallback
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import NnapiFlag
+from ep_nnapi.options.values import Fallback
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.load_epcontext import UnusableCluster

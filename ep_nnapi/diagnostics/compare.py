@@ -24,8 +24,7 @@ from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
-from ep_nnapi.options.option_keywords import OptionKeywords
-from ep_nnapi.options.table import HOST, Options, parse
+from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import ClusterReport, FallbackRuns, Report

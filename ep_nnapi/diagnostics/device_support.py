@@ -8,8 +8,7 @@ from ep_nnapi.diagnostics.check import check
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options.option_keywords import OptionKeywords, changed
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, changed, parse
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.report.report import Report, operator_counts
 

@@ -17,8 +17,7 @@ from ep_nnapi.diagnostics.model_sources import as_files
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords, changed, without
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, changed, parse, without
 from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, session_of
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols

@@ -42,8 +42,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.options.option_keywords import OptionKeywords
-from ep_nnapi.options.table import HOST, parse
+from ep_nnapi.options.table import HOST, OptionKeywords, parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register

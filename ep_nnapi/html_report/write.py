@@ -20,8 +20,7 @@ from ep_nnapi.html_report.pictures import Variant
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.nnapi.listing import listing
-from ep_nnapi.options.option_keywords import OptionKeywords, changed, without
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, changed, parse, without
 from ep_nnapi.preparation.job import Level
 from ep_nnapi.preparation.ort_export import check_at
 from ep_nnapi.provider.provider import planner_of

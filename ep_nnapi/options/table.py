@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TypeAlias, TypedDict, Unpack, cast
 
 from ep_nnapi.nnapi.errors import OptionError, suggestion
-from ep_nnapi.options import option_values as values
-from ep_nnapi.options import values as parsers
+from ep_nnapi.options import values
 from ep_nnapi.options.settings import with_settings
 from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, supported_flags
 from ep_nnapi.options.values import Category, Option, option, to_text
@@ -18,6 +19,9 @@ SYSTEM = "system"
 DEFAULT_RUNTIME = SYSTEM if hasattr(sys, "getandroidapilevel") else HOST
 """The runtime where none is chosen: Android's own library there, the host runtime elsewhere."""
 
+_File: TypeAlias = str | os.PathLike[str] | None
+_Names: TypeAlias = str | Sequence[str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -25,7 +29,7 @@ class Options:
 
     flags: NnapiFlag = option(
         NnapiFlag.NONE,
-        parsers.flags,
+        values.flags,
         "FLAGS",
         Category.TARGET,
         "a sum or |-separated names of USE_FP16, USE_NCHW, CPU_DISABLED, CPU_ONLY "
@@ -33,13 +37,13 @@ class Options:
     )
     feature_level: int | None = option(
         None,
-        parsers.feature_level,
+        values.feature_level,
         "N",
         Category.TARGET,
         "lower for NNAPI feature level 1 to 8 (default: the runtime's own)",
         Option(
             name="api_level",
-            parse=parsers.api_level,
+            parse=values.api_level,
             metavar="N",
             category=Category.TARGET,
             help="the same as an Android API level, 27 to 31",
@@ -47,14 +51,14 @@ class Options:
     )
     runtime: str = option(
         DEFAULT_RUNTIME,
-        parsers.name_or_path(HOST, SYSTEM),
+        values.name_or_path(HOST, SYSTEM),
         "RUNTIME",
         Category.TARGET,
         "the NNAPI runtime: host (default; on Android system), system or a libneuralnetworks.so",
     )
     device: str | None = option(
         None,
-        parsers.device,
+        values.device,
         "NAME",
         Category.TARGET,
         "the NNAPI device by name, or the first of a type: accelerator, gpu, cpu (default: the "
@@ -62,21 +66,21 @@ class Options:
     )
     device_profile: str | None = option(
         None,
-        parsers.path,
+        values.path,
         "FILE",
         Category.TARGET,
         "a device recorded by ep-nnapi profile: its answers decide, the host computes",
     )
     target: RuleSet = option(
         RuleSet.EP_NNAPI,
-        parsers.one_of(RuleSet),
+        values.one_of(RuleSet),
         "RULES",
         Category.TARGET,
         "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
     )
     partitioning: values.Partitioning = option(
         values.Partitioning.AUTO,
-        parsers.one_of(values.Partitioning),
+        values.one_of(values.Partitioning),
         "HOW",
         Category.PARTITIONING,
         "maximal takes all it can; auto (default) leaves single nodes that only move bytes, in "
@@ -84,63 +88,63 @@ class Options:
     )
     calibration: str | None = option(
         None,
-        parsers.path,
+        values.path,
         "FILE",
         Category.PARTITIONING,
         "estimate by this calibration of the device, which ep_nnapi.calibrate wrote",
     )
     exclude: tuple[str, ...] = option(
         (),
-        parsers.names,
+        values.names,
         "NAMES",
         Category.PARTITIONING,
         "comma-separated node names or operator types to leave to the CPU provider",
     )
     partitioning_stop_ops: tuple[str, ...] = option(
         (),
-        parsers.names,
+        values.names,
         "OPS",
         Category.PARTITIONING,
         "comma-separated operator types that stay on the CPU with everything after them",
     )
     min_cluster_nodes: int = option(
         1,
-        parsers.count,
+        values.count,
         "N",
         Category.PARTITIONING,
         "leave clusters of fewer nodes to the CPU, a QDQ group counted as one (default {default})",
     )
     max_clusters: int | None = option(
         None,
-        parsers.count,
+        values.count,
         "N",
         Category.PARTITIONING,
         "keep the clusters estimated to save the most time, at most so many a graph (default: all)",
     )
     max_cluster_nodes: int | None = option(
         None,
-        parsers.count,
+        values.count,
         "N",
         Category.PARTITIONING,
         "split clusters of more nodes, a QDQ group counted as one (default: no limit)",
     )
     max_cluster_weight_bytes: int | None = option(
         None,
-        parsers.count,
+        values.count,
         "BYTES",
         Category.PARTITIONING,
         "split clusters with more bytes of constants (default: no limit)",
     )
     max_cluster_activation_bytes: int | None = option(
         None,
-        parsers.count,
+        values.count,
         "BYTES",
         Category.PARTITIONING,
         "split clusters whose nodes read and write more bytes (default: no limit)",
     )
     dynamic_shapes: values.DynamicShapes = option(
         values.DynamicShapes.SPECIALIZE,
-        parsers.one_of(values.DynamicShapes),
+        values.one_of(values.DynamicShapes),
         "HOW",
         Category.SHAPES,
         "symbolic sizes: specialize (default) compiles for the sizes of each run, "
@@ -148,22 +152,22 @@ class Options:
     )
     shape_cache: int = option(
         4,  # each has its own packed weights; few models need more (batch of one and of many)
-        parsers.count,
+        values.count,
         "N",
         Category.SHAPES,
         "sets of sizes that a cluster is kept compiled for (default {default})",
     )
     new_sizes: int = option(
         4,  # more cost decoders, whose sizes grow with each run, more than they gain
-        parsers.count,
+        values.count,
         "N",
         Category.SHAPES,
         "sets of sizes that a cluster is compiled for when it meets them (default {default}, or "
         "shape_cache); others when their runs on the CPU have taken as long as a compilation",
     )
-    fix: parsers.FixedSizes = option(
+    fix: values.FixedSizes = option(
         (),
-        parsers.fix,
+        values.fix,
         "NAME=SIZES",
         Category.SHAPES,
         "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
@@ -171,70 +175,70 @@ class Options:
     )
     fallback: values.Fallback = option(
         values.Fallback.REFERENCE,
-        parsers.one_of(values.Fallback),
+        values.one_of(values.Fallback),
         "WHERE",
         Category.EXECUTION,
         "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     )
     relaxed: values.Relaxed = option(
         values.Relaxed.EMULATE,
-        parsers.one_of(values.Relaxed),
+        values.one_of(values.Relaxed),
         "HOW",
         Category.EXECUTION,
         "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
     )
     preference: values.Preference = option(
         values.Preference.FAST_SINGLE_ANSWER,
-        parsers.one_of(values.Preference),
+        values.one_of(values.Preference),
         "WHAT",
         Category.EXECUTION,
         "what devices compile for: {default} (default), sustained_speed or low_power",
     )
     priority: values.Priority = option(
         values.Priority.MEDIUM,
-        parsers.one_of(values.Priority),
+        values.one_of(values.Priority),
         "WHICH",
         Category.EXECUTION,
         "priority on the device: low, {default} (default) or high",
     )
     compilation_timeout: float | None = option(
         None,
-        parsers.seconds,
+        values.seconds,
         "SECONDS",
         Category.EXECUTION,
         "time to compile a cluster; one that takes longer stays on the CPU (default: no limit)",
     )
     execution_timeout: float | None = option(
         None,
-        parsers.seconds,
+        values.seconds,
         "SECONDS",
         Category.EXECUTION,
         "time to run a cluster, after which its fallback runs (default: no limit)",
     )
     cache_dir: str | None = option(
         None,
-        parsers.path,
+        values.path,
         "DIR",
         Category.EXECUTION,
         "folder in which devices keep compiled models between sessions (default: none)",
     )
     receipt: str | None = option(
         None,
-        parsers.path,
+        values.path,
         "FILE",
         Category.EXECUTION,
         "write what ran where, as JSON, when the session ends (default: no file)",
     )
     intra_op_num_threads: int | None = option(
         None,
-        parsers.count,
+        values.count,
         "N",
         Category.EXECUTION,
         "threads of one run on host-cpu (default: the session's, else one per core)",
     )
     spinning: values.Spinning = option(
         values.Spinning.AUTO,
-        parsers.one_of(values.Spinning),
+        values.one_of(values.Spinning),
         "WHEN",
         Category.EXECUTION,
         "when idle threads of host-cpu wait actively: during runs, never, or auto (default): "
@@ -242,7 +246,7 @@ class Options:
     )
     custom_ops_library: str | None = option(
         None,
-        parsers.path,
+        values.path,
         "FILE",
         Category.SESSIONS,
         "shared library of custom operators (check, run, prepare; other sessions register it)",
@@ -260,6 +264,59 @@ class Options:
         return Target(level, supported_flags(self.flags, level), self.target, profiled)
 
 
+class OptionKeywords(TypedDict, total=False):
+    """Keyword arguments of all functions that take options.
+
+    `Options` says what each means, its parser which values it takes; every value may be a string,
+    as in ONNX Runtime's provider options.
+    """
+
+    flags: NnapiFlag | int | str
+    feature_level: int | str
+    api_level: int | str
+    runtime: str | os.PathLike[str]
+    device: str | None
+    device_profile: _File
+    target: str
+    partitioning: str
+    calibration: _File
+    exclude: _Names
+    partitioning_stop_ops: _Names
+    min_cluster_nodes: int | str
+    max_clusters: int | str
+    max_cluster_nodes: int | str
+    max_cluster_weight_bytes: int | str
+    max_cluster_activation_bytes: int | str
+    dynamic_shapes: str
+    shape_cache: int | str
+    new_sizes: int | str
+    fix: str | Sequence[str] | Mapping[str, int | Sequence[int]]
+    fallback: str
+    relaxed: str
+    preference: str
+    priority: str
+    compilation_timeout: float | str | None
+    execution_timeout: float | str | None
+    cache_dir: _File
+    receipt: _File
+    intra_op_num_threads: int | str
+    spinning: str
+    settings: _File
+    custom_ops_library: _File
+
+
+class PrepareKeywords(OptionKeywords, total=False):
+    """Those of `prepare`: `preparation.job.job_of` says what each of its own means."""
+
+    optimization_level: str
+    format: str
+    target_platform: str | None
+    optimization_style: str
+    enable_type_reduction: bool | str
+    embed: bool | str
+    partial: bool | str
+
+
 def _declared() -> Iterator[Option]:
     for f in fields(Options):
         declared: Option = f.metadata["option"]
@@ -270,7 +327,7 @@ def _declared() -> Iterator[Option]:
 
 SETTINGS = Option(
     name="settings",
-    parse=parsers.path,
+    parse=values.path,
     metavar="FILE",
     category=Category.EXECUTION,
     help="settings that ep-nnapi tune wrote; options given beside it take precedence",
@@ -323,3 +380,13 @@ def to_strings(options: Options) -> dict[str, str]:
     builtin = options.target is RuleSet.BUILTIN
     defaults = Options(dynamic_shapes=values.DynamicShapes.OFF) if builtin else Options()
     return {n: to_text(v) for n, v in chosen.items() if v != getattr(defaults, n)}
+
+
+def changed(given: Mapping[str, object], **changes: Unpack[OptionKeywords]) -> OptionKeywords:
+    """Returns the options with some of other values; `given` has the names of options only."""
+    return cast(OptionKeywords, {**given, **changes})
+
+
+def without(given: Mapping[str, object], *names: str) -> OptionKeywords:
+    """Returns the options that have none of these names."""
+    return cast(OptionKeywords, {k: v for k, v in given.items() if k not in names})

@@ -13,9 +13,8 @@ import onnxruntime
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.options.option_keywords import OptionKeywords
 from ep_nnapi.options.settings import Chosen, read_settings
-from ep_nnapi.options.table import options_of_session, parse, to_strings
+from ep_nnapi.options.table import OptionKeywords, options_of_session, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort import (
     _native,

@@ -16,7 +16,7 @@ from typing import TypeAlias, Unpack
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, why_no_file
-from ep_nnapi.options.option_keywords import PrepareKeywords
+from ep_nnapi.options.table import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe

@@ -26,8 +26,7 @@ from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
-from ep_nnapi.options.option_keywords import OptionKeywords
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.preparation.fusion_guard import add_consumers, is_unfused, remove_consumers

@@ -28,8 +28,8 @@ from ep_nnapi.epcontext.names import (
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.runtime import Runtime
-from ep_nnapi.options.option_values import DynamicShapes
 from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report

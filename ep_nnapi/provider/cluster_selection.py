@@ -11,9 +11,9 @@ import networkx as nx
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.options.option_values import Partitioning
 from ep_nnapi.options.table import HOST, Options
 from ep_nnapi.options.target import RuleSet
+from ep_nnapi.options.values import Partitioning
 from ep_nnapi.provider.cluster_size import budget_of, lower_limits
 from partitioner import Budget, Costs, GivenUp, Partition, limited, savings, worth_it
 

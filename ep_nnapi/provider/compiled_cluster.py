@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.runtime import (
     CompileOptions,
     RunOptions,
 )
-from ep_nnapi.options.option_values import Fallback
+from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor

@@ -13,9 +13,9 @@ from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
-from ep_nnapi.options.option_values import Relaxed, Spinning
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options
 from ep_nnapi.options.target import NnapiFlag, Target
+from ep_nnapi.options.values import Relaxed, Spinning
 from ep_nnapi.ort_devices.device import HOST_CPU
 from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of

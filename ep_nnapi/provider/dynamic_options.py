@@ -10,8 +10,8 @@ from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.options.option_values import Preference
 from ep_nnapi.options.table import parse
+from ep_nnapi.options.values import Preference
 
 _WORKLOAD_TYPE = "ep.dynamic.workload_type"
 """ONNX Runtime's own dynamic option. Source: kOrtEpDynamicOptionsWorkloadType."""

@@ -26,8 +26,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options.option_values import Fallback, Spinning
 from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Fallback, Spinning
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster

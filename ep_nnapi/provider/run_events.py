@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.runtime import TimedOperation
-from ep_nnapi.options.option_values import Fallback
+from ep_nnapi.options.values import Fallback
 from ep_nnapi.report.report import ClusterReport
 
 T = TypeVar("T")

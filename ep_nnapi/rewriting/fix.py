@@ -24,8 +24,7 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
-from ep_nnapi.options.option_keywords import OptionKeywords, without
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, parse, without
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.report.report import Report

@@ -13,7 +13,7 @@ from onnx import ModelProto
 from ep_nnapi.diagnostics.check import check
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.options.option_keywords import OptionKeywords
+from ep_nnapi.options.table import OptionKeywords
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.preparation.ort_names import rename_generated

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Runtime
-from ep_nnapi.options.option_values import Partitioning
 from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings
 from ep_nnapi.options.table import HOST, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag, flag_names
+from ep_nnapi.options.values import Partitioning
 
 NNAPI_AWARE = "nnapi-aware"
 

@@ -16,9 +16,8 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.option_keywords import OptionKeywords
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import OptionKeywords, parse
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options

@@ -1,13 +1,28 @@
 """The table of options: what each takes, what each refuses, and in which words."""
 
+import inspect
 import re
 from itertools import groupby
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
+import ep_nnapi
 from ep_nnapi import OptionError
-from ep_nnapi.options.table import OPTIONS, Options, parse, to_strings
-from ep_nnapi.options.target import RuleSet, Target, feature_level_of_api
+from ep_nnapi.options.table import (
+    OPTIONS,
+    OptionKeywords,
+    Options,
+    PrepareKeywords,
+    changed,
+    parse,
+    to_strings,
+    without,
+)
+from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, feature_level_of_api
+from ep_nnapi.options.values import Partitioning
+from ep_nnapi.preparation.job import Format, job_of
 from tests.refusal import refused
 
 
@@ -248,3 +263,61 @@ def test_defaults_need_no_strings():
 def test_names_with_commas_cannot_be_excluded_silently():
     """A comma separates names, so a list with one in a name must not become two names."""
     refused({"exclude": ["a,b"]}, "exclude", "'a,b'", "comma")
+
+
+def test_there_is_a_keyword_for_each_option():
+    assert sorted(OptionKeywords.__annotations__) == sorted(o.name for o in OPTIONS)
+
+
+def test_every_option_may_be_a_string():
+    hints = get_type_hints(OptionKeywords)
+    assert not [
+        name for name, hint in hints.items() if hint is not str and str not in hint.__args__
+    ]
+
+
+def test_values_of_the_declared_types_are_parsed(tmp_path: Path):
+    typed: OptionKeywords = {
+        "flags": NnapiFlag.USE_NCHW,
+        "feature_level": 4,
+        "partitioning": Partitioning.WORTH_IT,
+        "exclude": ["Conv", "Relu"],
+        "fix": {"batch": 1, "x": (1, 3)},
+        "compilation_timeout": 0.5,
+        "cache_dir": tmp_path,
+        "device": None,
+    }
+    texts: OptionKeywords = {
+        "flags": "USE_NCHW",
+        "feature_level": "4",
+        "partitioning": "worth_it",
+        "exclude": "Conv,Relu",
+        "fix": "batch=1;x=1,3",
+        "compilation_timeout": "0.5",
+        "cache_dir": str(tmp_path),
+    }
+    assert parse(typed) == parse(texts) != Options()
+
+
+def test_what_prepare_takes_beside_them_is_what_its_job_takes():
+    own = PrepareKeywords.__annotations__.keys() - OptionKeywords.__annotations__.keys()
+    assert own == job_of({}).to_json().keys() - {o.name for o in OPTIONS}
+    assert job_of(PrepareKeywords(format="context", embed=True)).format is Format.CONTEXT
+
+
+@pytest.mark.parametrize(
+    "name", ["append_execution_provider", "check", "compare", "fix", "run", "tune", "write_report"]
+)
+def test_editors_see_the_options(name: str):
+    (keywords,) = (
+        p.annotation
+        for p in inspect.signature(getattr(ep_nnapi, name)).parameters.values()
+        if p.kind is p.VAR_KEYWORD
+    )
+    assert keywords == "Unpack[OptionKeywords]"
+
+
+def test_options_are_changed_and_left_out():
+    given = OptionKeywords(device="host-cpu", fix="batch=1")
+    assert changed(given, feature_level=3) == {**given, "feature_level": 3}
+    assert without(given, "fix", "flags") == {"device": "host-cpu"}

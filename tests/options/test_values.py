@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 from ep_nnapi import NnapiFlag, OptionError
-from ep_nnapi.options import values as parsers
-from ep_nnapi.options.option_values import Fallback
+from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
+from ep_nnapi.options import values
+from ep_nnapi.options.table import parse, to_strings
+from ep_nnapi.options.values import Category, Fallback, Preference, Priority
+from tests.refusal import refused
 
 
 @pytest.mark.parametrize(
     ("given", "number"), [(3, 3), ("3", 3), (" 0x1F ", 31), ("-2", -2), (NnapiFlag.USE_NCHW, 2)]
 )
 def test_integer(given: object, number: int):
-    assert parsers.integer("n", given) == number
+    assert values.integer("n", given) == number
 
 
 @pytest.mark.parametrize("given", [True, 1.0, "1.0", "", None, "one"])
 def test_integer_refuses(given: object):
     with pytest.raises(OptionError, match="; it must be a whole number"):
-        parsers.integer("n", given)
+        values.integer("n", given)
 
 
 @pytest.mark.parametrize(("given", "count"), [(1, 1), ("7", 7)])
 def test_count(given: object, count: int):
-    assert parsers.count("n", given) == count
+    assert values.count("n", given) == count
 
 
 @pytest.mark.parametrize("given", [0, -1])
 def test_count_just_below_one(given: int):
     with pytest.raises(OptionError, match=f"n is {given}; it must be 1 or more"):
-        parsers.count("n", given)
+        values.count("n", given)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,7 @@ def test_count_just_below_one(given: int):
     ],
 )
 def test_flags(given: object, flags: NnapiFlag):
-    assert parsers.flags("flags", given) == flags
+    assert values.flags("flags", given) == flags
 
 
 @pytest.mark.parametrize(
@@ -59,27 +64,27 @@ def test_flags(given: object, flags: NnapiFlag):
 )
 def test_flags_refuses(given: object, message: str):
     with pytest.raises(OptionError, match=message):
-        parsers.flags("flags", given)
+        values.flags("flags", given)
 
 
 def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert parsers.path("file", "a/../b") == f"{tmp_path}/b"
-    assert parsers.path("file", Path("b")) == f"{tmp_path}/b"
-    assert [parsers.path("file", nothing) for nothing in (None, "")] == [None, None]
+    assert values.path("file", "a/../b") == f"{tmp_path}/b"
+    assert values.path("file", Path("b")) == f"{tmp_path}/b"
+    assert [values.path("file", nothing) for nothing in (None, "")] == [None, None]
     with pytest.raises(OptionError, match="file is 3; it must be the path of a file"):
-        parsers.path("file", 3)
+        values.path("file", 3)
 
 
 def test_one_of():
-    parse = parsers.one_of(Fallback)
+    parse = values.one_of(Fallback)
     assert parse("where", "cpu") is parse("where", Fallback.CPU) is Fallback.CPU
     with pytest.raises(OptionError, match="where is 'gpu'; it must be one of reference, cpu, none"):
         parse("where", "gpu")
 
 
 def test_name_or_path(tmp_path: Path):
-    parse, file = parsers.name_or_path("host", "system"), tmp_path / "libneuralnetworks.so"
+    parse, file = values.name_or_path("host", "system"), tmp_path / "libneuralnetworks.so"
     assert [parse("runtime", given) for given in ("host", "system", None, "")] == [
         *("host", "system"),
         *("host", "host"),
@@ -103,4 +108,50 @@ def test_name_or_path(tmp_path: Path):
     ],
 )
 def test_text_of_values(value: object, text: str):
-    assert parsers.to_text(value) == text
+    assert values.to_text(value) == text
+
+
+KINDS = {
+    name: kind
+    for name, kind in vars(values).items()
+    if inspect.isclass(kind) and issubclass(kind, StrEnum) and kind not in (StrEnum, Category)
+}
+OPTIONS = {
+    "fallback": "Fallback",
+    "dynamic_shapes": "DynamicShapes",
+    "partitioning": "Partitioning",
+    "relaxed": "Relaxed",
+    "preference": "Preference",
+    "priority": "Priority",
+    "spinning": "Spinning",
+}
+
+
+def test_every_kind_belongs_to_an_option() -> None:
+    assert set(OPTIONS.values()) == set(KINDS)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_values_are_their_names_and_are_read_back(option: str) -> None:
+    for value in KINDS[OPTIONS[option]]:
+        assert value == value.name.lower()
+        given = parse({option: str(value)})
+        assert getattr(given, option) is value
+        assert to_strings(given).get(option, str(getattr(parse({}), option))) == value
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_other_values_are_refused_with_those_that_there_are(option: str) -> None:
+    refused({option: "other"}, option, "other", *KINDS[OPTIONS[option]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes"), [(Preference, PreferenceCode), (Priority, PriorityCode)]
+)
+def test_the_ndks_names(kind: type[StrEnum], codes: type) -> None:
+    """PRIORITY_DEFAULT of the NDK is another name of MEDIUM."""
+    assert {value.name for value in kind} == {code.name for code in codes}
+
+
+def test_a_failed_cluster_runs_elsewhere_unless_told_otherwise() -> None:
+    assert parse({}).fallback is not Fallback.NONE
