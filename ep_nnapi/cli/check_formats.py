@@ -41,7 +41,7 @@ def validate(given: argparse.Namespace) -> None:
 
 def write(given: argparse.Namespace, report: Report) -> None:
     """Writes the files and prints a line about each."""
-    from ep_nnapi.report.write import Format, write_format
+    from ep_nnapi.report.formats import Format, write_format
 
     files = write_format(Format(given.format), Path(given.model), report, Path(given.output))
     line(f"{report.summary}.")

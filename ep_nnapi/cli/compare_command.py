@@ -82,7 +82,7 @@ def _written(
 ) -> Sequence[Path]:
     """Writes the files for the other tool; returns their paths."""
     from ep_nnapi.diagnostics.measured_times import measured_times
-    from ep_nnapi.report.write import Format, write_format
+    from ep_nnapi.report.formats import Format, write_format
 
     measured = measured_times(given.model, options, given.input).by_node
     values = {"error": found.node_errors, "measured": measured}

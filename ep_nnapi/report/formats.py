@@ -1,16 +1,22 @@
-"""Reports as graphs and node data of Google's Model Explorer.
+"""Reports for other tools: all files of a format, each whole or not at all.
 
-Source: the classes of the package ai-edge-model-explorer, model_explorer/graph_builder.py and
-model_explorer/node_data_builder.py, whose fields are the keys here.
+Source of the graphs and node data of Google's Model Explorer: the classes of the package
+ai-edge-model-explorer, model_explorer/graph_builder.py and model_explorer/node_data_builder.py,
+whose fields are the keys here.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from math import isfinite
+from pathlib import Path
 from types import MappingProxyType
 
 from ep_nnapi.errors import ADVICE, Rejection
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_atomically, write_text
 from ep_nnapi.report.report import GraphReport, NodeReport, Report
 
 _MAIN = "main"  # the graph's id, where ONNX Runtime's key is ""
@@ -23,6 +29,57 @@ _TITLES = {
     "error": "error, relative to the spread of the outputs",
     "measured": "measured microseconds",
 }
+
+
+class Format(StrEnum):
+    """Tools that a report can be written for."""
+
+    MODEL_EXPLORER = "model-explorer"
+    NETRON = "netron"
+
+
+def write_format(
+    form: Format,
+    model: Path,
+    report: Report,
+    output: Path,
+    values: Mapping[str, Mapping[str, float]] = NO_VALUES,
+) -> list[Path]:
+    """Writes a report, as of `check`, for a tool; returns the files.
+
+    model-explorer   the graph at `output`, and beside it node data: `NAME.decision.json`, ...
+    netron           an .onnx file at `output`
+    values           more node data of Model Explorer by name: a number for each node that has one
+    Raises ModelError for a model that the tool cannot show, OptionError if a file cannot be written
+    or `output` is the model itself.
+    """
+    if output.resolve() == model.resolve():
+        raise OptionError(f"{output} is the model itself; give another output")
+    if form is Format.NETRON:
+        return _netron(model, report, output)
+    return _model_explorer(model, report, output, values)
+
+
+def _model_explorer(
+    model: Path, report: Report, output: Path, values: Mapping[str, Mapping[str, float]]
+) -> list[Path]:
+    contents = {output: collection(report, model.name)}
+    for name, data in overlays(report, values).items():
+        contents[output.with_name(f"{output.stem}.{name}.json")] = data
+    for path, content in contents.items():
+        write_text(path, json.dumps(content, indent=1, allow_nan=False))
+    return list(contents)
+
+
+def _netron(model: Path, report: Report, output: Path) -> list[Path]:
+    from ep_nnapi.report.netron import annotated
+
+    content = annotated(model, report, output.parent)
+    try:
+        write_atomically(output, [content])
+    except OSError as error:
+        raise OptionError(f"{output} cannot be written: {error.strerror}") from None
+    return [output]
 
 
 def collection(report: Report, label: str) -> dict[str, object]:
