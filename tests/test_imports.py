@@ -42,7 +42,8 @@ ALLOWED = {
     "operators.*": "graph lowering nnapi operators.lib numpy",
     "operators.lib": "graph lowering nnapi options numpy",
     "operators": "nnapi operators",
-    "capability": "epcontext errors graph lowering nnapi operators options quantization sizes numpy",
+    "capability": "epcontext errors graph lowering nnapi operators options quantization sizes"
+    " numpy",
     # one cluster
     "lowering": "graph nnapi options networkx numpy",
     "epcontext": "graph lowering nnapi numpy onnx",
