@@ -113,7 +113,7 @@ zoo: $(READY)
 	$(BIN)/python -m models.zoo zoo
 
 # The package, installed when it is missing or when what it is built from is newer.
-$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.[ch]' -o -name _build.py -o -name _slots.py -o -name functions.py)
+$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.[ch]' -o -name _build.py -o -name functions.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	touch $@.begun  # so that a file which changes during the build is built again

@@ -1,5 +1,8 @@
-/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_slots.py:
- * python -m tests.native.test_headers writes this file. */
+/* ONNX Runtime's tables of functions, which it only appends to: each function has a slot for ever.
+ * Slots that nothing here calls are declared as `unused`, by the number of the first one.
+ * Both plugins are compiled with this file; ep_nnapi/ort/_build.py hands its types to cffi too.
+ *
+ * Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.32. */
 #ifndef NNAPI_ORT_API_H
 #define NNAPI_ORT_API_H
 
@@ -42,16 +45,20 @@ typedef struct OrtPrepackedWeightsContainer OrtPrepackedWeightsContainer;
 typedef struct OrtEpContextConfig OrtEpContextConfig;
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
-typedef OrtStatus *(*OrtReadNamedBufferFunc)(void *, const char *, OrtAllocator *, void **, size_t *);
+typedef OrtStatus *(*OrtReadNamedBufferFunc)(void *, const char *, OrtAllocator *, void **,
+                                             size_t *);
 typedef OrtStatus *(*OrtWriteNamedBufferFunc)(void *, const char *, const void *, size_t);
+
 struct OrtApi {
   OrtStatus *(*CreateStatus)(int, const char *);
   void *unused1[1];
   const char *(*GetErrorMessage)(const OrtStatus *);
   OrtStatus *(*CreateEnv)(int, const char *, OrtEnv **);
   void *unused4[4];
-  OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
-  OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *, size_t, const char *const *, size_t, OrtValue **);
+  OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t,
+                                       const OrtSessionOptions *, OrtSession **);
+  OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *,
+                    const OrtValue *const *, size_t, const char *const *, size_t, OrtValue **);
   OrtStatus *(*CreateSessionOptions)(OrtSessionOptions **);
   OrtStatus *(*SetOptimizedModelFilePath)(OrtSessionOptions *, const char *);
   OrtStatus *(*CloneSessionOptions)(const OrtSessionOptions *, OrtSessionOptions **);
@@ -69,7 +76,8 @@ struct OrtApi {
   void *unused40[6];
   OrtStatus *(*RunOptionsSetTerminate)(OrtRunOptions *);
   void *unused47[2];
-  OrtStatus *(*CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **);
+  OrtStatus *(*CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo *, void *, size_t,
+                                               const int64_t *, size_t, int, OrtValue **);
   void *unused50[1];
   OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
   void *unused52[3];
@@ -88,7 +96,8 @@ struct OrtApi {
   OrtStatus *(*GetAllocatorWithDefaultOptions)(OrtAllocator **);
   void *unused79[11];
   OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
-  OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **);
+  OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t,
+                                        OrtValue **);
   void (*ReleaseEnv)(OrtEnv *);
   void (*ReleaseStatus)(OrtStatus *);
   void (*ReleaseMemoryInfo)(OrtMemoryInfo *);
@@ -104,7 +113,8 @@ struct OrtApi {
   OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **);
   void (*ReleaseOpAttr)(OrtOpAttr *);
   void *unused213[34];
-  OrtStatus *(*Logger_LogMessage)(const OrtLogger *, int, const char *, const char *, int, const char *);
+  OrtStatus *(*Logger_LogMessage)(const OrtLogger *, int, const char *, const char *, int,
+                                  const char *);
   void *unused248[24];
   OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *);
   void *unused273[12];
@@ -119,7 +129,8 @@ struct OrtApi {
   void (*CreateKeyValuePairs)(OrtKeyValuePairs **);
   void (*AddKeyValuePair)(OrtKeyValuePairs *, const char *, const char *);
   const char *(*GetKeyValue)(const OrtKeyValuePairs *, const char *);
-  void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, const char *const **, size_t *);
+  void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, const char *const **,
+                           size_t *);
   void *unused299[1];
   void (*ReleaseKeyValuePairs)(OrtKeyValuePairs *);
   void *unused301[6];
@@ -175,34 +186,44 @@ struct OrtApi {
   void *unused380[10];
   _Bool (*TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *);
   void *unused391[23];
-  OrtStatus *(*GetTensorElementTypeAndShapeDataReference)(const OrtValue *, int *, const int64_t **, size_t *);
+  OrtStatus *(*GetTensorElementTypeAndShapeDataReference)(const OrtValue *, int *, const int64_t **,
+                                                          size_t *);
 };
 
 struct OrtEpApi {
-  OrtStatus *(*CreateEpDevice)(OrtEpFactory *, const OrtHardwareDevice *, const OrtKeyValuePairs *, const OrtKeyValuePairs *, OrtEpDevice **);
+  OrtStatus *(*CreateEpDevice)(OrtEpFactory *, const OrtHardwareDevice *, const OrtKeyValuePairs *,
+                               const OrtKeyValuePairs *, OrtEpDevice **);
   void (*ReleaseEpDevice)(OrtEpDevice *);
-  OrtStatus *(*EpGraphSupportInfo_AddNodesToFuse)(OrtEpGraphSupportInfo *, const OrtNode *const *, size_t, const OrtNodeFusionOptions *);
+  OrtStatus *(*EpGraphSupportInfo_AddNodesToFuse)(OrtEpGraphSupportInfo *, const OrtNode *const *,
+                                                  size_t, const OrtNodeFusionOptions *);
   void *unused3[13];
-  OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, const OrtKeyValuePairs *, OrtHardwareDevice **);
+  OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *,
+                                     const OrtKeyValuePairs *, OrtHardwareDevice **);
   void (*ReleaseHardwareDevice)(OrtHardwareDevice *);
   void *unused18[31];
   OrtStatus *(*GetEnvConfigEntries)(OrtKeyValuePairs **);
   void *unused50[15];
-  OrtStatus *(*CreateProfilingEvent)(int, int32_t, int32_t, const char *, int64_t, int64_t, const char *const *, const char *const *, size_t, OrtProfilingEvent **);
+  OrtStatus *(*CreateProfilingEvent)(int, int32_t, int32_t, const char *, int64_t, int64_t,
+                                     const char *const *, const char *const *, size_t,
+                                     OrtProfilingEvent **);
   void (*ReleaseProfilingEvent)(OrtProfilingEvent *);
   void *unused67[5];
-  OrtStatus *(*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer *, const OrtProfilingEvent *const *, size_t);
+  OrtStatus *(*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer *,
+                                                   const OrtProfilingEvent *const *, size_t);
   void *unused73[1];
   OrtStatus *(*SessionOptions_GetEpContextConfig)(const OrtSessionOptions *, OrtEpContextConfig **);
   void (*ReleaseEpContextConfig)(OrtEpContextConfig *);
-  OrtStatus *(*EpContextConfig_GetEpContextDataReadFunc)(const OrtEpContextConfig *, OrtReadNamedBufferFunc *, void **);
-  OrtStatus *(*EpContextConfig_GetEpContextDataWriteFunc)(const OrtEpContextConfig *, OrtWriteNamedBufferFunc *, void **);
+  OrtStatus *(*EpContextConfig_GetEpContextDataReadFunc)(const OrtEpContextConfig *,
+                                                         OrtReadNamedBufferFunc *, void **);
+  OrtStatus *(*EpContextConfig_GetEpContextDataWriteFunc)(const OrtEpContextConfig *,
+                                                          OrtWriteNamedBufferFunc *, void **);
 };
 
 struct OrtModelEditorApi {
   void *unused0[5];
   OrtStatus *(*CreateValueInfo)(const char *, const OrtTypeInfo *, OrtValueInfo **);
-  OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, size_t, const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **);
+  OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, size_t,
+                           const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **);
   OrtStatus *(*CreateGraph)(OrtGraph **);
   OrtStatus *(*SetGraphInputs)(OrtGraph *, OrtValueInfo **, size_t);
   void *unused9[1];
@@ -211,10 +232,12 @@ struct OrtModelEditorApi {
   OrtStatus *(*CreateModel)(const char *const *, const int *, size_t, OrtModel **);
   OrtStatus *(*AddGraphToModel)(OrtModel *, OrtGraph *);
   void *unused14[2];
-  OrtStatus *(*CreateModelEditorSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
+  OrtStatus *(*CreateModelEditorSessionFromArray)(const OrtEnv *, const void *, size_t,
+                                                  const OrtSessionOptions *, OrtSession **);
   void *unused17[1];
   OrtStatus *(*ApplyModelToModelEditorSession)(OrtSession *, OrtModel *);
-  OrtStatus *(*FinalizeModelEditorSession)(OrtSession *, const OrtSessionOptions *, OrtPrepackedWeightsContainer *);
+  OrtStatus *(*FinalizeModelEditorSession)(OrtSession *, const OrtSessionOptions *,
+                                           OrtPrepackedWeightsContainer *);
 };
 
 struct OrtApiBase {
@@ -226,12 +249,17 @@ struct OrtEpFactory {
   uint32_t ort_version_supported;
   const char *(*GetName)(const OrtEpFactory *);
   const char *(*GetVendor)(const OrtEpFactory *);
-  OrtStatus *(*GetSupportedDevices)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t, OrtEpDevice **, size_t, size_t *);
-  OrtStatus *(*CreateEp)(OrtEpFactory *, const OrtHardwareDevice *const *, const OrtKeyValuePairs *const *, size_t, const OrtSessionOptions *, const OrtLogger *, OrtEp **);
+  OrtStatus *(*GetSupportedDevices)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t,
+                                    OrtEpDevice **, size_t, size_t *);
+  OrtStatus *(*CreateEp)(OrtEpFactory *, const OrtHardwareDevice *const *,
+                         const OrtKeyValuePairs *const *, size_t, const OrtSessionOptions *,
+                         const OrtLogger *, OrtEp **);
   void (*ReleaseEp)(OrtEpFactory *, OrtEp *);
   uint32_t (*GetVendorId)(const OrtEpFactory *);
   const char *(*GetVersion)(const OrtEpFactory *);
-  OrtStatus *(*ValidateCompiledModelCompatibilityInfo)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t, const char *, int *);
+  OrtStatus *(*ValidateCompiledModelCompatibilityInfo)(OrtEpFactory *,
+                                                       const OrtHardwareDevice *const *, size_t,
+                                                       const char *, int *);
   void *unused8[2];
   OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **);
   void *unused11[8];
@@ -242,7 +270,8 @@ struct OrtEp {
   uint32_t ort_version_supported;
   const char *(*GetName)(const OrtEp *);
   OrtStatus *(*GetCapability)(OrtEp *, const OrtGraph *, OrtEpGraphSupportInfo *);
-  OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, OrtNodeComputeInfo **, OrtNode **);
+  OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, OrtNodeComputeInfo **,
+                        OrtNode **);
   void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t);
   void *unused4[2];
   OrtStatus *(*SetDynamicOptions)(OrtEp *, const char *const *, const char *const *, size_t);
@@ -266,6 +295,9 @@ struct OrtNodeComputeInfo {
   void (*ReleaseState)(OrtNodeComputeInfo *, void *);
 };
 
-struct OrtNodeFusionOptions { uint32_t ort_version_supported; _Bool drop_constant_initializers; };
+struct OrtNodeFusionOptions {
+  uint32_t ort_version_supported;
+  _Bool drop_constant_initializers;
+};
 
 #endif

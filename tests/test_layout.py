@@ -43,7 +43,6 @@ TESTED_BY = {
     "diagnostics/test_output_traits": "diagnostics/output_kinds",
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
     "diagnostics/test_verdict": "diagnostics/error_measures diagnostics/verdict_text",
-    "native/test_headers": "ort/_slots",  # the header that is generated from it
     "nnapi/host/test_cache": "nnapi/host/cache_folder",
     "nnapi/host/test_lookup_projection": "nnapi/host/fingerprint",  # its one kernel
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "

@@ -3,12 +3,12 @@
 The plugin library (library.c) has no Python symbol, so that any program can load it. Its two
 exports find Python and call the functions of the same names in `_native`.
 
-Unused slots of ONNX Runtime's tables (_slots.py) are declared as padding pointers. No ONNX Runtime
-header is needed.
+ONNX Runtime's tables are in native/ort_api.h. No ONNX Runtime header is needed.
 
 setuptools executes this file by path: it must not import the package.
 """
 
+import re
 import runpy
 import zlib
 from pathlib import Path
@@ -20,8 +20,7 @@ _HERE = Path(__file__).resolve().parent
 _EMBEDDING = runpy.run_path(str(_HERE.parent / "nnapi" / "_embedding.py"))
 _LIBRARY = _HERE / "library.c"
 
-_SLOTS = runpy.run_path(str(_HERE / "_slots.py"))
-
+_TABLES = (_HERE.parents[1] / "native" / "ort_api.h").read_text(encoding="utf-8")
 _CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
 """Declarations of the callbacks in Python."""
 
@@ -37,45 +36,12 @@ IDENTITY = zlib.crc32(" ".join(_EXPORTS).encode())
 """CRC-32 of the functions that the plugin library calls in `_native`."""
 
 
-def _table(name: str, slots: dict[int, str], first: str = "") -> str:
-    """Returns the C struct `name` with these members at these slots, after the member `first`."""
-    lines = [first] if first else []
-    following = 0
-    for slot, member in sorted(slots.items()):
-        if slot > following:
-            lines.append(f"void *unused{following}[{slot - following}];")
-        lines.append(f"{member};")
-        following = slot + 1
-    return f"struct {name} {{\n  " + "\n  ".join(lines) + "\n};\n"
-
-
-def declarations() -> str:
-    """Returns C declarations of ONNX Runtime's tables; native/ort_api.h has them too."""
-    version = "uint32_t ort_version_supported;"
-    return "\n".join(
-        (
-            *(f"typedef struct {name} {name};" for name in _SLOTS["OPAQUE"]),
-            *_SLOTS["FUNCTION_TYPES"],
-            _table("OrtApi", _SLOTS["ORT_API"]),
-            _table("OrtEpApi", _SLOTS["ORT_EP_API"]),
-            _table("OrtModelEditorApi", _SLOTS["MODEL_EDITOR_API"]),
-            _table("OrtApiBase", _SLOTS["ORT_API_BASE"]),
-            _table("OrtEpFactory", _SLOTS["FACTORY"], version),
-            _table("OrtEp", _SLOTS["EP"], version),
-            _table("OrtNodeComputeInfo", _SLOTS["COMPUTE"], version),
-            f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
-        )
-    )
-
-
 def _source(header: str) -> str:
     return "\n".join(
         (
-            "#include <stddef.h>",
-            "#include <stdint.h>",
             "#include <stdio.h>",
             "#include <stdlib.h>",
-            declarations(),
+            _TABLES,
             f"#define IDENTITY {IDENTITY}u",
             header,
             *(f"static {callback};" for callback in _CALLBACKS.split(";")[:-1]),
@@ -101,6 +67,7 @@ def library() -> Extension:
 def _ffi() -> cffi.FFI:
     header = (_HERE / "native.h").read_text(encoding="utf-8")
     builder = cffi.FFI()
+    builder.cdef("".join(re.findall(r"^typedef struct Ort\w+ \w+;", _TABLES, re.MULTILINE)))
     builder.cdef(header)
     builder.cdef('extern "Python" {\n' + _CALLBACKS + "}")
     builder.set_source(

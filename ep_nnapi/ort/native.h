@@ -1,23 +1,10 @@
 /* What Python sees of native.c and callbacks.c. cffi reads this file as it is: no preprocessor lines.
+ * The types of ONNX Runtime are those of native/ort_api.h.
  *
  * Handles of ONNX Runtime's graph (graphs, nodes, value infos, attributes) travel as integers, so
  * that Python can list them in one call and use them as keys. They live for one callback.
  * A function that returns `OrtStatus *` returns NULL for success; the receiver releases it.
  */
-typedef struct OrtStatus OrtStatus;
-typedef struct OrtValue OrtValue;
-typedef struct OrtKernelContext OrtKernelContext;
-typedef struct OrtSessionOptions OrtSessionOptions;
-typedef struct OrtKeyValuePairs OrtKeyValuePairs;
-typedef struct OrtHardwareDevice OrtHardwareDevice;
-typedef struct OrtEpDevice OrtEpDevice;
-typedef struct OrtEpContextConfig OrtEpContextConfig;
-typedef struct OrtAllocator OrtAllocator;
-typedef struct OrtEnv OrtEnv;
-typedef struct OrtSession OrtSession;
-typedef struct OrtMemoryInfo OrtMemoryInfo;
-typedef struct OrtRunOptions OrtRunOptions;
-typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct PyFactory PyFactory;
 typedef struct PyEp PyEp;
 typedef struct PyCompute PyCompute;

@@ -1,16 +1,14 @@
 """C programs with the libonnxruntime of the wheel, which comes without headers."""
 
-import runpy
+import re
 import subprocess
 from pathlib import Path
 
 import onnxruntime
 
-from tests.native.build import COMPILER, ROOT
+from tests.native.build import COMPILER, NATIVE
 
-BUILD = runpy.run_path(str(ROOT / "ep_nnapi" / "ort" / "_build.py"))
-TABLES = runpy.run_path(str(ROOT / "ep_nnapi" / "ort" / "_slots.py"))
-
+API = (NATIVE / "ort_api.h").read_text(encoding="utf-8")
 # What the programs use beside the plugin's own functions.
 SLOTS = {
     7: "OrtStatus *(*CreateSession)"
@@ -37,9 +35,25 @@ SLOTS = {
 }
 
 
+def tables() -> dict[str, dict[int, str]]:
+    """The members of ONNX Runtime's tables by slot; those of unused ones by the first."""
+    found: dict[str, dict[int, str]] = {}
+    for name, body in re.findall(r"^struct (\w+) \{\n(.*?)\};", API, re.MULTILINE | re.DOTALL):
+        slot, slots = 0, found.setdefault(name, {})
+        for member in body.replace("  uint32_t ort_version_supported;", "").split(";")[:-1]:
+            slots[slot] = " ".join(member.split())
+            unused = re.search(r"\[(\d+)\]$", member)
+            slot += int(unused[1]) if unused else 1
+    return found
+
+
 def header() -> str:
     """As much of onnxruntime_c_api.h as the programs need."""
-    names = [*TABLES["OPAQUE"], "OrtMemoryInfo"]
+    called = {n: m for n, m in tables()["OrtApi"].items() if "unused" not in m} | SLOTS
+    members, following = [], 0
+    for slot, member in sorted(called.items()):
+        members += [f"void *unused{following}[{slot - following}]"] * (slot > following) + [member]
+        following = slot + 1
     return "\n".join(
         [
             "#include <stddef.h>",
@@ -47,9 +61,9 @@ def header() -> str:
             "enum { ORT_LOGGING_LEVEL_WARNING = 2, OrtArenaAllocator = 1, OrtMemTypeDefault = 0 };",
             "typedef enum ONNXTensorElementDataType { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1 } "
             "ONNXTensorElementDataType;",
-            *(f"typedef struct {name} {name};" for name in names),
-            BUILD["_table"]("OrtApi", TABLES["ORT_API"] | SLOTS),
-            BUILD["_table"]("OrtApiBase", TABLES["ORT_API_BASE"]),
+            *re.findall(r"^typedef struct .*;", API, re.MULTILINE),
+            "struct OrtApi {\n" + "".join(f"  {member};\n" for member in members) + "};",
+            f"struct OrtApiBase {{ {'; '.join(tables()['OrtApiBase'].values())}; }};",
             "const OrtApiBase *OrtGetApiBase(void);",
         ]
     )

@@ -1,13 +1,9 @@
-"""The C headers that are generated: they have the facts of the tables in Python.
+"""Headers of C: the one that has the facts of the tables in Python, and ONNX Runtime's tables.
 
-`python -m tests.native.test_headers` writes them anew.
+`python -m tests.native.test_headers` writes the former anew.
 """
 
-import runpy
-from collections.abc import Callable
-from pathlib import Path
-
-import pytest
+import re
 
 from ep_nnapi.nnapi.codes import (
     COPIED_AT_ONCE,
@@ -18,10 +14,10 @@ from ep_nnapi.nnapi.codes import (
 )
 from ep_nnapi.nnapi.functions import FUNCTIONS, OBJECTS, OPERATION_TYPE, PREFIX, STRUCTS
 from ep_nnapi.nnapi.library.binding import NEEDED
+from tests.native.build import NATIVE
+from tests.native.ort_program import tables
 
-ROOT = Path(__file__).resolve().parents[2]
-NATIVE = ROOT / "native"
-BUILD = ROOT / "ep_nnapi" / "ort" / "_build.py"
+HEADER = NATIVE / "nnapi_functions.h"
 
 
 def nnapi_functions() -> str:
@@ -62,28 +58,17 @@ def _short(name: str) -> str:
     return "" if name == "ResultCode" else name.removesuffix("Code").upper() + "_"
 
 
-def ort_api() -> str:
-    """ONNX Runtime's tables of functions."""
-    return (
-        "/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_slots.py:\n"
-        " * python -m tests.native.test_headers writes this file. */\n"
-        "#ifndef NNAPI_ORT_API_H\n#define NNAPI_ORT_API_H\n\n"
-        "#include <stddef.h>\n#include <stdint.h>\n\n"
-        f"{runpy.run_path(str(BUILD))['declarations']()}\n\n#endif\n"
-    )
+def test_the_generated_header_is_current() -> None:
+    assert HEADER.read_text(encoding="utf-8") == nnapi_functions()
 
 
-GENERATED: dict[str, Callable[[], str]] = {
-    "nnapi_functions.h": nnapi_functions,
-    "ort_api.h": ort_api,
-}
-
-
-@pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_header_is_current(name: str) -> None:
-    assert (NATIVE / name).read_text(encoding="utf-8") == GENERATED[name]()
+def test_unused_slots_are_counted_right() -> None:
+    """Each says the number of its first slot."""
+    for name, slots in tables().items():
+        for slot, member in slots.items():
+            said = re.match(r"void \*unused(\d+)", member)
+            assert said is None or int(said[1]) == slot, (name, member)
 
 
 if __name__ == "__main__":
-    for each, make in GENERATED.items():
-        (NATIVE / each).write_text(make(), encoding="utf-8")
+    HEADER.write_text(nnapi_functions(), encoding="utf-8")
