@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import onnx
@@ -12,10 +13,10 @@ from onnx import TensorProto, numpy_helper
 from ep_nnapi.diagnostics.float64_decomposition import DECOMPOSITIONS
 from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.reference_run import all_nodes, read_model
+from ep_nnapi.diagnostics.reference_run import all_nodes, from_ort, read_model
 
 _KEEPS_SCALE = frozenset(
-    ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice")
+    ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Relu")
 )
 """Operators whose outputs keep the quantization scale of their first input."""
 
@@ -23,13 +24,17 @@ _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
 def traits_of(model: Loadable, *, half: bool = False) -> Traits:
-    """Returns the traits of a model; for .ort files only `quantized`, from operator names in it.
+    """Returns the traits of a model; of an .ort file without quantized operators only `half`.
 
     half   True if float32 may be computed in float16, whatever types the model has
     """
     proto = read_model(model)
+    quantized = proto is None and _is_quantized(model)
+    if quantized:
+        with suppress(Exception):  # nodes that are compiled are for their own provider
+            proto = from_ort(model)
     if proto is None:
-        return Traits(_is_quantized(model), half)
+        return Traits(quantized, half)
     nodes = list(all_nodes(proto.graph))
     producers = {name: node for node in proto.graph.node for name in node.output}
     names = [o.name for o in proto.graph.output]

@@ -56,7 +56,7 @@ def reference_outputs(
     returns, and some contrib operators.
     """
     try:
-        proto = read_model(model) or _from_ort(model)
+        proto = read_model(model) or from_ort(model)
         if proto is None or proto.functions:
             return None
         if any(_graphs(node) for node in proto.graph.node):
@@ -93,7 +93,7 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]
 
 
-def _from_ort(model: Loadable) -> onnx.ModelProto | None:
+def from_ort(model: Loadable) -> onnx.ModelProto | None:
     """Returns the ONNX model that ONNX Runtime writes of an .ort file, with the same nodes."""
     with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
         written = str(Path(folder, "model.onnx"))

@@ -1,7 +1,8 @@
 """Comparison of outputs: differences, tolerances, and a verdict on the less accurate provider.
 
-The tolerance depends on an output's kind. It is relative to the spread of the output: its largest
-value less its smallest, over all runs. Beyond it, a more exact computation decides.
+The tolerance depends on an output's kind. It is counted in quanta if the output is quantized, else
+relative to its spread: its largest value less its smallest, over all runs. Beyond it, a more exact
+computation decides.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
+from ep_nnapi.diagnostics.output_kinds import QUANTA, TOLERANCES, Kind, Traits
 from ep_nnapi.nnapi.array import Array
 
 Runs = Sequence[Mapping[str, Array]]
@@ -36,8 +37,9 @@ class Difference:
     absolute   the largest difference; None if shapes differ or only one of two values is finite
     largest    the largest magnitude of the expected values
     spread     the largest expected value less the smallest; the magnitude of a single value
-    tolerance  the largest allowed difference, relative to the spread
+    tolerance  the largest allowed difference, in quanta or, without one, relative to the spread
     floor      a difference explained by rounding alone; None if the user gave a tolerance
+    quantum    size of the output's steps, if it is quantized and the user gave no tolerance
     """
 
     output: str
@@ -47,6 +49,7 @@ class Difference:
     spread: float
     tolerance: float
     floor: float | None = None
+    quantum: float | None = None
 
     @property
     def relative(self) -> float:
@@ -64,6 +67,8 @@ class Difference:
             return False
         if self.absolute is None:
             return True
+        if self.quantum is not None:
+            return self.absolute > self.tolerance * self.quantum + (self.floor or 0.0)
         rounded = self.floor is not None and self.absolute <= self.floor
         return self.relative > self.tolerance and not rounded
 
@@ -83,6 +88,7 @@ class Difference:
             "spread": self.spread,
             "relative": None if relative == inf else relative,
             "tolerance": None if self.tolerance == inf else self.tolerance,
+            "quantum": self.quantum,
             "beyond": self.exceeds,
             "shows_nothing": self.shows_nothing,
         }
@@ -187,9 +193,9 @@ def _difference(
     half = kind is Kind.FLOAT16
     rounding = float(np.finfo(np.float16 if half else np.float32).eps) * largest
     floor = _ROUNDINGS * rounding if first.dtype.kind == "f" else 0.0
-    if kind is Kind.QUANTIZED:
-        floor = max(floor, traits.steps.get(name, 0.0) if first.dtype.kind == "f" else 1.0)
-    return Difference(name, kind, worst, largest, spread, TOLERANCES[kind], floor)
+    quantum = traits.quantum(name, first)
+    allowed = TOLERANCES[kind] if quantum is None else QUANTA
+    return Difference(name, kind, worst, largest, spread, allowed, floor, quantum)
 
 
 def _magnitude_and_spread(arrays: Sequence[Array]) -> tuple[float, float]:
@@ -253,7 +259,7 @@ def verdict_of(
     ours, theirs = (
         {d.output: d for d in differences_of(outputs, exact.outputs)} for outputs in (got, want)
     )
-    candidates = [_less_accurate(ours.get(d.output), theirs.get(d.output)) for d in exceeding]
+    candidates = [_less_accurate(ours.get(d.output), theirs.get(d.output), d) for d in exceeding]
     worst = min(candidates, key=_SEVERITY.index)
     name = exceeding[candidates.index(worst)].output
     errors = (ours[name].relative, theirs[name].relative) if name in ours else (inf, inf)
@@ -261,8 +267,13 @@ def verdict_of(
     return Verdict(found, worst, known, exact.description)
 
 
-def _less_accurate(nnapi: Difference | None, cpu: Difference | None) -> LessAccurate:
-    """Returns the less accurate provider for one output, from the errors of both."""
+def _less_accurate(
+    nnapi: Difference | None, cpu: Difference | None, found: Difference
+) -> LessAccurate:
+    """Returns the less accurate provider for one output, from the errors of both.
+
+    found  the difference between both; errors that are only some quanta apart are alike
+    """
     if nnapi is None or cpu is None or cpu.absolute is None:
         return LessAccurate.UNKNOWN
     if nnapi.absolute is None:
@@ -270,8 +281,7 @@ def _less_accurate(nnapi: Difference | None, cpu: Difference | None) -> LessAccu
     scale = cpu.spread or cpu.largest
     if min(nnapi.absolute, cpu.absolute) > scale:  # the reference agrees with neither
         return LessAccurate.UNKNOWN
-    if nnapi.absolute > _SIGNIFICANT_RATIO * cpu.absolute:
-        return LessAccurate.NNAPI
-    if cpu.absolute > _SIGNIFICANT_RATIO * nnapi.absolute:
-        return LessAccurate.CPU
-    return LessAccurate.ALIKE
+    near, far = sorted((nnapi.absolute, cpu.absolute))
+    if far <= max(_SIGNIFICANT_RATIO * near, near + QUANTA * (found.quantum or 0.0)):
+        return LessAccurate.ALIKE
+    return LessAccurate.NNAPI if nnapi.absolute == far else LessAccurate.CPU

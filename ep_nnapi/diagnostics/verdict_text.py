@@ -15,12 +15,15 @@ def difference_sentence(found: Sequence[Difference]) -> str:
     worst = max(found, key=lambda d: (d.exceeds, d.relative))
     if worst.absolute is None:
         return f"{worst.output} has another shape, or numbers on one side only: no tolerance is met"
+    way = "beyond" if worst.exceeds else "within"
+    if worst.quantum is not None:
+        measure = f"{worst.absolute / worst.quantum:.3g} times the quantum {worst.quantum:.3g}"
+        return f"{measure} of {worst.output}: {way} the tolerance of {worst.tolerance:g}"
     if worst.exceeds and not worst.spread:
         return (
             f"{worst.output} is {worst.absolute:.3g} off where one value is expected throughout: "
             "no tolerance relative to a spread is met"
         )
-    way = "beyond" if worst.exceeds else "within"
     return f"{worst.relative:.3g} of its spread in {worst.output}: {way} the tolerance of " + (
         f"{worst.tolerance:g}"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
@@ -54,10 +55,10 @@ DEQUANTIZE = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], axis=0
 
 
 @pytest.mark.parametrize(
-    ("last", "step"), [("Transpose", 0.5), ("Identity", 0.5), ("Relu", None), ("Exp", None)]
+    ("last", "step"), [("Transpose", 0.5), ("Identity", 0.5), ("Relu", 0.5), ("Exp", None)]
 )
 def test_the_step_of_an_output_that_is_dequantized_last(last: str, step: float | None) -> None:
-    """Its largest scale; operators that only move elements keep it."""
+    """Its largest scale; operators that only move elements or drop negative ones keep it."""
     nodes = (QUANTIZE, DEQUANTIZE, helper.make_node(last, ["d"], ["y"]))
     traits = traits_of(model(*nodes, tensors=SCALES))
     assert traits.quantized
@@ -102,6 +103,18 @@ def test_ort_files_are_quantized_if_they_name_such_an_operator(
     path = tmp_path / "model.ort"
     path.write_bytes(data)
     assert traits_of(str(path)).quantized is quantized
+
+
+def test_an_ort_file_has_the_steps_of_its_model(tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.ort")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    last = helper.make_node("Identity", ["d"], ["y"])
+    content = model(QUANTIZE, DEQUANTIZE, last, tensors=SCALES)
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    assert (
+        traits_of(options.optimized_model_filepath).steps == traits_of(content).steps == {"y": 0.5}
+    )
 
 
 # Kinds of outputs: which property of a model decides, and the tolerance of each kind

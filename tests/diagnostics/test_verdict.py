@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -60,13 +61,37 @@ def test_float16_has_a_tolerance_of_its_own() -> None:
     assert not difference(RAMP + np.float32(1e-3), RAMP, Traits(half=True)).exceeds
 
 
-def test_quantized_outputs_may_be_one_quantum_apart() -> None:
-    stored = np.arange(4, dtype=np.uint8)  # a spread of 3: one quantum is a third of it
-    assert not difference(stored + np.uint8(1), stored, Traits(quantized=True)).exceeds
-    assert difference(stored + np.uint8(2), stored, Traits(quantized=True)).exceeds
+@pytest.mark.parametrize("spread", [4, 250])
+def test_quantized_outputs_may_be_two_quanta_apart(spread: int) -> None:
+    """Whatever their spread: 5 % of a whole range are a dozen quanta, which is wrong."""
+    stored = np.arange(spread, dtype=np.uint8)
+    assert not difference(stored + np.uint8(2), stored, Traits(quantized=True)).exceeds
+    assert difference(stored + np.uint8(3), stored, Traits(quantized=True)).exceeds
     dequantized = Traits(quantized=True, steps={"y": 0.1})
-    assert not difference(RAMP + np.float32(0.099), RAMP, dequantized).exceeds
-    assert difference(RAMP + np.float32(0.11), RAMP, dequantized).exceeds
+    real = stored * np.float32(0.1)
+    assert not difference(real + np.float32(0.2), real, dequantized).exceeds
+    found = difference(real + np.float32(0.3), real, dequantized)
+    assert found.exceeds
+    text = "3 times the quantum 0.1 of y: beyond the tolerance of 2"
+    assert sentences(Verdict((found,)))[0] == text
+    assert found.to_json()["quantum"] == 0.1
+    assert difference(real * 2, real, replace(dequantized, steps={"y": 0.0})).quantum is None
+
+
+def test_real_numbers_and_classes_of_quantized_layers_have_no_quantum() -> None:
+    for values in (RAMP, np.arange(11)):
+        found = difference(values, values, Traits(quantized=True))
+        assert (found.quantum, found.tolerance) == (None, 0.05)
+
+
+@pytest.mark.parametrize(("more", "who"), [(2, LessAccurate.ALIKE), (3, LessAccurate.NNAPI)])
+def test_errors_that_are_two_quanta_apart_are_alike(more: int, who: LessAccurate) -> None:
+    """Against a formula without rounding: 1 and 1 + `more`, to either side."""
+    exact = np.linspace(10, 90, 9)
+    got, want = ([{"y": (exact + by).astype(np.uint8)}] for by in (-1 - more, 1))
+    found = differences_of(got, want, Traits(quantized=True))
+    reference = ReferenceOutputs([{"y": exact}], "the formula")
+    assert verdict_of(got, want, found, lambda: reference).less_accurate is who
 
 
 def test_integers_are_equal() -> None:
