@@ -44,10 +44,8 @@ TESTED_BY = {
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
     "diagnostics/test_verdict": "diagnostics/error_measures diagnostics/verdict_text",
     "nnapi/host/test_cache": "nnapi/host/cache_folder",
-    "nnapi/host/test_lookup_projection": "nnapi/host/fingerprint",  # its one kernel
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
-    "nnapi/host/test_lookup_sampling": "nnapi/host/philox",  # its one kernel
     "nnapi/test_model": "nnapi/array",  # a type alias
     "ort/test_plugin": "ort/callbacks",
     "preparation/test_job": "cli/prepare_arguments",  # each with its job
@@ -58,7 +56,7 @@ TESTED_BY = {
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
     "html_report/test_write": "html_report/page_data",
     "litert/test_device": "litert/extra",
-    "litert/test_operation": "litert/scope litert/windows",
+    "litert/test_operation": "litert/scope",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_form": "nnapi/profile/classes nnapi/profile/use",
     "nnapi/profile/test_record": "nnapi/profile/answers nnapi/profile/device "

@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
+from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Operand, Port
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
 from ep_nnapi.ort_devices.graph import CONTRIB, OnnxGraph

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
+from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ep_nnapi.litert.flat_graph import FlatGraph
+from ep_nnapi.litert.lowering.convolution import SAME, VALID, padded_image, scheme
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.litert.scope import TensorScope, parameters, stored
-from ep_nnapi.litert.windows import SAME, VALID, padded_image, scheme
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand
-from ep_nnapi.nnapi.shapes.window import WindowGeometry
+from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8C, Q8S
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
 from ep_nnapi.ort_devices.scope import Inexpressible

@@ -11,10 +11,6 @@ from ep_nnapi.nnapi.host import kernels
 from ep_nnapi.nnapi.shapes import elementwise
 from ep_nnapi.ort_devices import lowering as ort_devices
 
-ELSEWHERE = {"EMBEDDING_LOOKUP", "FILL", "RANK", "PRELU"}
-"""Operations whose families have two names as yet: the fewer the better."""
-
-
 def test_each_module_is_a_family_in_the_order_of_the_names():
     found = families(shapes.__name__, shapes.__path__)
     assert elementwise in found
@@ -43,4 +39,4 @@ def test_an_operation_has_one_family_wherever_it_is_computed():
                 continue
             for spec in (*getattr(module, "SHAPES", ()), *(r.spec for r in rows)):
                 found[spec.name].add(family)
-    assert {name for name, names in found.items() if len(names) > 1} == ELSEWHERE
+    assert {name for name, names in found.items() if len(names) > 1} == set()

@@ -1,20 +1,97 @@
-"""Convolutions."""
+"""Convolutions and pooling; of paddings LiteRT has SAME and VALID only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ep_nnapi.litert.flat_graph import Option, Parameters
-from ep_nnapi.litert.operation import FlatOp
+from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.litert.scope import is_signed
-from ep_nnapi.litert.windows import SAME, VALID, padded_image
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.window import WindowGeometry
+from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.row import row
-from ep_nnapi.ort_devices.scope import is_coded, require
+from ep_nnapi.ort_devices.scope import TO_NHWC, is_coded, permuted, require
+
+SAME, VALID = 0, 1
+"""Padding schemes. Source: LiteRT's schema, Padding."""
+
+
+def pads(
+    op: FlatOp, window: WindowGeometry, taps: tuple[int, int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Padding before and after the image's rows, and its columns."""
+    shape = op.shape("input")
+    _, high, wide, _ = permuted(shape, TO_NHWC) if op.nchw else shape
+    return window.height.pads(high, taps[0]), window.width.pads(wide, taps[1])
+
+
+def scheme(op: FlatOp, window: WindowGeometry, taps: tuple[int, int]) -> int | None:
+    """SAME or VALID if that is the window's padding, else None."""
+    if window.height.scheme is not None:
+        return SAME if window.height.scheme is PaddingCode.SAME else VALID
+    found = pads(op, window, taps)
+    if found == ((0, 0), (0, 0)):
+        return VALID
+    same = WindowGeometry(
+        replace(window.height, scheme=PaddingCode.SAME),
+        replace(window.width, scheme=PaddingCode.SAME),
+        window.nchw,
+    )
+    return SAME if found == pads(op, same, taps) and _keeps_extent(op, window, same, taps) else None
+
+
+def _keeps_extent(
+    op: FlatOp, window: WindowGeometry, same: WindowGeometry, taps: tuple[int, int]
+) -> bool:
+    """True if both paddings give an output of the same size."""
+    shape = op.shape("input")
+    _, high, wide, _ = permuted(shape, TO_NHWC) if op.nchw else shape
+    ends = ((window.height, same.height, high, taps[0]), (window.width, same.width, wide, taps[1]))
+    return all(a.extent(size, t) == b.extent(size, t) for a, b, size, t in ends)
+
+
+def padded_image(
+    op: FlatOp,
+    window: WindowGeometry,
+    taps: tuple[int, int],
+    *,
+    signed: bool,
+    fill: float | None = None,
+) -> tuple[int, int]:
+    """The input image in NHWC and the padding scheme; other padding becomes an operator.
+
+    fill   stored number to pad with; None: that of zero
+    """
+    image = op.image("input", signed=signed)
+    found = scheme(op, window, taps)
+    if found is not None:
+        return image, found
+    return pad(op, image, [(0, 0), *pads(op, window, taps), (0, 0)], fill), VALID
+
+
+def pad(op: FlatOp, value: int, pairs: Sequence[tuple[int, int]], fill: float | None = None) -> int:
+    """Add an operator that pads."""
+    given = op.graph.tensors[value]
+    sizes = tuple(
+        size + before + after for size, (before, after) in zip(given.shape, pairs, strict=True)
+    )
+    result = replace(given, shape=sizes)
+    paddings = op.graph.array(np.array(pairs, np.int32))
+    if fill is None:
+        return op.computed("PAD", [value, paddings], result, "Pad")
+    return op.computed("PADV2", [value, paddings, filler(op, value, fill)], result, "PadV2")
+
+
+def filler(op: FlatOp, value: int, fill: float) -> int:
+    """A constant to pad a tensor with, of its type and quantization."""
+    given = replace(op.graph.tensors[value], shape=(1,))
+    array = np.array([fill], given.dtype)
+    return op.graph.constant(given, (array.tobytes(),), lambda: array)
 
 
 def weights_are_signed(op: FlatOp, name: str) -> bool:
@@ -131,10 +208,67 @@ def _cropping(op: FlatOp, window: WindowGeometry, result: tuple[int, ...]) -> in
     return SAME
 
 
+def max_pool_2d(op: FlatOp) -> None:
+    """Max pooling; other padding than SAME is with the least number, which no window selects.
+
+    Source: NDK ANEURALNETWORKS_MAX_POOL_2D.
+    """
+    op.same_quantization("input")
+    window, taps = _window(op)
+    for (before, after), size in zip(pads(op, window, taps), taps, strict=True):
+        require(max(before, after) < size, "a window lies in the padding only")
+    signed = op.signed("input")
+    least = float(np.finfo(np.float32).min)
+    if is_coded(op.operand("input")):
+        least = -128 if signed else 0
+    image, padding = padded_image(op, window, taps, signed=signed, fill=least)
+    _pool(op, "MAX_POOL_2D", image, signed=signed, **_fields(op, window, taps, padding))
+
+
+def _averaging(operator: str) -> FlatLowering:
+    """Pools that leave padding out of the mean, which LiteRT does with its own padding only."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        window, taps = _window(op)
+        padding = scheme(op, window, taps)
+        require(padding is not None, "its padding is neither SAME nor VALID")
+        signed = op.signed("input")
+        image = op.image("input", signed=signed)
+        _pool(op, operator, image, signed=signed, **_fields(op, window, taps, padding or 0))
+
+    return lower
+
+
+def _window(op: FlatOp) -> tuple[WindowGeometry, tuple[int, int]]:
+    taps = (op.number("filter_height"), op.number("filter_width"))
+    return WindowGeometry.of(**op.scalars()), taps
+
+
+def _fields(
+    op: FlatOp, window: WindowGeometry, taps: tuple[int, int], padding: int
+) -> dict[str, Option]:
+    return {
+        "padding": padding,
+        "strideW": window.width.stride,
+        "strideH": window.height.stride,
+        "filterHeight": taps[0],
+        "filterWidth": taps[1],
+        "fusedActivationFunction": op.number("activation"),
+    }
+
+
+def _pool(op: FlatOp, operator: str, image: int, *, signed: bool, **fields: Option) -> None:
+    op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
+
+
 _DATA = (F32, Q8, Q8S)
 ROWS = (
     row(spec.CONV_2D, conv_2d, *_DATA),
     row(spec.GROUPED_CONV_2D, conv_2d, *_DATA),
     row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *_DATA),
     row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
+    row(spec.MAX_POOL_2D, max_pool_2d, F32, Q8, Q8S),
+    row(spec.AVERAGE_POOL_2D, _averaging("AVERAGE_POOL_2D"), F32, Q8, Q8S),
+    row(spec.L2_POOL_2D, _averaging("L2_POOL_2D"), F32),
 )

@@ -1,10 +1,11 @@
-"""Element-wise operations of two tensors, with broadcasting, and SELECT."""
+"""Element-wise operations, with broadcasting: activations, arithmetic, comparisons, conversions."""
 
 from __future__ import annotations
 
 from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.litert.scope import is_signed
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.row import BINARY, row
 from ep_nnapi.ort_devices.scope import require
 
@@ -19,7 +20,7 @@ def _arithmetic(operator: str, kind: str) -> FlatLowering:
 
 
 def _plain(
-    operator: str, kind: str = "", names: tuple[str, str] = BINARY, *, same: bool = False
+    operator: str, kind: str = "", names: tuple[str, ...] = BINARY, *, same: bool = False
 ) -> FlatLowering:
     """Operations without activation; `same`: on stored numbers, of one quantization."""
 
@@ -59,8 +60,48 @@ def select(op: FlatOp) -> None:
     op.graph.operator("SELECT_V2", inputs, [op.out(signed=signed)], ("SelectV2", {}))
 
 
+def _unary(operator: str, kind: str = "") -> FlatLowering:
+    """Operations of one tensor that one operator computes."""
+    return _plain(operator, kind, ("input",))
+
+
+def elu(op: FlatOp) -> None:
+    """ELU; LiteRT's has no coefficient. Source: NDK ANEURALNETWORKS_ELU."""
+    alpha = float(op.scalar("alpha"))
+    require(alpha == 1.0, f"alpha is {alpha:g}, LiteRT's ELU has 1")
+    op.run("ELU", ["input"])
+
+
+def dequantize(op: FlatOp) -> None:
+    """Real numbers of quantized ones. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    op.run("DEQUANTIZE", ["input"], "Dequantize")
+
+
+def quantize(op: FlatOp) -> None:
+    """Quantized numbers of real ones. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    signed = is_signed(op.operand("output").type)
+    outputs = [op.out(signed=signed)]
+    op.graph.operator("QUANTIZE", [op.tensor("input")], outputs, ("Quantize", {}))
+
+
+def cast(op: FlatOp) -> None:
+    """Converts stored numbers; to 8 bits LiteRT wraps where NNAPI saturates.
+
+    Source: NDK ANEURALNETWORKS_CAST.
+    """
+    source, result = op.operand("input").type, op.operand("output").type
+    require(source is result or result in (F32, I32), f"a cast to {result.name} saturates")
+    signed = is_signed(source)
+    value = op.tensor("input", signed=signed)
+    if source is result:
+        op.finish(op.reshaped(value, op.shape("output")), signed=signed)
+        return
+    op.graph.operator("CAST", [value], [op.out()])
+
+
 _DATA = (F32, Q8, Q8S)
 _NUMBERS = (*_DATA, I32)
+_CODED = (Q8, Q8S)
 ROWS = (
     row(spec.ADD, _arithmetic("ADD", "Add"), *_NUMBERS),
     row(spec.SUB, _arithmetic("SUB", "Sub"), *_NUMBERS),
@@ -79,4 +120,23 @@ ROWS = (
     row(spec.GREATER, _comparison("GREATER", "Greater"), *_NUMBERS),
     row(spec.GREATER_EQUAL, _comparison("GREATER_EQUAL", "GreaterEqual"), *_NUMBERS),
     row(spec.SELECT, select, *_NUMBERS),
+    row(spec.ABS, _unary("ABS", "Abs"), F32, I32),
+    row(spec.EXP, _unary("EXP", "Exp"), F32),
+    row(spec.FLOOR, _unary("FLOOR"), F32),
+    row(spec.LOG, _unary("LOG"), F32),
+    row(spec.LOGICAL_NOT, _unary("LOGICAL_NOT", "LogicalNot"), BOOL8),
+    row(spec.LOGISTIC, _unary("LOGISTIC"), F32, *_CODED),
+    row(spec.NEG, _unary("NEG", "Neg"), F32, I32),
+    row(spec.RSQRT, _unary("RSQRT"), F32),
+    row(spec.SIN, _unary("SIN"), F32),
+    row(spec.SQRT, _unary("SQRT"), F32),
+    row(spec.TANH, _unary("TANH"), F32, *_CODED),
+    row(spec.ELU, elu, F32),
+    row(spec.HARD_SWISH, _unary("HARD_SWISH", "HardSwish"), F32, *_CODED),
+    row(spec.RELU, _unary("RELU"), F32, *_CODED),
+    row(spec.RELU1, _unary("RELU_N1_TO_1"), F32, *_CODED),
+    row(spec.RELU6, _unary("RELU6"), F32, *_CODED),
+    row(spec.DEQUANTIZE, dequantize, Q8, Q8S, Q8Y, Q8C),
+    row(spec.QUANTIZE, quantize, F32),
+    row(spec.CAST, cast, F32, I32, Q8, Q8S, BOOL8),
 )

@@ -1,4 +1,4 @@
-"""Operations that move elements without computing on them."""
+"""Operations that move elements without computing on them; slices, gathers and lookups."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ep_nnapi.litert.lowering.convolution import filler
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.litert.scope import is_signed, stored
-from ep_nnapi.litert.windows import filler
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.row import row
@@ -117,6 +117,51 @@ def fill(op: FlatOp) -> None:
     op.graph.operator("FILL", [op.tensor("dims"), value], [op.out()], ("Fill", {}))
 
 
+def slice_(op: FlatOp) -> None:
+    """Copies a block. Source: NDK ANEURALNETWORKS_SLICE."""
+    op.same_quantization("input")
+    op.run("SLICE", ["input", "begin", "size"], "Slice")
+
+
+def strided_slice(op: FlatOp) -> None:
+    """Copies a block with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    op.same_quantization("input")
+    masks = {
+        "beginMask": op.number("begin_mask"),
+        "endMask": op.number("end_mask"),
+        "shrinkAxisMask": op.number("shrink_axis_mask"),
+    }
+    every = (1 << op.rank("input")) - 1
+    require(masks["shrinkAxisMask"] & every != every, "it removes every axis")
+    op.run("STRIDED_SLICE", ["input", "begin", "end", "strides"], "StridedSlice", **masks)
+
+
+def gather(op: FlatOp) -> None:
+    """Gathers slices along an axis by index. Source: NDK ANEURALNETWORKS_GATHER."""
+    op.same_quantization("input")
+    _check_indexes(op, "indices", op.shape("input")[op.axis("axis", op.rank("input"))])
+    axis = op.axis("axis", op.rank("input"))
+    signed = op.signed("input")
+    inputs = [op.tensor("input", signed=signed), op.tensor("indices")]
+    op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": axis}))
+
+
+def embedding_lookup(op: FlatOp) -> None:
+    """Rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
+    op.same_quantization("values")
+    _check_indexes(op, "lookups", op.shape("values")[0])
+    signed = op.signed("values")
+    inputs = [op.tensor("values", signed=signed), op.tensor("lookups")]
+    op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": 0}))
+
+
+def _check_indexes(op: FlatOp, name: str, size: int) -> None:
+    """Raises Inexpressible for constant indexes out of range."""
+    if op.scope.constant(op.index(name)):
+        numbers = op.constant(name)
+        require(bool(np.all((numbers >= 0) & (numbers < size))), "an index is out of range")
+
+
 _DATA = (F32, Q8, Q8S)
 _NUMBERS = (*_DATA, I32)
 ROWS = (
@@ -133,4 +178,8 @@ ROWS = (
     row(spec.PACK, pack, *_NUMBERS),
     row(spec.SPLIT, split, *_NUMBERS),
     row(spec.FILL, fill, F32, I32),
+    row(spec.SLICE, slice_, *_NUMBERS),
+    row(spec.STRIDED_SLICE, strided_slice, F32, Q8, Q8S),
+    row(spec.GATHER, gather, *_NUMBERS),
+    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
 )

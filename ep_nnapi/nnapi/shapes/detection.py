@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, Table, Tensor, require, unify
-from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
+from ep_nnapi.nnapi.shapes.convolution import image_dims, nhwc_dims
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, Table, Tensor, require, unify, vector
 
 CORNERS = 4
 """Coordinates of a box. Source: NDK ANEURALNETWORKS_ROI_ALIGN."""
@@ -31,7 +31,7 @@ def roi(
         ratio, points = scalars[f"{name}_ratio"], scalars.get(f"{name}_sampling_points", 0)
         require(ratio > 0, f"{name}_ratio is {ratio:g}; it must be positive")
         require(points >= 0, f"{name}_sampling_points is {points}; it must be 0 or more")
-    count = unify(_boxes(rois), _vector(batch_indices))
+    count = unify(_boxes(rois), vector(batch_indices))
     return image_dims(count, output_height, output_width, channels, layout)
 
 
@@ -39,7 +39,7 @@ def axis_aligned_bbox_transform(
     rois: Tensor, deltas: Tensor, batch_indices: Tensor, image_info: Tensor
 ) -> Dims:
     """One box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
-    count = unify(_boxes(rois), _vector(batch_indices))
+    count = unify(_boxes(rois), vector(batch_indices))
     rows, numbers = _matrix(deltas)
     require(numbers != 0, "deltas have no class")
     _classes(numbers)
@@ -53,7 +53,7 @@ def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> l
     require(classes is None or classes > 1, "scores have only the background class")
     rows, numbers = _matrix(rois)
     unify(classes, _classes(numbers))
-    unify(unify(count, rows), _vector(batch_indices))
+    unify(unify(count, rows), vector(batch_indices))
     return [(None,), (None, CORNERS), (None,), (None,)]
 
 
@@ -146,11 +146,6 @@ def _matrix(tensor: Tensor) -> tuple[Dim, Dim]:
     require(tensor.rank == 2, f"a list of rows has 2 dimensions, not {tensor.rank}")
     rows, columns = tensor.dims
     return rows, columns
-
-
-def _vector(tensor: Tensor) -> Dim:
-    require(tensor.rank == 1, f"a list has 1 dimension, not {tensor.rank}")
-    return tensor.dims[0]
 
 
 SHAPES: Table = {

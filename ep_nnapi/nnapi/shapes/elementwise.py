@@ -1,4 +1,4 @@
-"""Shape inference for elementwise operations, with or without broadcasting."""
+"""Shape inference by traits: elementwise operations, reductions; and of normalizations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,21 @@ from functools import reduce
 from inspect import signature
 from itertools import zip_longest
 
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, ShapeError, Table, Tensor, require, unify
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import (
+    Dim,
+    Dims,
+    ShapeError,
+    ShapeFunction,
+    Table,
+    Tensor,
+    axes_of,
+    axis_of,
+    require,
+    unify,
+)
 from ep_nnapi.nnapi.spec import OPERATIONS
+from ep_nnapi.nnapi.traits import AxisUse
 
 
 def same(input: Tensor) -> Dims:
@@ -55,9 +68,49 @@ def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
     return tuple(reduce(unify, each) for each in sizes)
 
 
-_BY_OPERANDS = {tuple(signature(f).parameters): f for f in (same, binary, power, prelu, select)}
+def reduced(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
+    """Reduced axes have size 1 if `keep_dims` is positive, else are removed; at least [1] remains.
+
+    Source: NDK ANEURALNETWORKS_MEAN, REDUCE_SUM and other REDUCE_* operations.
+    """
+    along = axes_of(axes.ints, input.rank)
+    if keep_dims > 0:
+        return tuple(1 if i in along else size for i, size in enumerate(input.dims))
+    return tuple(size for i, size in enumerate(input.dims) if i not in along) or (1,)
+
+
+def without_axis(input: Tensor, axis: int) -> Dims:
+    """The input's dimensions without `axis`; at least [1] remains.
+
+    Source: NDK ANEURALNETWORKS_ARGMAX, ARGMIN.
+    """
+    at = axis_of(axis, input.rank)
+    require(input.dims[at] != 0, f"axis {axis} has no elements")
+    return (*input.dims[:at], *input.dims[at + 1 :]) or (1,)
+
+
+def normalized(input: Tensor, axis: int = -1) -> Dims:
+    """The input's dimensions; raises ShapeError if `axis` is out of range."""
+    axis_of(axis, input.rank)
+    return input.dims
+
+
+_BY_OPERANDS: dict[tuple[str, ...], ShapeFunction] = {
+    tuple(signature(f).parameters): f for f in (same, binary, power, prelu, select)
+}
+_BY_AXIS_USE: dict[AxisUse | None, ShapeFunction] = {
+    AxisUse.REDUCED: reduced,
+    AxisUse.REMOVED: without_axis,
+}
+_NORMALIZED = (
+    spec.L2_NORMALIZATION,
+    spec.LOCAL_RESPONSE_NORMALIZATION,
+    spec.LOG_SOFTMAX,
+    spec.SOFTMAX,
+)
 SHAPES: Table = {
-    operation: _BY_OPERANDS[operation.traits.elementwise]
-    for operation in OPERATIONS
-    if operation.traits.elementwise
+    **{o: _BY_OPERANDS[o.traits.elementwise] for o in OPERATIONS if o.traits.elementwise},
+    **{o: _BY_AXIS_USE[o.traits.axis] for o in OPERATIONS if o.traits.axis in _BY_AXIS_USE},
+    **dict.fromkeys(_NORMALIZED, normalized),
+    spec.INSTANCE_NORMALIZATION: same,
 }

@@ -1,11 +1,11 @@
-"""Shape inference for embedding and hashtable lookups, LSH projection and random sampling."""
+"""Shape inference for hashtable lookups, LSH projection and random sampling."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
+from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, require, unify, vector
 
 HASH_BITS = 32
 """Maximum number of bits of one hash function. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
@@ -19,19 +19,13 @@ class Projection(IntEnum):
     SPARSE = 3
 
 
-def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
-    """One row of `values` for each of `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
-    require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
-    return (_vector(lookups), *values.dims[1:])
-
-
 def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims | None]:
     """One row of `values` and one flag for each of `lookups`; as on Android, a row may be a scalar.
 
     Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
     """
-    unify(_vector(keys), values.dims[0])
-    asked = _vector(lookups)
+    unify(vector(keys), values.dims[0])
+    asked = vector(lookups)
     return [(asked, *values.dims[1:]), (asked,)]
 
 
@@ -48,7 +42,7 @@ def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None
         f"hash has functions of {bits} bits; it takes {HASH_BITS} or fewer",
     )
     if weight is not None and weight.known is not None and input.known is not None:
-        unify(_vector(weight), input.dims[0])
+        unify(vector(weight), input.dims[0])
     if type != Projection.DENSE:
         return (functions,)
     return (None if functions is None or bits is None else functions * bits,)
@@ -59,17 +53,11 @@ def random_multinomial(input: Tensor, sample_count: int, seeds: Tensor) -> Dims:
     require(input.rank == 2, f"log-probabilities have 2 dimensions, not {input.rank}")
     require(sample_count >= 0, f"sample_count is {sample_count}; it must be 0 or more")
     if seeds.known is not None:
-        unify(_vector(seeds), 2)
+        unify(vector(seeds), 2)
     return (input.dims[0], sample_count)
 
 
-def _vector(tensor: Tensor) -> Dim:
-    require(tensor.rank == 1, f"a list has 1 dimension, not {tensor.rank}")
-    return tensor.dims[0]
-
-
 SHAPES: Table = {
-    spec.EMBEDDING_LOOKUP: embedding_lookup,
     spec.HASHTABLE_LOOKUP: hashtable_lookup,
     spec.LSH_PROJECTION: lsh_projection,
     spec.RANDOM_MULTINOMIAL: random_multinomial,

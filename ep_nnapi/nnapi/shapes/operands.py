@@ -82,7 +82,8 @@ Operand: TypeAlias = Tensor | Scalar | Pending | None
 Operands: TypeAlias = Mapping[str, Operand | tuple[Operand, ...]]
 Shapes: TypeAlias = Dims | list[Dims | None]
 """Dimensions of one output, or a list with those of several outputs."""
-Table: TypeAlias = dict[OperationSpec, Callable[..., Shapes]]
+ShapeFunction: TypeAlias = Callable[..., Shapes]
+Table: TypeAlias = dict[OperationSpec, ShapeFunction]
 """Shape functions by operation."""
 
 
@@ -102,6 +103,12 @@ def require(condition: bool, message: str) -> None:
     """Raises ShapeError(message) unless `condition`."""
     if not condition:
         raise ShapeError(message)
+
+
+def vector(tensor: Tensor) -> Dim:
+    """The size of a tensor of rank 1; raises ShapeError for another rank."""
+    require(tensor.rank == 1, f"a list has 1 dimension, not {tensor.rank}")
+    return tensor.dims[0]
 
 
 def unify(a: Dim, b: Dim) -> Dim:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, UnknownOperand
-from ep_nnapi.nnapi.shapes.window import AxisGeometry, WindowGeometry, nhwc_dims
+from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry, nhwc_dims
 from ep_nnapi.nnapi.signature import OperationSpec
 
 Elements: TypeAlias = Callable[..., int]
@@ -62,8 +62,8 @@ def _padded(input: Tensor, taps: tuple[int, int], rest: Mapping[str, Scalar | Te
     return high * wide * channels
 
 
-def _stored(cell_operands: AxisGeometry, size: int, taps: int) -> int:
-    return size + sum(cell_operands.pads(size, taps))
+def _stored(axis: AxisGeometry, size: int, taps: int) -> int:
+    return size + sum(axis.pads(size, taps))
 
 
 def _transposed(input: Tensor, filter: Tensor, **rest: Scalar | Tensor) -> int:

@@ -1,24 +1,26 @@
-"""Element-wise operations of two tensors, with broadcasting, and SELECT."""
+"""Element-wise operations, with broadcasting: activations, arithmetic, comparisons, conversions."""
 
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
+from ep_nnapi.nnapi.model import Data
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 from ep_nnapi.ort_devices.operation import Op
 from ep_nnapi.ort_devices.row import BINARY, Lowering, row
 from ep_nnapi.ort_devices.scope import Perm, is_coded, require
 
 
-def _arithmetic(op_type: str) -> Lowering:
-    """ADD, SUB and MUL: floats, integers, or quantized by way of real numbers."""
+def _plain(op_type: str, *names: str) -> Lowering:
+    """Operations that one ONNX operator computes; quantized ones by way of real numbers."""
 
     def lower(op: Op) -> None:
-        perm = op.layout("input1", "input2")
-        sides = (op.broadcast(name, perm) for name in BINARY)
-        op.finish(op.node(op_type, *sides), perm)
+        perm = op.layout(*names)
+        op.finish(op.node(op_type, *(op.broadcast(name, perm) for name in names)), perm)
 
     return lower
 
@@ -52,17 +54,6 @@ def div_integers(op: Op) -> None:
     op.finish(op.node("Div", op.node("Sub", a, rest), b))
 
 
-def _plain(op_type: str, first: str = "input1", second: str = "input2") -> Lowering:
-    """Operations without activation that one ONNX operator computes."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout(first, second)
-        sides = (op.broadcast(name, perm) for name in (first, second))
-        op.deliver(op.node(op_type, *sides), perm)
-
-    return lower
-
-
 def _comparison(op_type: str, *, negated: bool = False) -> Lowering:
     """Comparisons of numbers; booleans are compared as the integers 0 and 1."""
 
@@ -79,16 +70,6 @@ def _comparable(op: Op, name: str, perm: Perm) -> str:
     if op.operand(name).type is BOOL8:
         return op.node("Cast", value, to=TensorProto.INT32)
     return value
-
-
-def select(op: Op) -> None:
-    """Elements of input1 where the condition holds, else of input2; both of the output's shape.
-
-    Source: NDK ANEURALNETWORKS_SELECT.
-    """
-    perm = op.layout("condition", "input1", "input2")
-    parts = (op.broadcast(name, perm) for name in ("condition", "input1", "input2"))
-    op.deliver(op.node("Where", *parts), perm)
 
 
 def _extreme(op_type: str) -> Lowering:
@@ -110,27 +91,155 @@ def _extreme(op_type: str) -> Lowering:
     return lower
 
 
+SIXTH = float(np.float32(1 / 6))
+"""Slope of the hard sigmoids in NNAPI's models."""
+
+
+def _unary(*op_types: str) -> Lowering:
+    """Operations that ONNX operators without attributes compute one after another."""
+
+    def lower(op: Op) -> None:
+        perm = op.layout("input")
+        value = op.real("input", perm)
+        for op_type in op_types:
+            value = op.node(op_type, value)
+        op.deliver(value, perm)
+
+    return lower
+
+
+def _clip(activation: FuseCode) -> Lowering:
+    """RELU, RELU1 and RELU6: a clip, of quantized tensors too after requantization."""
+
+    def lower(op: Op) -> None:
+        perm = op.layout("input")
+        ends = [op.array(end) for end in activation_range(activation)]
+        value = op.real("input", perm)
+        relu = activation == FuseCode.RELU
+        op.deliver(op.node("Relu", value) if relu else op.node("Clip", value, *ends), perm)
+
+    return lower
+
+
+def elu(op: Op) -> None:
+    """ELU with coefficient alpha. Source: NDK ANEURALNETWORKS_ELU."""
+    perm = op.layout("input")
+    op.deliver(op.node("Elu", op.real("input", perm), alpha=float(op.scalar("alpha"))), perm)
+
+
+def hard_swish(op: Op) -> None:
+    """Computes x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    perm = op.layout("input")
+    x = op.real("input", perm)
+    gate = op.node("HardSigmoid", x, alpha=SIXTH, beta=0.5)
+    op.deliver(op.node("Mul", x, gate), perm)
+
+
+def prelu(op: Op) -> None:
+    """Negative numbers times alpha. Source: NDK ANEURALNETWORKS_PRELU.
+
+    A single alpha is LeakyRelu's, which ONNX Runtime fuses into a convolution before it.
+    """
+    slope = op.operand("alpha")
+    single = isinstance(slope.value, Data) and slope.size == 1
+    if single and op.shape("output") == op.shape("input"):
+        alpha = float(slope.item)
+        if is_coded(slope):
+            alpha = (alpha - slope.zero_point) * slope.scale
+        perm = op.layout("input")
+        op.deliver(op.node("LeakyRelu", op.real("input", perm), alpha=alpha), perm)
+        return
+    _plain("PRelu", "input", "alpha")(op)
+
+
+_REALS = (F32, F16)
+
+
+def cast(op: Op) -> None:
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
+
+    Source: NDK ANEURALNETWORKS_CAST.
+    """
+    before, after = op.operand("input").type, op.operand("output").type
+    layout = op.layout("input")
+    value = op.stored("input", layout)
+    if before == after or (before in _REALS and after in _REALS):
+        op.keep(value, layout)
+        return
+    if after is Q8 and before is not BOOL8:
+        ends = (op.array(end, np.int32 if before is I32 else np.float32) for end in (0, 255))
+        value = op.node("Clip", value, *ends)
+    dtype = np.dtype(np.float32) if after in _REALS else after.numpy
+    op.keep(op.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype)), layout)
+
+
+def quantize(op: Op) -> None:
+    """Quantizes; ties are rounded to even, not away from zero.
+
+    Source: NDK ANEURALNETWORKS_QUANTIZE.
+    """
+    layout = op.layout("input")
+    op.deliver(op.real("input", layout), layout)
+
+
+def dequantize(op: Op) -> None:
+    """Dequantizes. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    layout = op.layout("input")
+    op.keep(op.real("input", layout), layout)
+
+
+def dequantize_symmetric(op: Op) -> None:
+    """Dequantizes numbers without zero point, with one scale or one per channel."""
+    operand = op.operand("input")
+    channels = operand.channels
+    scales = channels.scales if channels else operand.scale
+    axis = {"axis": channels.dim} if channels else {}
+    value = op.node("DequantizeLinear", op.stored("input"), op.array(scales), **axis)
+    op.keep(value)
+
+
 _CODED = (Q8, Q8S)
 _DATA = (F32, F16, Q8, Q8S)
 _COMPARED = (F32, F16, Q8, Q8S, I32, BOOL8)
 ROWS = (
-    row(spec.ADD, _arithmetic("Add"), F32, F16, I32),
+    row(spec.ADD, _plain("Add", *BINARY), F32, F16, I32),
     row(spec.ADD, _quantized("QLinearAdd"), *_CODED),
-    row(spec.SUB, _arithmetic("Sub"), *_DATA, I32),
-    row(spec.MUL, _arithmetic("Mul"), F32, F16, I32),
+    row(spec.SUB, _plain("Sub", *BINARY), *_DATA, I32),
+    row(spec.MUL, _plain("Mul", *BINARY), F32, F16, I32),
     row(spec.MUL, _quantized("QLinearMul"), *_CODED),
-    row(spec.DIV, _arithmetic("Div"), F32, F16, Q8S),
+    row(spec.DIV, _plain("Div", *BINARY), F32, F16, Q8S),
     row(spec.DIV, div_integers, I32),
     row(spec.POW, _plain("Pow", "base", "exponent"), F32, F16),
     row(spec.MAXIMUM, _extreme("Max"), *_DATA, I32),
     row(spec.MINIMUM, _extreme("Min"), *_DATA, I32),
-    row(spec.LOGICAL_AND, _plain("And"), BOOL8),
-    row(spec.LOGICAL_OR, _plain("Or"), BOOL8),
+    row(spec.LOGICAL_AND, _plain("And", *BINARY), BOOL8),
+    row(spec.LOGICAL_OR, _plain("Or", *BINARY), BOOL8),
     row(spec.EQUAL, _comparison("Equal"), *_COMPARED),
     row(spec.NOT_EQUAL, _comparison("Equal", negated=True), *_COMPARED),
     row(spec.LESS, _comparison("Less"), *_COMPARED),
     row(spec.LESS_EQUAL, _comparison("LessOrEqual"), *_COMPARED),
     row(spec.GREATER, _comparison("Greater"), *_COMPARED),
     row(spec.GREATER_EQUAL, _comparison("GreaterOrEqual"), *_COMPARED),
-    row(spec.SELECT, select, *_DATA, I32),
+    row(spec.SELECT, _plain("Where", "condition", *BINARY), *_DATA, I32),
+    row(spec.ABS, _unary("Abs"), F32, F16, I32),
+    row(spec.EXP, _unary("Exp"), F32, F16),
+    row(spec.FLOOR, _unary("Floor"), F32, F16),
+    row(spec.LOG, _unary("Log"), F32, F16),
+    row(spec.LOGICAL_NOT, _unary("Not"), BOOL8),
+    row(spec.LOGISTIC, _unary("Sigmoid"), *_DATA),
+    row(spec.NEG, _unary("Neg"), F32, F16, I32),
+    row(spec.RSQRT, _unary("Sqrt", "Reciprocal"), *_DATA),
+    row(spec.SIN, _unary("Sin"), F32, F16),
+    row(spec.SQRT, _unary("Sqrt"), F32, F16),
+    row(spec.TANH, _unary("Tanh"), *_DATA),
+    row(spec.ELU, elu, F32, F16),
+    row(spec.HARD_SWISH, hard_swish, *_DATA),
+    row(spec.PRELU, prelu, *_DATA),
+    row(spec.RELU, _clip(FuseCode.RELU), *_DATA),
+    row(spec.RELU1, _clip(FuseCode.RELU1), *_DATA),
+    row(spec.RELU6, _clip(FuseCode.RELU6), *_DATA),
+    row(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
+    row(spec.QUANTIZE, quantize, F32, F16),
+    row(spec.DEQUANTIZE, dequantize, Q8, Q8S),
+    row(spec.DEQUANTIZE, dequantize_symmetric, Q8Y, Q8C),
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernels import boxes as boxes_module
+from ep_nnapi.nnapi.host.kernels import detection as boxes_module
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host import boxed
 from tests.nnapi.host.oracle import F32, compare, run, store

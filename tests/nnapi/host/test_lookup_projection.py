@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host import fingerprint
-from ep_nnapi.nnapi.host.fingerprint import fingerprint64
+from ep_nnapi.nnapi.host.kernels import lookup as fingerprint
+from ep_nnapi.nnapi.host.kernels.lookup import fingerprint64
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.boxed import refuses
 from tests.nnapi.host.oracle import F16, F32, I32, Q8, run, store

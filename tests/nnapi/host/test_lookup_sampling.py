@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host import philox
+from ep_nnapi.nnapi.host.kernels import lookup as philox
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.boxed import indexes, refuses
 from tests.nnapi.host.oracle import F16, F32, I32, run, store

@@ -9,7 +9,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.host.kernels import recurrence
+from ep_nnapi.nnapi.host.kernels import recurrent
 from ep_nnapi.nnapi.model import Data, Operand
 from tests.nnapi.host.lstm_cells import FUNCTIONS, OPTIONS, SCALARS, drawn, side, steps, weights
 from tests.nnapi.host.oracle import F32, FLOATS, REFERENCE, RUNTIME, compare, run, single, store
@@ -155,7 +155,7 @@ def test_sequence_matches(options, time_major, states, code):
 
 @pytest.mark.parametrize("bytes_at_once", [1, 600, 1 << 20])
 def test_sequences_are_read_in_blocks(bytes_at_once, monkeypatch):
-    monkeypatch.setattr(recurrence, "_BLOCK", bytes_at_once)
+    monkeypatch.setattr(recurrent, "_BLOCK", bytes_at_once)
     test_sequence_matches(("norm",), True, True, F32)
 
 

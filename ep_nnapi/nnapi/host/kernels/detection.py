@@ -1,23 +1,211 @@
-"""Object detection kernels: box decoding and non-maximum suppression."""
+"""Object detection kernels: box decoding and non-maximum suppression (NMS).
+
+Boxes are float32 corners [..., (x1, y1, x2, y2)]. NMS drops boxes that overlap a box of a better
+score: boxes are chosen greedily in descending order of score, of equal scores the first one first.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real
-from ep_nnapi.nnapi.host.kernels.boxes import (
-    apply_deltas,
-    clip_to_image,
-    require_batches,
-    require_boxes,
-    require_scale,
-)
-from ep_nnapi.nnapi.host.kernels.suppression import Greedy, best, detect, hard, kernel, soft
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
-from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.shapes import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+
+SCALE = 0.125
+"""Scale of 16-bit box coordinates. Source: NDK ANEURALNETWORKS_ROI_ALIGN and others."""
+
+
+def require_scale(types: Types, *names: str) -> None:
+    """Raises ShapeError unless quantized coordinates have scale `SCALE` and zero point 0."""
+    for name in names:
+        operand = types[name]
+        if operand.type.quantized and (operand.scale, operand.zero_point) != (SCALE, 0):
+            found = f"{operand.scale:g} from {operand.zero_point}"
+            raise ShapeError(f"{name} must have scale {SCALE:g} from 0, not {found}")
+
+
+def require_boxes(boxes: Array) -> None:
+    """Raises ShapeError unless all boxes have x1 <= x2 and y1 <= y2."""
+    if not (boxes[..., :2] <= boxes[..., 2:]).all():
+        raise ShapeError("a box must have x1 <= x2 and y1 <= y2")
+
+
+def require_batches(batch_indices: Array, batches: int) -> None:
+    """Raises ShapeError for a batch index out of range."""
+    wrong = batch_indices[(batch_indices < 0) | (batch_indices >= batches)]
+    if wrong.size:
+        raise ShapeError(f"there is no batch {wrong[0]} of {batches}")
+
+
+def apply_deltas(boxes: Array, deltas: Array) -> Array:
+    """Returns boxes moved and scaled by (dx, dy, log dw, log dh), relative to their sizes."""
+    low, high = boxes[..., :2], boxes[..., 2:]
+    size = high - low
+    half = np.exp(deltas[..., 2:]) * size / 2
+    centre = (low + high) / 2 + deltas[..., :2] * size
+    return np.concatenate((centre - half, centre + half), axis=-1)
+
+
+def clip_to_image(boxes: Array, image_size: Array) -> Array:
+    """Returns boxes clipped to images of sizes [..., (height, width)]."""
+    limits = image_size[..., [1, 0, 1, 0]]
+    found: Array = np.minimum(np.maximum(boxes, 0), limits)
+    return found
+
+
+@frozen
+class BoxSets:
+    """Several sets of boxes, [sets, n] each: the corner coordinates and the area."""
+
+    sides: tuple[Array, Array, Array, Array]
+    area: Array
+
+    @staticmethod
+    def of(boxes: Array) -> BoxSets:
+        """Returns the sets of boxes [sets, n, 4]."""
+        x1, y1, x2, y2 = (np.ascontiguousarray(boxes[..., i]) for i in range(4))
+        return BoxSets((x1, y1, x2, y2), (x2 - x1) * (y2 - y1))
+
+    def of_sets(self, some: Array) -> BoxSets:
+        """Returns a subset of the sets."""
+        x1, y1, x2, y2 = (side[some] for side in self.sides)
+        return BoxSets((x1, y1, x2, y2), self.area[some])
+
+    def overlap(self, at: Array) -> Array:
+        """Returns the intersection over union of all boxes with box `at` [sets] of their set.
+
+        NaN where both boxes are empty.
+
+        >>> BoxSets.of(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])).overlap(np.array([0]))
+        array([[1. , 0.5]])
+        """
+        one = np.arange(len(at)), at
+        x1, y1, x2, y2 = self.sides
+        a1, b1, a2, b2 = (side[one][:, np.newaxis] for side in self.sides)
+        wide, high = (
+            np.minimum(x2, a2) - np.maximum(x1, a1),
+            np.minimum(y2, b2) - np.maximum(y1, b1),
+        )
+        shared = np.maximum(wide, 0) * np.maximum(high, 0)
+        found: Array = shared / (self.area + self.area[one][:, np.newaxis] - shared)
+        return found
+
+
+Lower: TypeAlias = Callable[[Array, Array], Array]
+"""Function of scores and overlaps with the chosen box to new scores; OUT drops a box."""
+Factor: TypeAlias = Callable[[Array], Array]
+"""Function of the overlaps to the factors of the scores."""
+OUT = np.float32(-np.inf)
+
+
+def best(scores: Array, limit: int) -> Array:
+    """Returns indexes of the `limit` greatest scores, descending; all if `limit` is negative."""
+    order = np.argsort(-scores, kind="stable")
+    return order if limit < 0 else order[:limit]
+
+
+def hard(threshold: float) -> Lower:
+    """Returns hard NMS: drops boxes that overlap the chosen one by `threshold` or more."""
+    return lambda scores, overlaps: np.where(overlaps >= threshold, OUT, scores)
+
+
+def soft(factor: Factor, least: float) -> Lower:
+    """Returns soft NMS: multiplies scores by a factor, then drops boxes scored below `least`."""
+
+    def lower(scores: Array, overlaps: Array) -> Array:
+        lowered = scores * factor(overlaps)
+        return np.where(lowered >= least, lowered, OUT)
+
+    return lower
+
+
+def factor_of(number: int, threshold: float, sigma: float) -> Factor:
+    """Returns NNAPI's kernel 0 (hard), 1 (linear) or 2 (Gaussian); ShapeError for others.
+
+    Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
+    """
+    kernels: tuple[Factor, ...] = (
+        lambda overlaps: (overlaps < threshold).astype(np.float32),
+        lambda overlaps: np.where(overlaps < threshold, np.float32(1), 1 - overlaps),
+        lambda overlaps: np.exp(-overlaps * overlaps / np.float32(sigma)),
+    )
+    if not 0 <= number < len(kernels):
+        raise ShapeError(f"suppression kernel {number} is none of 0 to 2")
+    return kernels[number]
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """Greedy choice by score in several sets of boxes at once.
+
+    limit   greatest number of choices per set; negative for no limit
+    """
+
+    lower: Lower
+    limit: int
+
+    def __call__(self, scores: Array, boxes: Array) -> tuple[Array, Array, Array]:
+        """Returns the set, the index in it, and the score of each chosen box.
+
+        scores [sets, n], boxes [sets, n, 4]; a score of OUT means no box
+        Sorted by set, then by order of choice. All sets advance together: the cost is the number of
+        boxes times the greatest number of choices in a set.
+        """
+        left, places = np.where(scores > OUT, scores, OUT), BoxSets.of(boxes)
+        sets = np.arange(len(scores))
+        found: list[tuple[Array, Array, Array]] = []
+        while left.size and len(found) != self.limit:
+            at = left.argmax(axis=1)
+            top = left[np.arange(len(at)), at]
+            live = top > OUT
+            if not live.all():
+                left, sets, at, top = left[live], sets[live], at[live], top[live]
+                places = places.of_sets(live)
+            found.append((sets, at, top))
+            left[np.arange(len(at)), at] = OUT
+            left = self.lower(left, places.overlap(at))
+        if not found:
+            return sets[:0], sets[:0], np.empty(0, np.float32)
+        every, indexes, tops = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        order = np.argsort(every, kind="stable")
+        return every[order], indexes[order], tops[order]
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """Detected boxes: index of the proposal, class and score, all [n]."""
+
+    rows: Array
+    classes: Array
+    scores: Array
+
+    def take(self, indexes: Array) -> Detections:
+        """Returns the detections at `indexes`, in that order."""
+        return Detections(self.rows[indexes], self.classes[indexes], self.scores[indexes])
+
+
+def detect(scores: Array, boxes: Array, threshold: float, greedy: Greedy) -> Detections:
+    """Returns the boxes chosen per class above the threshold, without class 0 (background).
+
+    scores [n, classes], boxes [n, classes, 4]   per proposal and class
+    """
+    objects = scores[:, 1:].T
+    above = objects > threshold
+    most = above.sum(axis=1).max(initial=0)
+    rows = np.argsort(~above, axis=1, kind="stable")[:, :most]  # above first, in order
+    some = np.where(above, objects, OUT)
+    places = boxes[rows, np.arange(1, scores.shape[1])[:, np.newaxis]]
+    sets, at, left = greedy(np.take_along_axis(some, rows, axis=1), places)
+    return Detections(rows[sets, at], (sets + 1).astype(np.int32), left)
 
 
 def axis_aligned_bbox_transform(
@@ -52,7 +240,7 @@ def box_with_nms_limit(
     boxes = rois.reshape(*scores.shape, 4)
     require_boxes(boxes)
     limit = int(scalars["max_num_detections"])
-    factor = kernel(int(scalars["nms_kernel"]), scalars["iou_threshold"], scalars["sigma"])
+    factor = factor_of(int(scalars["nms_kernel"]), scalars["iou_threshold"], scalars["sigma"])
     greedy = Greedy(soft(factor, scalars["nms_score_threshold"]), limit)
     starts = np.flatnonzero(np.diff(batch_indices)) + 1
     parts = []

@@ -1,4 +1,4 @@
-"""Kernels that move elements without computing on them."""
+"""Kernels that move elements without computing on them; slices, gather, lookup and top-k."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
-from ep_nnapi.nnapi.shapes.operands import require
+from ep_nnapi.nnapi.shapes.movement import ranges
+from ep_nnapi.nnapi.shapes.operands import ShapeError, require
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 
@@ -114,10 +115,76 @@ def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -
         np.copyto(target, part)
 
 
-_DATA = (F32, F16, Q8, Q8S)
-_NUMBERS = (*_DATA, I32)
 _REFLECT = 0
 """Modes: 0 reflects, 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+
+
+def slice_(input: Array, begin: Array, size: Array, *, out: Array) -> None:
+    """Copies a block of the input. Source: NDK ANEURALNETWORKS_SLICE."""
+    starts = begin.tolist()
+    np.copyto(out, input[tuple(slice(s, s + n) for s, n in zip(starts, out.shape, strict=True))])
+
+
+def strided_slice(
+    input: Array,
+    begin: Array,
+    end: Array,
+    strides: Array,
+    begin_mask: int,
+    end_mask: int,
+    shrink_axis_mask: int,
+    *,
+    out: Array,
+) -> None:
+    """Copies a block of the input with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    bounds = (begin.tolist(), end.tolist(), strides.tolist())
+    taken = ranges(input.shape, bounds, begin_mask, end_mask)
+    part = input[tuple(slice(r.start, None if r.stop < 0 else r.stop, r.step) for r in taken)]
+    np.copyto(out, part.reshape(out.shape))
+
+
+def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
+    """Gathers slices along `axis` by index. Source: NDK ANEURALNETWORKS_GATHER."""
+    size = input.shape[axis]
+    inside = indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size)
+    require(inside, f"an index is outside a dimension of {size}")
+    np.take(input, indices, axis, out=out, mode="clip")
+
+
+def topk_v2(input: Array, k: int, *, out: tuple[Array, Array]) -> None:
+    """Stores the k greatest elements, descending, and their indices; the last of equal ones first.
+
+    Source: NDK ANEURALNETWORKS_TOPK_V2.
+    """
+    values, indices = out
+    order = np.argsort(input, axis=-1, kind="stable")[..., ::-1][..., :k]
+    np.copyto(indices, order, casting="same_kind")
+    np.copyto(values, np.take_along_axis(input, order, axis=-1))
+
+
+def embedding_lookup(lookups: Array, values: Array, *, out: Array) -> None:
+    """Returns rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP.
+
+    Raises ShapeError for an index out of range.
+    """
+    wrong = lookups[(lookups < 0) | (lookups >= values.shape[0])]
+    if wrong.size:
+        raise ShapeError(f"there is no row {wrong[0]} of {values.shape[0]}")
+    np.take(values, lookups, 0, out=out, mode="clip")
+
+
+def fill(dims: Array, value: float, *, out: Array) -> None:
+    """Fills the output with one value. Source: NDK ANEURALNETWORKS_FILL."""
+    out.fill(value)
+
+
+def rank(input: Array, *, out: Array) -> None:
+    """Number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
+    out.fill(input.ndim)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+_NUMBERS = (*_DATA, I32)
 KERNELS = (
     view(spec.RESHAPE, reshape),
     view(spec.SQUEEZE, squeeze),
@@ -132,4 +199,11 @@ KERNELS = (
     stored(spec.TILE, tile, *_NUMBERS),
     stored(spec.PACK, pack, *_NUMBERS),
     stored(spec.SPLIT, split, *_NUMBERS),
+    stored(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
+    stored(spec.FILL, fill, F32, F16, I32),
+    stored(spec.RANK, rank),
+    stored(spec.SLICE, slice_, *_NUMBERS),
+    stored(spec.STRIDED_SLICE, strided_slice, F32, F16, Q8, Q8S),
+    stored(spec.GATHER, gather, *_NUMBERS),
+    stored(spec.TOPK_V2, topk_v2, *_NUMBERS),
 )

@@ -10,9 +10,9 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real
-from ep_nnapi.nnapi.host.kernels.activation import logistic
+from ep_nnapi.nnapi.host.kernels.elementwise import logistic
 from ep_nnapi.nnapi.host.kernels.normalization import subtract_mean
-from ep_nnapi.nnapi.host.kernels.recurrence import (
+from ep_nnapi.nnapi.host.kernels.recurrent import (
     Gathered,
     State,
     Traversal,
@@ -45,7 +45,7 @@ _EPSILON = 1e-8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class LstmCell:
     """An LSTM cell; `sums` are [gates * units], gates in the order of GATES.
 
     coupled      no input gate: it is 1 - forget gate (CIFG)
@@ -69,7 +69,7 @@ class Cell:
     activation: int
 
     @staticmethod
-    def of(activation: int, cell_clip: float, projection_clip: float, **tensors: Array) -> Cell:
+    def of(activation: int, cell_clip: float, projection_clip: float, **tensors: Array) -> LstmCell:
         """Returns the cell of an operation's operands; raises ShapeError for a negative clip."""
         clips = cell_clip, projection_clip
         require(min(clips) >= 0, f"a clipping threshold is negative: {min(clips):g}")
@@ -81,7 +81,7 @@ class Cell:
         read = [np.concatenate(of_gates(names)) for names in (INPUT, AUXILIARY) if of_gates(names)]
         bias, norm, peephole = map(of_gates, (BIASES, NORM, PEEPHOLE))
         projection = tensors.get(PROJECTION[0])
-        return Cell(
+        return LstmCell(
             first == 1,
             columns(np.hstack(read)),
             columns(np.concatenate(of_gates(RECURRENT))),
@@ -139,7 +139,7 @@ class Cell:
 
 def lstm(
     input: Array,
-    cell: Cell,
+    cell: LstmCell,
     output_state_in: Array,
     cell_state_in: Array,
     *,
@@ -156,7 +156,7 @@ def lstm(
 
 def unidirectional_sequence_lstm(
     input: Array,
-    cell: Cell,
+    cell: LstmCell,
     output_state_in: Array,
     cell_state_in: Array,
     time_major: bool,
@@ -172,8 +172,8 @@ def unidirectional_sequence_lstm(
 
 def bidirectional_sequence_lstm(
     input: Array,
-    forward: Cell,
-    backward: Cell,
+    forward: LstmCell,
+    backward: LstmCell,
     merge_outputs: bool,
     time_major: bool,
     *,
@@ -201,7 +201,7 @@ def bidirectional_sequence_lstm(
 _TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))
 _SCALARS = ("activation", "cell_clip", "projection_clip")
 _CELL, _FORWARD, _BACKWARD = (
-    Gathered(Cell.of, _TENSORS, _SCALARS, prefix) for prefix in ("", "fw_", "bw_")
+    Gathered(LstmCell.of, _TENSORS, _SCALARS, prefix) for prefix in ("", "fw_", "bw_")
 )
 KERNELS = (
     real(spec.LSTM, lstm, F32, F16, cell=_CELL),

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.shapes.window import WindowGeometry
+from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 
 Read = Callable[[Array, Array], None]
 """Copies part of an image into an array of another type; called like numpy.copyto."""

@@ -1,4 +1,4 @@
-"""Shared code of recurrent kernels: packing of cells, activations, iteration over time."""
+"""Recurrent kernels: cells over time, basic RNNs, and SVDF, whose filters have rank-1 factors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernels import fused_activation
-from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels import elementwise
+from ep_nnapi.nnapi.host.kernels.elementwise import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
+from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
+from ep_nnapi.nnapi.spec import F16, F32
 
 State: TypeAlias = tuple[Array, ...]
 """State arrays passed to the next step; the first one is the step's output."""
@@ -29,11 +33,11 @@ def activate(values: Array, activation: int) -> None:
     """Applies the activation of an LSTM or RNN in place."""
     smooth = _SMOOTH.get(activation)
     require(
-        smooth is not None or activation in fused_activation.RANGES,
+        smooth is not None or activation in elementwise.RANGES,
         f"activation {activation} is none of 0 to 3, 4 and 6",
     )
     if smooth is None:
-        fused_activation.activate(values, activation)
+        elementwise.activate(values, activation)
     else:
         smooth(values, out=values)
 
@@ -178,3 +182,130 @@ def _receivers(out: Array | State, outputs: int, states: int) -> tuple[State, St
 def _store(values: State, into: State) -> None:
     for value, target in zip(values, into, strict=False):
         np.copyto(target, value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RnnCell:
+    """An RNN cell: weights [inputs, units] of the input, and [units, units] of the state."""
+
+    read: Array
+    recurrent: Array
+    bias: Array
+    activation: int
+
+    @staticmethod
+    def of(
+        weights: Array,
+        recurrent_weights: Array,
+        bias: Array,
+        activation: int,
+        aux_weights: Array | None = None,
+    ) -> RnnCell:
+        """Returns the cell of an operation's operands."""
+        read = weights if aux_weights is None else np.hstack([weights, aux_weights])
+        return RnnCell(columns(read), columns(recurrent_weights), bias, activation)
+
+    def step(self, sums: Array, state: State) -> State:
+        """Returns the next output, which is also the state. Source: NDK ANEURALNETWORKS_RNN."""
+        sums += product(state[0], self.recurrent)
+        activate(sums, self.activation)
+        return (sums,)
+
+
+def rnn(
+    input: Array, cell: RnnCell, hidden_state_in: Array, *, run: Run, out: State, **operands: object
+) -> None:
+    """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
+    state, output = out
+    step = Traversal(cell, input[np.newaxis], (hidden_state_in,))
+    run_forward(step, (output[np.newaxis], state), True, run)
+
+
+def unidirectional_sequence_rnn(
+    input: Array,
+    cell: RnnCell,
+    hidden_state_in: Array,
+    time_major: int,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: object,
+) -> None:
+    """RNN over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
+    steps = Traversal(cell, by_time(input, bool(time_major)), (hidden_state_in,))
+    run_forward(steps, out, bool(time_major), run)
+
+
+def bidirectional_sequence_rnn(
+    input: Array,
+    forward: RnnCell,
+    backward: RnnCell,
+    merge_outputs: bool,
+    time_major: bool,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: Array,
+) -> None:
+    """Bidirectional RNN over a sequence.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
+    """
+    sequences = concatenated_input(input, operands.get("aux_input"), "fw_aux_weights" in operands)
+    first, second = (
+        Traversal(cell, by_time(sequence, time_major), (operands[f"{way}_hidden_state_in"],))
+        for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
+    )
+    run_bidirectional((first, second), out, merge_outputs, time_major, run)
+
+
+_TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))
+_CELL, _FORWARD, _BACKWARD = (
+    Gathered(RnnCell.of, _TENSORS, ("activation",), prefix) for prefix in ("", "fw_", "bw_")
+)
+
+
+def svdf(
+    input: Array,
+    weights_feature: Array,
+    weights_time: Array,
+    state_in: Array,
+    rank: int,
+    activation: int,
+    bias: Array | float = 0.0,
+    *,
+    out: State,
+) -> None:
+    """Weights each filter's recent results by time; `rank` filters are summed per unit.
+
+    The state [batches, filters * memory] holds the results, oldest first. The new result is stored
+    last; then all are shifted by one, which leaves zero in the last place, as on Android.
+    Source: NDK ANEURALNETWORKS_SVDF.
+    """
+    state_out, output = out
+    filters, memory = weights_time.shape
+    batches = input.shape[0]
+    results = state_in.reshape(batches, filters, memory).copy()
+    results[..., -1:] = product(input, weights_feature.T)[..., np.newaxis]
+    sums = np.einsum("bfm,fm->bf", results, weights_time, dtype=np.float64, casting="same_kind")
+    np.copyto(output, sums.reshape(*output.shape, rank).sum(axis=-1), casting="same_kind")
+    output += bias
+    activate(output, activation)
+    apply_deltas = state_out.reshape(batches, filters, memory)
+    apply_deltas[..., :-1] = results[..., 1:]
+    apply_deltas[..., -1:] = 0
+
+
+KERNELS = (
+    real(spec.RNN, rnn, F32, F16, cell=_CELL),
+    real(spec.UNIDIRECTIONAL_SEQUENCE_RNN, unidirectional_sequence_rnn, F32, F16, cell=_CELL),
+    real(
+        spec.BIDIRECTIONAL_SEQUENCE_RNN,
+        bidirectional_sequence_rnn,
+        F32,
+        F16,
+        forward=_FORWARD,
+        backward=_BACKWARD,
+    ),
+    real(spec.SVDF, svdf, F32, F16),
+)

@@ -7,10 +7,10 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real
-from ep_nnapi.nnapi.host.kernels.fused_activation import activate
+from ep_nnapi.nnapi.host.kernels.elementwise import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.shapes.window import WindowGeometry
+from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 
