@@ -55,8 +55,6 @@ TESTED_BY = {
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
     "html_report/test_write": "html_report/page_data",
-    "litert/test_device": "litert/extra",
-    "litert/test_operation": "litert/scope",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_form": "nnapi/profile/classes nnapi/profile/use",
     "nnapi/profile/test_record": "nnapi/profile/answers nnapi/profile/device "

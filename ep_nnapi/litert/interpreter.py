@@ -1,19 +1,59 @@
-"""Flatbuffers in LiteRT's interpreter."""
+"""LiteRT's interpreter and schema: the optional package ai-edge-litert, imported on demand."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ep_nnapi.litert import extra
-from ep_nnapi.litert.flat_graph import SIGNATURE
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
+
+PACKAGE = "ai-edge-litert"
+SIGNATURE = "serving_default"
+"""Name of the signature, by which runners find inputs and outputs; TensorFlow's own default."""
+INSTALL = "pip install 'ep-nnapi[litert]'"
+
+
+@cache
+def schema() -> ModuleType:
+    """The classes of LiteRT's flatbuffer schema; raises OptionError without the extra."""
+    return _imported("ai_edge_litert.schema_py_generated")
+
+
+def interpreter() -> ModuleType:
+    """The module of LiteRT's interpreter; raises OptionError without the extra."""
+    return _imported("ai_edge_litert.interpreter")
+
+
+def flatbuffers() -> ModuleType:
+    """The package flatbuffers, which ai-edge-litert requires."""
+    return _imported("flatbuffers")
+
+
+def require_installed() -> None:
+    """Raises OptionError without the extra; imports nothing."""
+    if find_spec("ai_edge_litert") is None:
+        raise _missing()
+
+
+def _missing() -> OptionError:
+    return OptionError(f"LiteRT needs the package {PACKAGE}, which is not installed: {INSTALL}")
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise _missing() from None
 
 
 @dataclass(frozen=True)
@@ -43,7 +83,7 @@ def load(model: bytes | bytearray | Path, threads: int = 1) -> FlatModel:
 
     Raises ModelError if LiteRT does not load it, OptionError without the extra.
     """
-    made = extra.interpreter().Interpreter
+    made = interpreter().Interpreter
     given = (
         {"model_path": str(model)} if isinstance(model, Path) else {"model_content": bytes(model)}
     )

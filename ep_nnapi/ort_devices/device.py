@@ -1,18 +1,21 @@
-"""Devices that compute NNAPI models in ONNX Runtime sessions."""
+"""The devices on ONNX Runtime's providers: host-cpu, and others by their names."""
 
 from __future__ import annotations
 
+from math import inf
+
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.host import HostDevice
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.ort_devices.plugin import EXTRAS, PREFIX, is_plugin, plugin_device
 
 HOST_CPU = "host-cpu"
 LARGE = 100_000
 """Multiply-accumulates from which on a session is worth opening: nnapi-reference takes 0.2 ms."""
-_FINISH = "ANeuralNetworksCompilation_finish"
 
 
 @frozen
@@ -48,3 +51,32 @@ class CpuDevice:
             return open_model(model, self.int8_weights, threads_of(options, self.threads))
         except Inexpressible as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
+
+
+class OrtDevices:
+    """Devices on ONNX Runtime's providers; a `DeviceSource`."""
+
+    names = (*EXTRAS, f"{PREFIX}NAME")
+
+    def always(self) -> tuple[HostDevice, ...]:
+        """Return host-cpu."""
+        return (CpuDevice(),)
+
+    def opens(self, name: str) -> bool:
+        """Return True for devices on plugin providers."""
+        return is_plugin(name)
+
+    def named(self, name: str) -> HostDevice:
+        """Open a device on a plugin provider; raises OptionError as `plugin_device`."""
+        return plugin_device(name)
+
+    def least_work(self, name: str) -> float:
+        """Return 0 for devices that a user names, what a session is worth on host-cpu."""
+        return 0 if is_plugin(name) else LARGE if name == HOST_CPU else inf
+
+
+ORT_DEVICES = OrtDevices()
+"""The entry point."""
+
+
+_FINISH = "ANeuralNetworksCompilation_finish"

@@ -99,9 +99,8 @@ class PluginDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
-        from ep_nnapi.ort_devices.plugin_session import Refused, open_on_provider
         from ep_nnapi.ort_devices.scope import Inexpressible
-        from ep_nnapi.ort_devices.session import threads_of
+        from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
         latest = self._opened[:]
         self._opened.clear()
@@ -113,9 +112,8 @@ class PluginDevice:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 
     def _opens(self, model: Model) -> bool:
-        from ep_nnapi.ort_devices.plugin_session import Refused, open_on_provider
         from ep_nnapi.ort_devices.scope import Inexpressible
-        from ep_nnapi.ort_devices.session import threads_of
+        from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
         try:
             found = open_on_provider(model, self.provider, threads_of(CompileOptions()))

@@ -1,23 +1,151 @@
-"""Sessions on ONNX Runtime's CPU provider for converted models."""
+"""Sessions of ONNX Runtime for converted models: on the CPU provider, or on another one alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ctypes
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as Unfinished
+from dataclasses import dataclass, replace
+from threading import Thread
+from typing import TYPE_CHECKING
 
+import numpy as np
+import onnxruntime
+from onnx import GraphProto, NodeProto, helper, numpy_helper
+
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.forks import renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import CompileOptions, Spin
+from ep_nnapi.nnapi.run_arguments import wrong_output
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin
+from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.operation import Kernels
-from ep_nnapi.ort_devices.prepared import PreparedSession
-from ep_nnapi.sessions.cpu import saturates
+from ep_nnapi.sessions import device_session
+from ep_nnapi.sessions.cpu import CPU, saturates
 from ep_nnapi.sessions.device_session import (
     SPIN_ALWAYS,
     SPIN_IN_RUNS,
     SPIN_NEVER,
+    DeviceSession,
+    PythonSession,
+    Termination,
     Threads,
     open_session,
 )
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtEpDevice
+
+
+_POLL = 0.005
+"""Seconds between checks of a supervised run's limits."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class PreparedSession:
+    """A session that computes a model; thread-safe, executions may be concurrent."""
+
+    session: DeviceSession
+    _seconds: float = math.inf  # of the last run; the first may be long
+
+    def __post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Keep the session in a forked child, also while Python goes down.
+
+        It can run there, but not be destroyed: ONNX Runtime would wait forever for its threads,
+        which the child does not have.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.session))
+
+    def execute(
+        self,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+        options: RunOptions,
+    ) -> list[Array]:
+        """Run the model, as `device.PreparedModel.execute`."""
+        feeds = [array for array in inputs if array is not None]
+        if len(feeds) < len(inputs):
+            missing = next(n for n, array in enumerate(inputs) if array is None)
+            raise ShapeError(f"input {missing} is missing, its value is required")
+        start = time.perf_counter()
+        long = self.long and options.stop is not None
+        if long or options.timeout_ns is not None:
+            results = self._supervised(feeds, outputs, Run.start(options))
+        else:
+            if options.stop is not None:
+                options.stop()
+            results = self._compute(feeds, outputs, None)
+        self._seconds = time.perf_counter() - start
+        if not outputs:
+            return results
+        return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
+
+    @property
+    def long(self) -> bool:
+        """True if the last run took so long that the next one is supervised, or there was none."""
+        return self._seconds > device_session.LONG_RUN
+
+    def direct_session(self) -> DeviceSession | None:
+        """Return the session if its runs need no supervision, as `DirectCompilation`."""
+        return None if self.long else self.session
+
+    def _compute(
+        self,
+        feeds: Sequence[Array],
+        outputs: Sequence[Array | None],
+        options: Termination | None,
+    ) -> list[Array]:
+        with CONCURRENT_RUNS.without_blas:
+            return self.session.run(feeds, outputs, options)
+
+    def _supervised(
+        self, feeds: Sequence[Array], outputs: Sequence[Array | None], run: Run
+    ) -> list[Array]:
+        """Run in another thread, and end the run when its limits are exceeded."""
+        run.check()
+        flag, done = self.session.run_options(), Future[list[Array]]()
+
+        def compute() -> None:
+            try:
+                done.set_result(self._compute(feeds, outputs, flag))
+            except Exception as error:  # reraised in the thread that waits
+                done.set_exception(error)
+
+        Thread(target=compute, daemon=True).start()
+        try:
+            while True:
+                try:
+                    return done.result(_POLL)
+                except Unfinished:
+                    run.check()
+        except BaseException:
+            flag.terminate = True
+            wait([done])  # the session reads the caller's memory until then
+            raise
+
+
+def _delivered(result: Array, out: Array | None) -> Array:
+    """The result, in the caller's array if one is given.
+
+    Raises RuntimeFailure for an array of another shape.
+    """
+    if out is None or result is out:
+        return result
+    if out.shape != result.shape:
+        raise wrong_output(out.shape, result.shape)
+    np.copyto(out, result)
+    return out
+
 
 _LEFT_OUT = (("optimization.disable_specified_optimizers", "SkipLayerNormFusion"),)
 """ONNX Runtime's sum and layer normalization in one kernel takes longer than both one by one."""
@@ -45,3 +173,87 @@ def open_model(model: Model, chosen: bool | None, threads: Threads) -> PreparedS
 def kernels(chosen: bool | None) -> Kernels:
     """Kernels to use; weights are int8 as chosen, or where their products do not saturate."""
     return Kernels(int8_weights=not saturates() if chosen is None else chosen, fused=True)
+
+
+_TENSORS = 7
+"""Inputs of a Concat or outputs of a Split: with the other side at most eight buffers."""
+
+
+_FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+_OPTIONS = {
+    "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": _FLOAT32, "GPU": _FLOAT32})}
+}
+"""Options of providers that compute float32 in a shorter type where the hardware has one."""
+
+
+class Refused(Exception):
+    """A provider does not take a whole model."""
+
+
+def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedSession:
+    """Prepare a model to run on a provider alone.
+
+    Raises Inexpressible for operations that have no ONNX form, Refused if the provider does not
+    take all nodes.
+    """
+    found = convert(model)
+    narrow(found.proto.graph)
+    options = onnxruntime.SessionOptions()
+    if provider.ep_name != CPU:
+        # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_provider_for_devices([provider], _OPTIONS.get(provider.ep_name, {}))
+    try:
+        with CONCURRENT_RUNS.without_blas:
+            session = PythonSession.of(found.model(), options, threads, ())
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
+    if provider.ep_name not in session.session.get_providers():
+        raise Refused(f"{provider.ep_name} has no hardware to run on")
+    return PreparedSession(session)
+
+
+def narrow(graph: GraphProto) -> None:
+    """Divides each Concat and Split of many tensors into several nodes.
+
+    WebGPU promises shaders eight buffers, and its provider finds out at a run that it needs more.
+    """
+    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if t.raw_data}
+    nodes = [part for node in graph.node for part in _narrowed(node, known)]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _narrowed(node: NodeProto, constants: Mapping[str, Array]) -> list[NodeProto]:
+    if node.op_type == "Split" and len(node.output) > _TENSORS and node.input[1] in constants:
+        return _slices(node, constants[node.input[1]])
+    found = []
+    while node.op_type == "Concat" and len(node.input) > _TENSORS:
+        first = NodeProto()
+        first.CopyFrom(node)
+        first.name = ""
+        del first.input[_TENSORS:], first.output[:]
+        first.output.append(f"{node.output[0]}.{len(node.input)}")
+        rest = node.input[_TENSORS:]
+        del node.input[:]
+        node.input.extend([first.output[0], *rest])
+        found.append(first)
+    return [*found, node]
+
+
+def _slices(node: NodeProto, sizes: Array) -> list[NodeProto]:
+    """The parts of a Split as nodes Slice."""
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    ends = np.cumsum(sizes)
+    found = []
+    for output, start, end in zip(node.output, ends - sizes, ends, strict=True):
+        names = [f"{output}.{what}" for what in ("start", "end", "axis")]
+        for name, value in zip(names, (start, end, axis), strict=True):
+            tensor = numpy_helper.from_array(np.array([value], np.int64))
+            found.append(helper.make_node("Constant", [], [name], value=tensor))
+        found.append(helper.make_node("Slice", [node.input[0], *names], [output]))
+    return found
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -104,10 +104,10 @@ def versions_of(job: Job) -> dict[str, str]:
     """
     names = ["ep-nnapi", "onnxruntime", "onnx"]
     if job.format is Format.TFLITE:
-        from ep_nnapi.litert import extra  # slow to import
+        from ep_nnapi.litert import interpreter  # slow to import
 
-        extra.require_installed()
-        names.append(extra.PACKAGE)
+        interpreter.require_installed()
+        names.append(interpreter.PACKAGE)
     versions = {name: version(name) for name in names}
     calibration = job.options.calibration
     if calibration is not None and Path(calibration).is_file():

@@ -10,11 +10,10 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.litert import extra
-from ep_nnapi.litert.convert import convert
+from ep_nnapi.litert import interpreter
+from ep_nnapi.litert.convert import Port, convert
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.interpreter import load
-from ep_nnapi.litert.ports import Port
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
@@ -46,7 +45,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     Returns the report of a session whose device is LiteRT: what it declines is a rejection. Raises
     ModelError if there is nothing to write, OptionError without the extra.
     """
-    extra.require_installed()
+    interpreter.require_installed()
     proto = onnx.load(str(model))
     make_names_unique(proto)
     _drop_overridable(proto.graph)

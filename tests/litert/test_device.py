@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from ep_nnapi.litert import extra
+from ep_nnapi.litert import interpreter
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
@@ -87,18 +87,18 @@ MISSING = (
 def test_without_the_extra_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ai_edge_litert", "ai_edge_litert.interpreter"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr(interpreter, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=MISSING):
-        extra.require_installed()
+        interpreter.require_installed()
     with pytest.raises(OptionError, match=MISSING):
-        extra.interpreter()
+        interpreter.interpreter()
 
 
 @LITERT
 def test_with_the_extra_it_has_schema_and_interpreter() -> None:
-    extra.require_installed()
-    assert extra.schema().BuiltinOperator.CONV_2D == 3
-    assert extra.interpreter().Interpreter
+    interpreter.require_installed()
+    assert interpreter.schema().BuiltinOperator.CONV_2D == 3
+    assert interpreter.interpreter().Interpreter
 
 
 def test_importing_the_package_does_not_import_it() -> None:

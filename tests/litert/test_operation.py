@@ -7,8 +7,7 @@ import pytest
 
 from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.lowering.convolution import SAME, VALID, padded_image, scheme
-from ep_nnapi.litert.operation import FlatOp
-from ep_nnapi.litert.scope import TensorScope, parameters, stored
+from ep_nnapi.litert.operation import FlatOp, TensorScope, parameters, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand

@@ -11,6 +11,7 @@ from ep_nnapi.nnapi.host import kernels
 from ep_nnapi.nnapi.shapes import elementwise
 from ep_nnapi.ort_devices import lowering as ort_devices
 
+
 def test_each_module_is_a_family_in_the_order_of_the_names():
     found = families(shapes.__name__, shapes.__path__)
     assert elementwise in found

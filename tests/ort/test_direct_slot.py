@@ -14,7 +14,7 @@ from ep_nnapi.ort import callbacks, compute, direct_slot
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
-from tests.ort_devices.test_prepared import in_child
+from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
 
 pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]

@@ -16,7 +16,7 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
 from ep_nnapi.sessions.device_session import DeviceModel, Threads
 from tests.ort.models import model, node, tensor
-from tests.ort_devices.test_prepared import in_child
+from tests.ort_devices.test_session import in_child
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,11 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, least_work, sources
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, RunOptions
 from ep_nnapi.nnapi.spec import F16, F32, Q8
-from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.device import LARGE, ORT_DEVICES, CpuDevice
 from tests.ort_devices.networks import Network, chain, feed
 
 
@@ -126,3 +127,21 @@ def test_a_cache_costs_no_digest_of_the_weights(tmp_path: Path, monkeypatch: pyt
     for device in runtime.devices():
         runtime.compile(chain(), device, options)
     assert len(asked) == 1  # nnapi-reference has one
+
+
+def test_the_installed_package_registers_its_devices():
+    assert ORT_DEVICES in sources()
+
+
+@pytest.mark.parametrize(
+    ("name", "named_only", "work"),
+    [
+        ("host-cpu", False, LARGE),
+        ("host-gpu", True, 0),
+        ("ort:SomeProvider", True, 0),
+        ("nnapi-reference", False, inf),
+        ("another", False, inf),
+    ],
+)
+def test_devices_by_name(name: str, named_only: bool, work: float):
+    assert (is_named_only(name), least_work(name)) == (named_only, work)

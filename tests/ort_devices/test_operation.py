@@ -9,10 +9,11 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import F32, I32, Q8
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.lowering.movement import concatenation
-from ep_nnapi.ort_devices.operation import Op
+from ep_nnapi.ort_devices.operation import Op, row, table
 from ep_nnapi.ort_devices.scope import TO_NCHW, Inexpressible, Scope, identity
 from tests.ort_devices.networks import Network
 
@@ -204,3 +205,34 @@ def test_tensors_are_joined_in_the_layout_of_convolutions_if_most_have_it(channe
     concatenation(op)
     assert op.scope.perms(op.index("output")) == [perm]
     assert nodes(op) == ["Transpose", "Concat"]
+
+
+def first(op: Op) -> None:
+    """A lowering."""
+
+
+def second(op: Op) -> None:
+    """Another lowering."""
+
+
+def test_a_row_has_an_entry_for_each_of_its_types():
+    assert table(row(spec.RELU, first, F32, Q8), row(spec.RELU, second, Q8S)) == {
+        (spec.RELU, F32): first,
+        (spec.RELU, Q8): first,
+        (spec.RELU, Q8S): second,
+    }
+
+
+def test_a_row_without_types_is_for_operations_of_any_type():
+    assert table(row(spec.RANK, first)) == {(spec.RANK, None): first}
+
+
+def test_two_rows_for_one_type_are_an_error():
+    with pytest.raises(ValueError, match="RELU has two lowerings for TENSOR_FLOAT32"):
+        table(row(spec.RELU, first, F32), row(spec.RELU, second, Q8, F32))
+
+
+def test_the_device_finds_the_row_of_the_type():
+    assert find(spec.RELU, F32) is not None
+    assert find(spec.RELU, Q8) is not None
+    assert find(spec.RANDOM_MULTINOMIAL, F32) is None

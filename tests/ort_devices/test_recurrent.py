@@ -16,12 +16,12 @@ from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.ort_devices.convert import obstacles
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
-from ep_nnapi.ort_devices.plugin_session import open_on_provider
+from ep_nnapi.ort_devices.session import open_on_provider
 from ep_nnapi.sessions.device_session import Threads
 from tests.nnapi.host.lstm_cells import OPTIONS, SCALARS, drawn, steps, weights
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import Network
-from tests.ort_devices.test_plugin_session import provider
+from tests.ort_devices.test_session import provider
 
 TIMES, BATCHES, INPUTS, UNITS = 5, 2, 4, 6
 ATOL = 3e-6

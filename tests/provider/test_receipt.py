@@ -29,7 +29,7 @@ from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices, receipt
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import abs_add, if_abs_add
-from tests.ort_devices.test_prepared import in_child
+from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
 
 pytestmark = host_only

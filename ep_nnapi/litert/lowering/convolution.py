@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.litert.flat_graph import Option, Parameters
-from ep_nnapi.litert.operation import FlatLowering, FlatOp
-from ep_nnapi.litert.scope import is_signed
+from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import row
 from ep_nnapi.ort_devices.scope import TO_NHWC, is_coded, permuted, require
 
 SAME, VALID = 0, 1

@@ -7,7 +7,7 @@ import numpy as np
 from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import row
 
 
 def _resize(operator: str, kind: str) -> FlatLowering:

@@ -6,7 +6,7 @@ from ep_nnapi.litert.lowering.convolution import bias, weights_are_signed
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
-from ep_nnapi.ort_devices.row import BINARY, row
+from ep_nnapi.ort_devices.operation import BINARY, row
 from ep_nnapi.ort_devices.scope import is_coded
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.litert.lowering.convolution import filler
-from ep_nnapi.litert.operation import FlatOp
-from ep_nnapi.litert.scope import is_signed, stored
+from ep_nnapi.litert.operation import FlatOp, is_signed, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import row
 from ep_nnapi.ort_devices.scope import is_coded, require
 
 

@@ -8,7 +8,7 @@ from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import row
 
 
 def _reduction(operator: str) -> FlatLowering:

@@ -11,8 +11,7 @@ from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import Attribute
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
     TO_NHWC,

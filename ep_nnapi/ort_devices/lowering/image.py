@@ -9,8 +9,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels.image import nearest
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
     TO_NHWC,

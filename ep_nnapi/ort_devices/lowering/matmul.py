@@ -7,8 +7,7 @@ from math import prod
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.lowering.convolution import weights
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import Op, row
 
 
 def _rows(op: Op, value: str) -> str:

@@ -12,8 +12,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.movement import ranges
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
     Perm,

@@ -9,8 +9,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import Lowering, row
+from ep_nnapi.ort_devices.operation import Lowering, Op, row
 from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded, require
 
 _LEAST_LENGTH = 1e-6

@@ -16,8 +16,7 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     RECURRENT,
 )
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import require
 
 _MOST_STEPS = 256

@@ -10,8 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import CONTRIB
-from ep_nnapi.ort_devices.operation import Op
-from ep_nnapi.ort_devices.row import Lowering, row
+from ep_nnapi.ort_devices.operation import Lowering, Op, row
 from ep_nnapi.ort_devices.scope import Perm, Scope, identity
 
 IMAGES = ((4, (1, 2)), (4, (2, 3)))
