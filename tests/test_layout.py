@@ -61,7 +61,7 @@ TESTED_BY = {
     "nnapi/profile/examples",
     "nnapi/profile/test_sample": "nnapi/profile/quantization nnapi/profile/sample_devices "
     "nnapi/profile/seeds nnapi/profile/sizes nnapi/profile/variations",
-    "nnapi/test_errors": "nnapi/codes nnapi/result",
+    "nnapi/test_errors": "nnapi/codes",
     "operators/lib/test_broadcast": "operators/lib/broadcast_shape operators/lib/merge_axes",
     "operators/lib/test_emit": "operators/lib/filters operators/lib/signs",
     "operators/lib/test_slicing": "operators/lib/reverse operators/lib/transposition",

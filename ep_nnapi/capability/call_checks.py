@@ -15,8 +15,8 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.validate import MAX_BYTES
 from ep_nnapi.options.target import Target
 
 NO_ELEMENTS = "in NNAPI a size of 0 means unknown"

@@ -18,8 +18,7 @@ from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, FuseCode, OperandCode
 from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import AttributeValue
-from ep_nnapi.nnapi.params import Param, Params
-from ep_nnapi.nnapi.signature import Match, OperationSpec
+from ep_nnapi.nnapi.signature import Match, OperationSpec, Param, Params
 
 NHWC = (0, 2, 3, 1)
 """Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""

@@ -16,9 +16,8 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import SpecError
-from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.signature import AxisUse, OperationSpec
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE
-from ep_nnapi.nnapi.traits import AxisUse
 
 Perm: TypeAlias = tuple[int, ...]
 Changes: TypeAlias = Mapping[str, Given]

@@ -1,4 +1,4 @@
-"""NNAPI's enumerations with their NDK names (NeuralNetworksTypes.h)."""
+"""NNAPI's enumerations with their NDK names (NeuralNetworksTypes.h), and failures by code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+
+from ep_nnapi.nnapi.errors import RuntimeFailure
 
 
 class OperandCode(IntEnum):
@@ -163,3 +165,21 @@ def feature_level_of_code(code: int) -> int:
     """
     level = code - 1_000_000 if code > 1_000_000 else min(code - 26, 5)
     return min(max(level, 0), HIGHEST_LEVEL)
+
+
+PREFIX = "ANEURALNETWORKS_"
+"""Names of the NDK's result codes begin with this."""
+
+COMPUTE = "ANeuralNetworksExecution_compute"
+"""The call that failures of an execution name."""
+
+
+def failure(call: str, code: ResultCode, detail: str = "") -> RuntimeFailure:
+    """The failure for NDK function `call` returning result code `code`."""
+    return RuntimeFailure(call, PREFIX + code.name, detail)
+
+
+def result_code(failed: RuntimeFailure) -> ResultCode:
+    """The result code of a failure; OP_FAILED for a code that NNAPI does not define."""
+    found = ResultCode.__members__.get(failed.code.removeprefix(PREFIX))
+    return found or ResultCode.OP_FAILED

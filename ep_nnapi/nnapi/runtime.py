@@ -1,15 +1,28 @@
-"""Interface of an NNAPI runtime, implemented by the host runtime and by the native library."""
+"""Interface of an NNAPI runtime, implemented by the host runtime and by the native library.
+
+Also what every runtime does alike: checks of the arrays of a run, digests of models for caches.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.codes import (
+    COMPUTE,
+    DeviceCode,
+    PreferenceCode,
+    PriorityCode,
+    ResultCode,
+    failure,
+)
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.model import Data, Model, Operand
 
 REFERENCE_DEVICE = "nnapi-reference"
 
@@ -170,3 +183,92 @@ class ExplainingRuntime(Protocol):
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the device does not support these operations, for a message."""
         ...
+
+
+def checked(
+    inputs: Sequence[Array | None],
+    outputs: Sequence[Array | None],
+    model_inputs: Sequence[Operand],
+    model_outputs: Sequence[Operand],
+) -> Sequence[Array | None]:
+    """The output arrays, None for each that is not given.
+
+    Raises RuntimeFailure (BAD_DATA) unless the arrays fit the model's inputs and outputs; the
+    shapes of outputs are not checked.
+    """
+    if len(inputs) != len(model_inputs) or len(outputs) not in (0, len(model_outputs)):
+        raise _wrong(
+            f"{len(inputs)} inputs and {len(outputs)} outputs are given for"
+            f" {len(model_inputs)} and {len(model_outputs)}"
+        )
+    for n, (array, operand) in enumerate(zip(inputs, model_inputs, strict=True)):
+        _check_type(f"input {n}", array, operand)
+        if array is not None and not fits(array, operand):
+            raise _wrong(f"input {n}: shape {array.shape} is given for {operand.dimensions}")
+    given = outputs or [None] * len(model_outputs)
+    for n, (array, operand) in enumerate(zip(given, model_outputs, strict=True)):
+        _check_type(f"output {n}", array, operand)
+    return given
+
+
+def fits(array: Array, operand: Operand) -> bool:
+    """Return True if the array has the declared dimensions; 0 matches any size."""
+    declared = operand.dimensions
+    if operand.type.tensor and not declared:
+        return True
+    return array.ndim == len(declared) and all(
+        size in (0, given) for given, size in zip(array.shape, declared, strict=True)
+    )
+
+
+def wrong_output(given: tuple[int, ...], computed: tuple[int, ...]) -> RuntimeFailure:
+    """The failure of a run that was given an output array of another shape."""
+    detail = f"an output array has shape {given}, the output has {computed}"
+    return failure(COMPUTE, ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
+
+
+def _check_type(what: str, array: Array | None, operand: Operand) -> None:
+    if array is not None and array.dtype != operand.type.numpy:
+        raise _wrong(f"{what}: {array.dtype} is given for {operand.type.name}")
+    if array is not None and not array.flags.c_contiguous:
+        raise _wrong(f"{what}: an array is given that is not C-contiguous")
+
+
+def _wrong(detail: str) -> RuntimeFailure:
+    return failure(COMPUTE, ResultCode.BAD_DATA, detail)
+
+
+def model_digest(model: Model) -> bytes:
+    """The SHA-256 of everything in a model that determines its results; origins are not part.
+
+    Submodels are digested once each.
+    """
+    return _digest(model, {})
+
+
+def with_token(options: CompileOptions, model: Model) -> CompileOptions:
+    """Return the options with the model's digest as token, if its cache has no token yet."""
+    if options.cache_dir is None or options.token is not None:
+        return options
+    return replace(options, token=model_digest(model))
+
+
+def _digest(model: Model, done: dict[int, bytes]) -> bytes:
+    if id(model) not in done:
+        operations = [(o.spec.code, o.inputs, o.outputs) for o in model.operations]
+        ends = (model.inputs, model.outputs, model.relaxed)
+        whole = hashlib.sha256(repr((operations, ends)).encode())
+        for operand in model.operands:
+            whole.update(_described(operand, done))
+        done[id(model)] = whole.digest()
+    return done[id(model)]
+
+
+def _described(operand: Operand, done: dict[int, bytes]) -> bytes:
+    value, channels = operand.value, operand.channels
+    about = (int(operand.type), operand.dimensions, operand.scale, operand.zero_point)
+    scales = None if channels is None else (channels.dim, channels.scales)
+    text = repr((about, scales, type(value).__name__)).encode()
+    if isinstance(value, Data):
+        return text + hashlib.sha256(value.bytes.data).digest()
+    return text + (_digest(value, done) if isinstance(value, Model) else b"")

@@ -1,18 +1,193 @@
-"""Signatures of NNAPI operations: operand lists, types, ranks and their feature levels."""
+"""Signatures of NNAPI operations: operand lists, types, ranks, their feature levels, and traits.
+
+A form is one operand list of an operation, written as text in the NDK's order:
+
+    input:T filter:T bias:T stride_width:i activation:i | layout:b@3
+
+Each parameter is `name:type`. The type is a code (i INT32, f FLOAT32, h FLOAT16, b BOOL, m MODEL, I
+TENSOR_INT32, B TENSOR_BOOL8), a type variable that each `Typing` of the operation binds, or `any`.
+Suffixes, in this order: `*` (any number of operands) or `+` (at least one), at most one such
+parameter in a form; `?` (optional: may be omitted); `@n` (since feature level n). Operands after
+a `|` may be left off the end of the list.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits, parse_params
-from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
+
+CODES = {
+    "i": OperandCode.INT32,
+    "f": OperandCode.FLOAT32,
+    "h": OperandCode.FLOAT16,
+    "b": OperandCode.BOOL,
+    "m": OperandCode.MODEL,
+    "I": OperandCode.TENSOR_INT32,
+    "B": OperandCode.TENSOR_BOOL8,
+}
+ANY = "any"
+_PARAM = re.compile(
+    r"(?P<name>\w+):(?P<type>\w+)(?P<many>[*+]?)(?P<optional>\??)(@(?P<level>\d))?$"
+)
+
+
+class Typed(Protocol):
+    """Operand properties that signature matching uses."""
+
+    @property
+    def kind(self) -> object:
+        """Hashable key that determines `omitted` and `fits`."""
+
+    @property
+    def rank(self) -> int | None:
+        """Rank: 0 for scalars, None if unknown."""
+
+    @property
+    def omitted(self) -> bool:
+        """True if the operand is an omitted optional one."""
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Sizes, 0 if unknown; () for unknown rank and for scalars."""
+
+    @property
+    def scale(self) -> float:
+        """Per-tensor scale; 0 if there is none."""
+
+    @property
+    def zero_point(self) -> int:
+        """Per-tensor zero point; 0 if there is none."""
+
+    @property
+    def channel_dim(self) -> int | None:
+        """Axis of per-channel scales; None if not quantized per channel."""
+
+    def fits(self, code: OperandCode) -> bool:
+        """Return True if it has, or can be converted to, operand type `code`."""
+
+    def describe(self) -> str:
+        """Name and type for a message, such as "x is TENSOR_FLOAT16"."""
+
+
+@frozen
+class Param:
+    """One parameter of an operation.
+
+    many   "" exactly one operand, "*" any number, "+" at least one
+    level  feature level that introduced the parameter
+    last   the operand list may end after it
+    """
+
+    name: str
+    type: str
+    many: str = ""
+    optional: bool = False
+    level: int = 1
+    last: bool = False
+
+
+Params = tuple[Param, ...]
+
+
+@frozen
+class Typing:
+    """One binding of the type variables, supported since feature level `level`."""
+
+    level: int
+    types: Mapping[str, OperandCode]
+
+    def code(self, type_name: str) -> OperandCode | None:
+        """The operand type for a code letter or type variable; None for `any`."""
+        if type_name == ANY:
+            return None
+        return CODES[type_name] if type_name in CODES else self.types[type_name]
+
+
+def typing(level: int, **types: OperandCode) -> Typing:
+    """Return a Typing; example: `typing(3, T=TENSOR_FLOAT16, S=FLOAT16)`."""
+    return Typing(level, types)
+
+
+def parse_params(text: str) -> Params:
+    """Parse a form (see the module); raises ValueError for a malformed parameter."""
+    params: list[Param] = []
+    for group in text.split("|"):
+        tokens = group.split()
+        for i, token in enumerate(tokens):
+            m = _PARAM.match(token)
+            if m is None:
+                raise ValueError(f"malformed parameter {token!r} in {text!r}")
+            level, last = int(m["level"] or 1), i == len(tokens) - 1
+            params.append(Param(m["name"], m["type"], m["many"], bool(m["optional"]), level, last))
+    return tuple(params)
+
+
+def align(form: Params, count: int) -> Params | None:
+    """The parameter of each of `count` operands; None if the form cannot have that many."""
+    many = next((i for i, p in enumerate(form) if p.many), None)
+    if many is not None:
+        copies = count - len(form) + 1
+        if copies < (1 if form[many].many == "+" else 0):
+            return None
+        return form[:many] + (form[many],) * copies + form[many + 1 :]
+    if count > len(form) or (count > 0 and not form[count - 1].last) or (count == 0 and form):
+        return None
+    return form[:count]
+
+
+def fits(param: Param, types: Typing, operand: Typed) -> bool:
+    """Return True if `operand` is a legal argument for `param` under the typing `types`."""
+    if operand.omitted and not param.optional:
+        return False
+    code = types.code(param.type)
+    return code is None or operand.fits(code)
+
+
+class AxisUse(Enum):
+    """Use of the operand `axis` (or `axes`) by an operation on its operand `input`."""
+
+    ALONG = "the output keeps the axis; the last one if the operand is omitted"
+    REMOVED = "the output lacks the axis"
+    REDUCED = "the output has size 1 along the axes if `keep_dims` is set, else lacks them"
+
+
+@frozen
+class Traits:
+    """Properties of an operation beyond its signature, a part of its row in `spec`.
+
+    elementwise          names of the operands that broadcast to the shape of the output
+    axis                 use of the operand `axis` or `axes`; None if there is none
+    per_axis             names of the operands that have one entry for each axis of `input`
+    keeps_quantization   the output has the scale and the zero point of the first input
+    selects              each output element is one of the inputs' elements, or a limit of them;
+                         the operation does not round
+    output_quantization  the scale and the zero point that an unsigned 8-bit output must have
+    """
+
+    elementwise: tuple[str, ...] = ()
+    axis: AxisUse | None = None
+    per_axis: tuple[str, ...] = ()
+    keeps_quantization: bool = False
+    selects: bool = False
+    output_quantization: tuple[float, int] | None = None
+
+    @property
+    def clamps(self) -> bool:
+        """True for activations that limit the range of their input (RELU, RELU1, RELU6)."""
+        return bool(self.elementwise) and self.keeps_quantization and self.selects
+
+
+NO_TRAITS = Traits()
+
 
 _MAX_FITTING = 64
 """Number of matches that an operation caches."""

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.kernel_rules import (
+from ep_nnapi.nnapi.rules import (
+    channel_dim,
     depthwise_channels,
     depthwise_on_2x2,
     fixed_point,
-    not_of,
-    sum_scale,
-)
-from ep_nnapi.nnapi.params import Typing, typing
-from ep_nnapi.nnapi.rules import (
-    channel_dim,
     fully_connected_shapes,
+    not_of,
     one_element,
     packed_rank,
     paddings_shape,
@@ -30,10 +26,10 @@ from ep_nnapi.nnapi.rules import (
     same_rank,
     same_shape,
     softmax_rank_below_3,
+    sum_scale,
     zero_padding_below_3,
 )
-from ep_nnapi.nnapi.signature import OperationSpec, row
-from ep_nnapi.nnapi.traits import AxisUse, Traits
+from ep_nnapi.nnapi.signature import AxisUse, OperationSpec, Traits, Typing, row, typing
 
 FLOAT32 = OperandCode.FLOAT32
 FLOAT16 = OperandCode.FLOAT16

@@ -1,17 +1,223 @@
-"""Validation of whole models by the rules of ANeuralNetworksModel_finish."""
+"""Validation of models by the rules of ANeuralNetworksModel_finish, operand by operand first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush
 
-from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
-from ep_nnapi.nnapi.control_flow import check_control_flow
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
 from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Model, Operand, Operation, Requirements
-from ep_nnapi.nnapi.operand import check_operand
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation, Requirements
+
+UNKNOWN_RANK_LEVEL = 3
+"""Feature level that introduced tensors of unknown rank."""
+
+MAX_BYTES = 2**32 - 1
+"""Largest operand, in bytes: lengths are 32-bit in the NDK."""
+
+ZERO_POINTS: Mapping[OperandCode, range] = {
+    OperandCode.TENSOR_QUANT8_ASYMM: range(256),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: range(-128, 128),
+    OperandCode.TENSOR_QUANT16_ASYMM: range(65536),
+}
+"""Legal zero points by type; other types have none."""
+
+
+def check_operand(index: int, operand: Operand, feature_level: int) -> int:
+    """Return the feature level `operand` needs; raise SpecError if illegal at `feature_level`.
+
+    Source: NeuralNetworksTypes.h, OperandCode and ANeuralNetworksOperandType.
+    """
+    level = operand.type.level
+    if operand.type.tensor and not operand.dimensions:
+        level = max(level, UNKNOWN_RANK_LEVEL)
+    if level > feature_level:
+        named = describe(operand, index)
+        raise SpecError(f"{named} needs feature level {level}, the target has {feature_level}")
+    check_type(operand, index)
+    _check_value(operand, index)
+    return level
+
+
+def check_type(operand: Operand, index: int | None = None) -> None:
+    """Raise SpecError unless dimensions, scale and zero point are legal for the type.
+
+    Dimensions may be unknown. Source: NeuralNetworks.h, ANeuralNetworksModel_addOperand.
+    """
+    _check_shape(operand, index)
+    _check_scale(operand, index)
+    zero_points = ZERO_POINTS.get(operand.type, range(1))
+    if operand.zero_point not in zero_points:
+        takes = f"{zero_points[0]} to {zero_points[-1]}" if len(zero_points) > 1 else "0"
+        raise SpecError(
+            f"{describe(operand, index)} has zero point {operand.zero_point}, it takes {takes}"
+        )
+
+
+def describe(operand: Operand, index: int | None = None) -> str:
+    """Type and shape: "TENSOR_FLOAT32 [1, 0, 4]", unknown rank as "[?]"; after an index, if any."""
+    if index is not None:
+        return f"operand {index} ({describe(operand)})"
+    if not operand.type.tensor:
+        return operand.type.name
+    return f"{operand.type.name} {list(operand.dimensions) or '[?]'}"
+
+
+def _check_shape(operand: Operand, index: int | None) -> None:
+    if not operand.type.tensor:
+        if operand.dimensions:
+            raise SpecError(
+                f"{describe(operand, index)} is a scalar with dimensions {list(operand.dimensions)}"
+            )
+        return
+    size = operand.type.numpy.itemsize
+    for dim in operand.dimensions:
+        if dim < 0:
+            raise SpecError(f"{describe(operand, index)} has a negative dimension")
+        size *= dim or 1
+    if size > MAX_BYTES:
+        raise SpecError(f"{describe(operand, index)} takes more than {MAX_BYTES} bytes")
+
+
+def _check_scale(operand: Operand, index: int | None) -> None:
+    scale, code = operand.scale, operand.type
+    if code is OperandCode.TENSOR_INT32:
+        if not scale >= 0:
+            raise SpecError(
+                f"{describe(operand, index)} has scale {scale:g}, it takes a scale >= 0"
+            )
+    elif code.quantized and code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        if not scale > 0:
+            raise SpecError(f"{describe(operand, index)} has scale {scale:g}, it takes a scale > 0")
+    elif scale != 0:
+        raise SpecError(f"{describe(operand, index)} has scale {scale:g}, it takes none")
+
+
+def _check_value(operand: Operand, index: int | None) -> None:
+    _check_channels(operand, index)
+    value = operand.value
+    if isinstance(value, Model) != (operand.type is OperandCode.MODEL):
+        raise SpecError(
+            f"{describe(operand, index)}: models, and only models, are values of MODEL operands"
+        )
+    if not isinstance(value, Data):
+        return
+    if not operand.known:
+        raise SpecError(f"{describe(operand, index)} is a constant of unknown shape")
+    wanted = operand.type.numpy.itemsize * operand.size
+    if value.bytes.nbytes != wanted:
+        named = describe(operand, index)
+        raise SpecError(f"{named} takes {wanted} bytes, its constant has {value.bytes.nbytes}")
+
+
+def _check_channels(operand: Operand, index: int | None) -> None:
+    channels = operand.channels
+    if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        if channels is not None:
+            raise SpecError(f"{describe(operand, index)} takes no scales per channel")
+        return
+    if channels is None:
+        raise SpecError(f"{describe(operand, index)} has no scales per channel")
+    if not 0 <= channels.dim < len(operand.dimensions):
+        raise SpecError(f"{describe(operand, index)} has scales along dimension {channels.dim}")
+    count = operand.dimensions[channels.dim]
+    if count != len(channels.scales) or count == 0:
+        raise SpecError(
+            f"{describe(operand, index)} has {len(channels.scales)} scales for {count} channels"
+        )
+    if not all(scale > 0 for scale in channels.scales):
+        raise SpecError(f"{describe(operand, index)} has a scale that is not > 0")
+
+
+def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> None:
+    """Raise SpecError if the operands of an IF or WHILE do not match its submodels.
+
+    Other operations pass. The operation must already match its spec row.
+    Source: ANEURALNETWORKS_IF, ANEURALNETWORKS_WHILE.
+    """
+    if operation.spec.name not in ("IF", "WHILE"):
+        return
+    inputs = [operands[i] for i in operation.inputs]
+    outputs = [operands[i] for i in operation.outputs]
+    if operation.spec.name == "IF":
+        _check_condition("IF.condition", inputs[0])
+        for name, branch in (("then_model", inputs[1]), ("else_model", inputs[2])):
+            model = _submodel(f"IF.{name}", branch)
+            _check_all(f"IF.{name} inputs", _ends(model, model.inputs), inputs[3:])
+            _check_all(f"IF.{name} outputs", _ends(model, model.outputs), outputs)
+    else:
+        _check_while(inputs, outputs)
+
+
+def _check_while(inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
+    """Raise SpecError unless the submodels of a WHILE match its operands.
+
+    Body inputs: loop outputs, internal state, constant inputs. Body outputs: the first two.
+    """
+    condition = _submodel("WHILE.condition_model", inputs[0])
+    body = _submodel("WHILE.body_model", inputs[1])
+    given = inputs[2:]
+    _check_all("WHILE.condition_model inputs", _ends(condition, condition.inputs), given)
+    if len(condition.outputs) != 1:
+        raise SpecError(f"WHILE.condition_model has {len(condition.outputs)} outputs, it takes 1")
+    _check_condition("WHILE.condition_model output", *_ends(condition, condition.outputs))
+    taken, returned = _ends(body, body.inputs), _ends(body, body.outputs)
+    _check_all("WHILE.body_model inputs", taken, given)
+    if not len(outputs) <= len(returned) <= len(taken):
+        raise SpecError(
+            f"WHILE.body_model has {len(returned)} outputs, it takes {len(outputs)} to {len(taken)}"
+        )
+    _check_all("WHILE.body_model outputs", returned[: len(outputs)], outputs)
+    _check_all("WHILE.body_model outputs", returned, taken[: len(returned)])
+
+
+def _submodel(name: str, operand: Operand) -> Model:
+    if not isinstance(operand.value, Model):
+        raise SpecError(f"{name} has no model")
+    return operand.value
+
+
+def _ends(model: Model, indexes: Sequence[int]) -> list[Operand]:
+    return [model.operands[i] for i in indexes]
+
+
+def _check_condition(name: str, operand: Operand) -> None:
+    if operand.type is not OperandCode.TENSOR_BOOL8 or operand.dimensions != (1,):
+        raise SpecError(f"{name} is {describe(operand)}, it takes TENSOR_BOOL8 [1]")
+
+
+def _check_all(name: str, inner: Sequence[Operand], outer: Sequence[Operand]) -> None:
+    if len(inner) != len(outer):
+        raise SpecError(f"{name}: the model has {len(inner)}, the operation has {len(outer)}")
+    for n, (a, b) in enumerate(zip(inner, outer, strict=True)):
+        if not compatible(a, b):
+            raise SpecError(f"{name}: number {n} is {_quantized(a)} and must fit {_quantized(b)}")
+
+
+def _quantized(operand: Operand) -> str:
+    if operand.channels is not None:
+        return f"{describe(operand)} with {operand.channels}"
+    if operand.scale == 0:
+        return describe(operand)
+    return f"{describe(operand)} of scale {operand.scale:g} from {operand.zero_point}"
+
+
+def compatible(a: Operand, b: Operand) -> bool:
+    """Return True if types, quantization parameters and all known dimensions are equal."""
+    same_type = (a.type, a.scale, a.zero_point, a.channels) == (
+        b.type,
+        b.scale,
+        b.zero_point,
+        b.channels,
+    )
+    if not a.dimensions or not b.dimensions:
+        return same_type
+    same_rank = len(a.dimensions) == len(b.dimensions)
+    sizes = zip(a.dimensions, b.dimensions, strict=False)
+    return same_type and same_rank and all(x == y or 0 in (x, y) for x, y in sizes)
+
 
 _MAX_DEPTH = 64
 """Limit for nested submodels: well above real models, well below the recursion limit."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from math import inf
 
-from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.host import HostDevice
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.ort_devices.plugin import EXTRAS, PREFIX, is_plugin, plugin_device
 

@@ -14,12 +14,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
 
 if TYPE_CHECKING:

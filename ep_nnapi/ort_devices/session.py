@@ -22,8 +22,7 @@ from ep_nnapi.nnapi.forks import renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.run_arguments import wrong_output
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.operation import Kernels

@@ -11,12 +11,11 @@ from functools import partial
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
     Compilation,

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
-from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import Runtime
 
 logger = logging.getLogger(__name__)

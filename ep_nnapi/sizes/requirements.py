@@ -11,7 +11,7 @@ import numpy as np
 from ep_nnapi.graph.dag import bytes_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, DType
-from ep_nnapi.nnapi.operand import MAX_BYTES
+from ep_nnapi.nnapi.validate import MAX_BYTES
 
 Required: TypeAlias = tuple[int, int, int]
 """Position of an input, one of its axes, and the size that other inputs require there."""

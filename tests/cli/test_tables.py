@@ -24,9 +24,8 @@ from ep_nnapi.diagnostics.output_kinds import Kind
 from ep_nnapi.diagnostics.run_and_compare import RunResult
 from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection, SourceLine
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.operators import OperatorInfo
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.manifest import Prepared, Recipe

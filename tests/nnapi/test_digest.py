@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.digest import model_digest, with_token
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand
-from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, model_digest, with_token
 from tests.nnapi.build import F32, I32, NONE, Q8C, constant, one, tensor
 
 WEIGHTS = np.float32([1, 2, 3])

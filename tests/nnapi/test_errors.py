@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.nnapi.codes import ResultCode, feature_level_code, feature_level_of_code
+from ep_nnapi.nnapi.codes import (
+    COMPUTE,
+    ResultCode,
+    failure,
+    feature_level_code,
+    feature_level_of_code,
+    result_code,
+)
 from ep_nnapi.nnapi.errors import (
     ModelError,
     NnapiError,
@@ -15,7 +22,6 @@ from ep_nnapi.nnapi.errors import (
     SpecError,
     suggestion,
 )
-from ep_nnapi.nnapi.result import COMPUTE, failure, result_code
 
 
 @pytest.mark.parametrize("error", [ModelError, OptionError, SpecError, RuntimeFailure])

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.run_arguments import checked, fits, wrong_output
+from ep_nnapi.nnapi.runtime import checked, fits, wrong_output
 from tests.nnapi.build import F32, I32, INT32, tensor
 
 X = np.zeros((2, 3), np.float32)

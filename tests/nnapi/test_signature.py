@@ -1,14 +1,43 @@
 """Forms, typings and how a spec row says no."""
 
+from __future__ import annotations
+
 import time
 
+import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.params import Param, align, parse_params, typing
-from ep_nnapi.nnapi.signature import RequiredLevel, row
-from ep_nnapi.nnapi.spec import CONCATENATION, IF, LSTM, PACK, RELU, RESIZE_BILINEAR, SOFTMAX, SPLIT
+from ep_nnapi.nnapi.shapes import Tensor, infer
+from ep_nnapi.nnapi.signature import (
+    AxisUse,
+    OperationSpec,
+    Param,
+    RequiredLevel,
+    align,
+    parse_params,
+    row,
+    typing,
+)
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    AVERAGE_POOL_2D,
+    BY_NAME,
+    CONCATENATION,
+    CONV_2D,
+    IF,
+    LOGISTIC,
+    LSTM,
+    MAX_POOL_2D,
+    OPERATIONS,
+    PACK,
+    RELU,
+    RELU6,
+    RESIZE_BILINEAR,
+    SOFTMAX,
+    SPLIT,
+)
 from tests.nnapi.typed import operand, operands, typed
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -198,3 +227,95 @@ def test_the_time_grows_as_the_operands():
         return time.process_time() - begin
 
     assert min(seconds(many) for _ in range(3)) < 24 * min(seconds(few) for _ in range(3))
+
+
+PADDED = parse_params("input:T padding:i? | layout:b@3 | dilation:i@3 factor:i@3")
+JOINED = parse_params("first:T inputs:T+ axis:i")
+
+
+def test_parameters_have_types_levels_and_options():
+    assert [p.name for p in PADDED] == ["input", "padding", "layout", "dilation", "factor"]
+    assert [p.type for p in PADDED] == ["T", "i", "b", "i", "i"]
+    assert [p.level for p in PADDED] == [1, 1, 3, 3, 3]
+    assert [p.optional for p in PADDED] == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_a_list_ends_after_a_group(count: int):
+    found = align(PADDED, count)
+    assert (found is not None) == (count in (2, 3, 5))
+    assert found is None or found == PADDED[:count]
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_a_repeated_parameter_takes_what_is_left(count: int):
+    found = align(JOINED, count)
+    names = ["first", *["inputs"] * (count - 2), "axis"] if count >= 3 else None
+    assert (None if found is None else [p.name for p in found]) == names
+
+
+@pytest.mark.parametrize("text", ["input", "input:", "input:T**", "input:T@x", ":T"])
+def test_malformed_parameters_are_named(text: str):
+    with pytest.raises(ValueError, match="malformed parameter"):
+        parse_params(f"{text} axis:i")
+
+
+def params(row: OperationSpec) -> set[str]:
+    return {p.name for form in row.input_params for p in form}
+
+
+@pytest.mark.parametrize("row", OPERATIONS, ids=str)
+def test_traits_name_operands_of_the_operation(row: OperationSpec):
+    traits = row.traits
+    assert {*traits.elementwise, *traits.per_axis} <= params(row)
+    if traits.axis is not None:
+        assert {"axis", "axes"} & params(row)
+        assert (traits.axis is AxisUse.REDUCED) == ("keep_dims" in params(row))
+    assert not (traits.keeps_quantization and traits.output_quantization)
+
+
+@pytest.mark.parametrize("row", [r for r in OPERATIONS if r.traits.elementwise], ids=str)
+def test_elementwise_operands_have_the_shape_that_numpy_broadcasts(row: OperationSpec):
+    names = row.traits.elementwise
+    shapes = [(2, 3, 4)] * len(names)
+    if row.name != "SELECT" and len(names) > 1:  # NNAPI's SELECT does not broadcast
+        shapes[1] = (3, 1)
+    operands = {n: Tensor(s) for n, s in zip(names, shapes, strict=True)}
+    assert infer(row, operands) == (np.broadcast_shapes(*shapes),)
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in OPERATIONS if r.traits.axis is AxisUse.REDUCED], ids=str
+)
+@pytest.mark.parametrize("keep", [0, 1])
+def test_reduced_axes_have_the_shape_that_numpy_reduces_to(row: OperationSpec, keep: int):
+    x, axes = np.zeros((2, 3, 4)), np.array([2, 0])
+    operands = {"input": Tensor(x.shape), "axes": Tensor.of(axes), "keep_dims": keep}
+    assert infer(row, operands) == (x.sum(axis=(0, 2), keepdims=bool(keep)).shape,)
+
+
+def test_only_the_relus_clamp():
+    assert {r.name for r in OPERATIONS if r.traits.clamps} == {"RELU", "RELU1", "RELU6"}
+
+
+def test_an_average_keeps_the_quantization_but_rounds():
+    assert MAX_POOL_2D.traits.selects
+    assert not AVERAGE_POOL_2D.traits.selects
+    assert AVERAGE_POOL_2D.traits.keeps_quantization
+    assert RELU6.traits.selects
+
+
+def test_fixed_quantizations_cover_the_range_of_the_function():
+    """256 steps from the least result on. Source: NDK, outputs of LOGISTIC, SOFTMAX, TANH."""
+    ranges = {LOGISTIC: (0, 1), SOFTMAX: (0, 1), BY_NAME["TANH"]: (-1, 1)}
+    for spec, (least, greatest) in ranges.items():
+        assert spec.traits.output_quantization is not None
+        scale, zero_point = spec.traits.output_quantization
+        assert -zero_point * scale == least
+        assert (256 - zero_point) * scale == greatest
+
+
+def test_operations_that_compute_state_their_own_quantization():
+    for spec in (ADD, CONV_2D):
+        assert not spec.traits.keeps_quantization
+        assert spec.traits.output_quantization is None

@@ -12,9 +12,24 @@ from hypothesis import strategies as st
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
-from ep_nnapi.nnapi.model import Data, Model, Omitted, Operation
-from ep_nnapi.nnapi.spec import ADD, BY_NAME, CAST, PAD, RELU, SOFTMAX, SQUEEZE
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    BY_NAME,
+    CAST,
+    DEQUANTIZE,
+    FULLY_CONNECTED,
+    IF,
+    LESS,
+    PAD,
+    RELU,
+    SOFTMAX,
+    SQUEEZE,
+    WHILE,
+)
 from ep_nnapi.nnapi.validate import check_operation, execution_order, required_level, validate
+from tests.nnapi import build
 from tests.nnapi.build import (
     BOOL8,
     F32,
@@ -22,10 +37,12 @@ from tests.nnapi.build import (
     INT32,
     NONE,
     Q8,
+    Q8C,
     Q8S,
     X,
     accepted_from,
     chain,
+    constant,
     one,
     refuses,
     relu,
@@ -183,3 +200,262 @@ def test_conformance_cases_need_the_level_that_androids_validator_finds():
             wrong.append((case.id, level, case.validator_level))
     assert not wrong
     assert len(found) == 3152
+
+
+@pytest.mark.parametrize(
+    ("operand", "sentence"),
+    [
+        (Operand(INT32, (1,)), "operand 0 (INT32) is a scalar with dimensions [1]"),
+        (tensor(F32, -1), "operand 0 (TENSOR_FLOAT32 [-1]) has a negative dimension"),
+        (
+            tensor(F32, 2**15, 2**15),
+            "operand 0 (TENSOR_FLOAT32 [32768, 32768]) takes more than 4294967295 bytes",
+        ),
+        (
+            tensor(F32, 2**15, 0, 2**15),
+            "operand 0 (TENSOR_FLOAT32 [32768, 0, 32768]) takes more than 4294967295 bytes",
+        ),
+        (tensor(F32, 2, scale=0.5), "operand 0 (TENSOR_FLOAT32 [2]) has scale 0.5, it takes none"),
+        (
+            tensor(F32, 2, zero_point=1),
+            "operand 0 (TENSOR_FLOAT32 [2]) has zero point 1, it takes 0",
+        ),
+        (tensor(Q8, 2), "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale 0, it takes a scale > 0"),
+        (
+            tensor(Q8, 2, scale=float("nan")),
+            "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale nan, it takes a scale > 0",
+        ),
+        (
+            tensor(Q8, 2, scale=0.5, zero_point=256),
+            "operand 0 (TENSOR_QUANT8_ASYMM [2]) has zero point 256, it takes 0 to 255",
+        ),
+        (
+            tensor(Q8S, 2, scale=0.5, zero_point=-129),
+            "operand 0 (TENSOR_QUANT8_ASYMM_SIGNED [2]) has zero point -129, it takes -128 to 127",
+        ),
+        (
+            tensor(OperandCode.TENSOR_QUANT16_ASYMM, 2, scale=0.5, zero_point=65536),
+            "operand 0 (TENSOR_QUANT16_ASYMM [2]) has zero point 65536, it takes 0 to 65535",
+        ),
+        (
+            tensor(OperandCode.TENSOR_QUANT16_SYMM, 2, scale=0.5, zero_point=1),
+            "operand 0 (TENSOR_QUANT16_SYMM [2]) has zero point 1, it takes 0",
+        ),
+        (
+            tensor(OperandCode.TENSOR_QUANT8_SYMM, 2, scale=-1.0),
+            "operand 0 (TENSOR_QUANT8_SYMM [2]) has scale -1, it takes a scale > 0",
+        ),
+        (
+            tensor(I32, 2, scale=-1.0),
+            "operand 0 (TENSOR_INT32 [2]) has scale -1, it takes a scale >= 0",
+        ),
+        (
+            tensor(F32, 2, channels=ChannelQuantization(0, (1.0, 1.0))),
+            "operand 0 (TENSOR_FLOAT32 [2]) takes no scales per channel",
+        ),
+        (
+            Operand(OperandCode.MODEL),
+            "operand 0 (MODEL): models, and only models, are values of MODEL operands",
+        ),
+    ],
+)
+def test_operand_is_illegal_on_its_own(operand, sentence):
+    refuses(relu(operand), sentence)
+
+
+@pytest.mark.parametrize(
+    "operand",
+    [
+        tensor(F32, 2**15, 2**15 - 1),
+        tensor(F32, 0, 0),
+        tensor(Q8, 2, scale=1e-30, zero_point=255),
+        tensor(Q8S, 2, scale=0.5, zero_point=-128),
+        tensor(Q8S, 2, scale=0.5, zero_point=127),
+    ],
+)
+def test_operand_at_the_limits(operand):
+    validate(relu(operand), 8)
+
+
+def test_plain_integers_may_carry_a_scale():
+    bias = constant(np.zeros(3, np.int32), scale=0.25)
+    x, w = tensor(Q8, 2, 4, scale=0.5), tensor(Q8, 3, 4, scale=0.5)
+    validate(one(FULLY_CONNECTED, [x, w, bias, NONE], [tensor(Q8, 2, 3, scale=1.0)]), 1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "sentence"),
+    [
+        (None, "has no scales per channel"),
+        (ChannelQuantization(2, (1.0, 1.0)), "has scales along dimension 2"),
+        (ChannelQuantization(-1, (1.0, 1.0)), "has scales along dimension -1"),
+        (ChannelQuantization(0, (1.0,)), "has 1 scales for 2 channels"),
+        (ChannelQuantization(0, (1.0, 0.0)), "has a scale that is not > 0"),
+        (ChannelQuantization(1, ()), "has 0 scales for 0 channels"),
+    ],
+)
+def test_scales_per_channel(channels, sentence):
+    x = Operand(Q8C, (2, 0), channels=channels)
+    refuses(
+        one(DEQUANTIZE, [x], [tensor(F32, 2, 0)]),
+        f"operand 0 (TENSOR_QUANT8_SYMM_PER_CHANNEL [2, 0]) {sentence}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("operand", "sentence"),
+    [
+        (replace(X, value=Data.of(np.zeros(5, np.float32))), "takes 24 bytes, its constant has 20"),
+        (
+            tensor(F32, 2, 0, value=Data.of(np.zeros(0, np.float32))),
+            "is a constant of unknown shape",
+        ),
+        (tensor(F32, value=Data.of(np.zeros(1, np.float32))), "is a constant of unknown shape"),
+        (tensor(F32, 2, value=relu()), ": models, and only models, are values of MODEL operands"),
+    ],
+)
+def test_values(operand, sentence):
+    model = one(ADD, [X, operand, NONE], [X])
+    with pytest.raises(SpecError, match=r"operand 1 \(TENSOR_FLOAT32 ") as caught:
+        validate(model, 8)
+    assert str(caught.value).endswith(sentence)
+
+
+FLAG = build.tensor(build.BOOL8, 1)
+
+
+def branch(dims=(2, 3)):
+    return Operand(OperandCode.MODEL, value=build.relu(build.tensor(build.F32, *dims)))
+
+
+def conditional(condition=FLAG, then=(2, 3), otherwise=(2, 3), x=(2, 3)):
+    data = build.tensor(build.F32, *x)
+    return build.one(IF, [condition, branch(then), branch(otherwise), data], [data])
+
+
+def test_if_runs_models_that_fit():
+    build.accepted_from(conditional(), 4)
+    for unknown in ((0, 3), ()):
+        validate(conditional(then=unknown), 4)
+        validate(conditional(x=unknown), 4)
+
+
+def test_if_refusals():
+    build.refuses(
+        conditional(condition=build.tensor(build.BOOL8, 2)),
+        "operation 0: IF.condition is TENSOR_BOOL8 [2], it takes TENSOR_BOOL8 [1]",
+    )
+    build.refuses(
+        conditional(condition=build.tensor(build.BOOL8)),
+        "operation 0: IF.condition is TENSOR_BOOL8 [?], it takes TENSOR_BOOL8 [1]",
+    )
+    build.refuses(
+        conditional(otherwise=(2, 4)),
+        "operation 0: IF.else_model inputs: number 0 is TENSOR_FLOAT32 [2, 4] "
+        "and must fit TENSOR_FLOAT32 [2, 3]",
+    )
+    model = build.one(IF, [FLAG, branch(), branch(), build.X, build.X], [build.X])
+    build.refuses(model, "operation 0: IF.then_model inputs: the model has 1, the operation has 2")
+
+
+def either(*models):
+    """IF with the last of the models as both branches; there are MODEL operands for all."""
+    inner = [Operand(OperandCode.MODEL, value=m) for m in models]
+    last = 2 + len(inner)
+    operation = Operation(IF, (0, last, last, 0, 1), (2,))
+    return Model((FLAG, build.X, build.X, *inner), (operation,), (0, 1), (2,))
+
+
+def nested(depth):
+    """IF within IF, outermost last: there are 2^depth ways into the innermost model."""
+    models = [Model((FLAG, build.X, build.X), (Operation(RELU, (1,), (2,)),), (0, 1), (2,))]
+    for _ in range(depth):
+        models.append(either(models[-1]))
+    return models
+
+
+def test_a_shared_model_is_checked_and_prepared_once():
+    """Once for each way there, 64 deep would never end."""
+    runtime, x = HostRuntime(), np.float32([[-1, 0, 1], [2, -3, 4]])
+    model = nested(64)[-1]
+    made = runtime.compile(model, runtime.devices()[0])
+    np.testing.assert_array_equal(made.run([np.array([True]), x])[0], np.maximum(x, 0))
+    assert required_level(model) == 4
+
+
+@pytest.mark.parametrize("shown", ["outermost", "innermost"])
+def test_models_nested_too_deep_are_refused(shown):
+    """Also where the check meets each of them beside the others, and no deeper."""
+    models = nested(64)
+    model = either(models[-1]) if shown == "outermost" else either(*models)
+    with pytest.raises(SpecError, match=r"models are nested more than 64 deep$"):
+        validate(model, 8)
+
+
+def test_quantization_must_fit_too():
+    inner = Operand(OperandCode.MODEL, value=build.relu(build.tensor(build.Q8, 2, scale=0.5)))
+    outer = build.tensor(build.Q8, 2, scale=0.25)
+    build.refuses(
+        build.one(IF, [FLAG, inner, inner, outer], [outer]),
+        "operation 0: IF.then_model inputs: number 0 is TENSOR_QUANT8_ASYMM [2] of scale 0.5 "
+        "from 0 and must fit TENSOR_QUANT8_ASYMM [2] of scale 0.25 from 0",
+    )
+
+
+def test_errors_inside_a_model_say_where():
+    broken = replace(build.relu(), outputs=(1, 1))
+    inner = Operand(OperandCode.MODEL, value=broken)
+    build.refuses(
+        build.one(IF, [FLAG, inner, branch(), build.X], [build.X]),
+        "in the model of operand 1: operand 1 is listed as output and again as output",
+    )
+
+
+def loop(condition=None, body=None, extra=(), outputs=1):
+    data = build.tensor(build.F32, 1)
+    condition = condition or build.one(LESS, [data, data], [FLAG])
+    body = body or build.chain((0, 2), size=3)
+    body = replace(body, operands=(data,) * 3, inputs=(0, 1))
+    models = [Operand(OperandCode.MODEL, value=m) for m in (condition, body)]
+    return build.one(WHILE, [*models, data, data, *extra], [data] * outputs)
+
+
+def test_while_runs_models_that_fit():
+    build.accepted_from(loop(), 4)
+
+
+def test_while_keeps_state_that_it_does_not_return():
+    data = build.tensor(build.F32, 1)
+    body = Model(
+        (data,) * 4, (Operation(RELU, (0,), (2,)), Operation(RELU, (1,), (3,))), (0, 1), (2, 3)
+    )
+    models = [
+        Operand(OperandCode.MODEL, value=m) for m in (build.one(LESS, [data] * 2, [FLAG]), body)
+    ]
+    validate(build.one(WHILE, [*models, data, data], [data]), 4)
+    validate(build.one(WHILE, [*models, data, data], [data, data]), 4)
+    build.refuses(
+        build.one(WHILE, [*models, data, data], [data] * 3),
+        "operation 0: WHILE.body_model has 2 outputs, it takes 3 to 2",
+    )
+
+
+def test_while_refusals():
+    build.refuses(
+        loop(extra=[build.X]),
+        "operation 0: WHILE.condition_model inputs: the model has 2, the operation has 3",
+    )
+    data = build.tensor(build.F32, 1)
+    build.refuses(
+        loop(condition=build.one(ADD, [data, data, build.NONE], [data])),
+        "operation 0: WHILE.condition_model output is TENSOR_FLOAT32 [1], "
+        "it takes TENSOR_BOOL8 [1]",
+    )
+    two = build.one(LESS, [data, data], [FLAG])
+    again = Operation(LESS, (0, 1), (3,))
+    two = replace(
+        two, operands=(*two.operands, FLAG), operations=(*two.operations, again), outputs=(2, 3)
+    )
+    build.refuses(
+        loop(condition=two), "operation 0: WHILE.condition_model has 2 outputs, it takes 1"
+    )

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi import digest, spec
+from ep_nnapi.nnapi import runtime as interface
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
@@ -122,7 +123,7 @@ def test_runs_end_when_they_are_stopped():
 def test_a_cache_costs_no_digest_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The device has no cache: finding a model by its weights takes as long as optimizing it."""
     asked: list[Model] = []
-    monkeypatch.setattr(digest, "model_digest", lambda model: asked.append(model) or bytes(32))
+    monkeypatch.setattr(interface, "model_digest", lambda model: asked.append(model) or bytes(32))
     options, runtime = CompileOptions(cache_dir=str(tmp_path)), host_runtime()
     for device in runtime.devices():
         runtime.compile(chain(), device, options)

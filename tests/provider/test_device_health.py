@@ -6,11 +6,10 @@ import logging
 
 import pytest
 
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
-from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.provider import device_health
 from ep_nnapi.provider.device_health import (
     MOST_FAILURES,

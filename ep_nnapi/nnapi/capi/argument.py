@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.capi.operand import AnyOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, op_failed
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.operand import MAX_BYTES
+from ep_nnapi.nnapi.validate import MAX_BYTES
 
 _BOOLS = (OperandCode.BOOL, OperandCode.TENSOR_BOOL8)
 

@@ -23,9 +23,8 @@ from ep_nnapi.nnapi.model import (
     OperandValue,
     Operation,
 )
-from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.spec import BY_CODE
-from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
+from ep_nnapi.nnapi.validate import MAX_BYTES, check_operation, execution_order, validate
 
 
 class ModelState(Enum):

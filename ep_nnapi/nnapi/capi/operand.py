@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.capi.refusal import bad_data
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Operand, OperandValue
-from ep_nnapi.nnapi.operand import check_type
+from ep_nnapi.nnapi.validate import check_type
 
 
 class OemCode(IntEnum):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
-from ep_nnapi.nnapi.result import result_code
 
 
 class Refused(Exception):

@@ -15,10 +15,10 @@ from ep_nnapi.nnapi.host.memory import Lifetime, assign_offsets, block
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
+from ep_nnapi.nnapi.validate import MAX_BYTES
 
 Shape: TypeAlias = tuple[int, ...]
 

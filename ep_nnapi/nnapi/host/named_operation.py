@@ -9,8 +9,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.params import Params
-from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.signature import Match, Params
 
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode, failure
 from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
@@ -28,9 +28,7 @@ from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.host.timed_step import timed_operation
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.result import failure
-from ep_nnapi.nnapi.run_arguments import wrong_output
-from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.validate import execution_order

@@ -40,10 +40,10 @@ class ReferenceDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Bind kernels to all operations; relaxed models emulate float16 unless `precise`."""
-        from ep_nnapi.nnapi.digest import with_token
         from ep_nnapi.nnapi.host.cache import cached
         from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
         from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph  # all kernels
+        from ep_nnapi.nnapi.runtime import with_token
 
         hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # hashes float32 bytes
         emulate_float16 = model.relaxed and not options.precise and not hashing

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.runtime import RunOptions, TimedOperation
 
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000

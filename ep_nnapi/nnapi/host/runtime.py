@@ -11,19 +11,19 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.result import COMPUTE, failure
-from ep_nnapi.nnapi.run_arguments import checked, fits
 from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
     Device,
     DirectCompilation,
     RunOptions,
+    checked,
+    fits,
 )
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate

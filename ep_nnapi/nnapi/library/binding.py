@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, ResultCode, feature_level_of_code
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, ResultCode, failure, feature_level_of_code
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.functions import FUNCTIONS, OPERATION_TYPE, PREFIX, STRUCTS, Function
-from ep_nnapi.nnapi.result import failure
 
 _SCALARS: Mapping[str, Any] = {
     "int": ctypes.c_int,

@@ -14,8 +14,7 @@ from ep_nnapi.nnapi.library.deadline import within
 from ep_nnapi.nnapi.library.execution import Executor
 from ep_nnapi.nnapi.library.handles import Handle, create
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.run_arguments import checked, wrong_output
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, checked, wrong_output
 
 TOKEN_BYTES = 32
 

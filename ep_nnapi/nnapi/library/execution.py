@@ -18,8 +18,7 @@ from ep_nnapi.nnapi.library.binding import Functions, failed
 from ep_nnapi.nnapi.library.handles import Handle, create
 from ep_nnapi.nnapi.library.model_writer import operand_type
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.run_arguments import wrong_output
-from ep_nnapi.nnapi.runtime import Duration, RunOptions
+from ep_nnapi.nnapi.runtime import Duration, RunOptions, wrong_output
 
 _UNMEASURED = 2**64 - 1
 _TRIES = 8

@@ -19,10 +19,10 @@ import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Omitted, Operand
-from ep_nnapi.nnapi.params import Param
 from ep_nnapi.nnapi.profile.classes import class_of_contents, class_of_scalar
 from ep_nnapi.nnapi.profile.quantization import ZERO_POINTS
 from ep_nnapi.nnapi.profile.use import OperationUse
+from ep_nnapi.nnapi.signature import Param
 
 MAX_RANK = 7
 """Ranks from this one on count as one."""

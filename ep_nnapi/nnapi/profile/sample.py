@@ -12,15 +12,13 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.operand import check_operand
-from ep_nnapi.nnapi.params import Param, Params, Typing
 from ep_nnapi.nnapi.profile.quantization import quantized
 from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.shapes import Dims, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Fact
-from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.signature import OperationSpec, Param, Params, Typing
 from ep_nnapi.nnapi.spec import RELU
-from ep_nnapi.nnapi.validate import check_operation
+from ep_nnapi.nnapi.validate import check_operand, check_operation
 
 Inputs = Mapping[str, tuple[Operand, ...]]
 """Operands by parameter name: several of a repeated parameter, else one."""

@@ -11,12 +11,11 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Omitted, Operand
-from ep_nnapi.nnapi.params import Param, Params, Typing
 from ep_nnapi.nnapi.profile.form import MAX_RANK
 from ep_nnapi.nnapi.profile.quantization import bias_scale, quantized
 from ep_nnapi.nnapi.profile.sample import Sample, constant, typed, with_zeros
 from ep_nnapi.nnapi.profile.sizes import INDEXES, SCALARS, SIZES, WEIGHTS, size_of
-from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.signature import OperationSpec, Param, Params, Typing
 from ep_nnapi.nnapi.spec import OPERATIONS
 
 NOT_SAMPLED = ("IF", "WHILE")

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, HIGHEST_LEVEL
-from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.params import Param, Params
-from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.runtime import model_digest
+from ep_nnapi.nnapi.signature import OperationSpec, Param, Params
 
 
 @dataclass(frozen=True, slots=True)

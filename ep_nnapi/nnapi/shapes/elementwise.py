@@ -19,8 +19,8 @@ from ep_nnapi.nnapi.shapes.operands import (
     require,
     unify,
 )
+from ep_nnapi.nnapi.signature import AxisUse
 from ep_nnapi.nnapi.spec import OPERATIONS
-from ep_nnapi.nnapi.traits import AxisUse
 
 
 def same(input: Tensor) -> Dims:

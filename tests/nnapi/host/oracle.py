@@ -17,8 +17,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.params import align
-from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.signature import OperationSpec, align
 from ep_nnapi.ort_devices.device import CpuDevice
 
 F32 = OperandCode.TENSOR_FLOAT32

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.host import HostRuntime, cache
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, model_digest
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, RELU
 
 TOKEN = bytes(range(32))

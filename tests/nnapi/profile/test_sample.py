@@ -9,7 +9,6 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.nnapi.operand import check_type
 from ep_nnapi.nnapi.profile.form import form_of
 from ep_nnapi.nnapi.profile.quantization import bias_scale, quantized
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
@@ -18,7 +17,7 @@ from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED, seeds, seeds_of
 from ep_nnapi.nnapi.profile.sizes import INDEXES, SCALARS, SIZES, size_of
 from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
-from ep_nnapi.nnapi.validate import required_level, validate
+from ep_nnapi.nnapi.validate import check_type, required_level, validate
 from tests.nnapi.profile.make import I32, Q8, add, scalar, tensor, use
 
 

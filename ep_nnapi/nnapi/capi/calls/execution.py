@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, EVENTS, EXECUTIONS, MEMORIES
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
-from ep_nnapi.nnapi.operand import MAX_BYTES
+from ep_nnapi.nnapi.validate import MAX_BYTES
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData, OperandType
