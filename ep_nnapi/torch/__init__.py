@@ -14,7 +14,6 @@ except ModuleNotFoundError as error:
         raise
     raise NnapiError("PyTorch is not installed: pip install 'ep-nnapi[torch]'") from None
 
-from ep_nnapi.torch.convert import to_nnapi
-from ep_nnapi.torch.module import NnapiModule, load
+from ep_nnapi.torch.module import NnapiModule, load, to_nnapi
 
 __all__ = ["NnapiModule", "load", "to_nnapi"]

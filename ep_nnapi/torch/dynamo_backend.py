@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import TypeAlias
+from weakref import ref
 
 import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
@@ -16,10 +18,58 @@ from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options.table import parse
 from ep_nnapi.report.report import Report
 from ep_nnapi.torch.export import to_onnx, traced
-from ep_nnapi.torch.inference_graph import InferenceGraph, inference_graph, selector
+from ep_nnapi.torch.inference_graph import (
+    InferenceGraph,
+    OnlyViewsError,
+    inference_graph,
+    needs_gradients,
+    selector,
+)
 from ep_nnapi.torch.tensor_session import TensorSession, session_of
-from ep_nnapi.torch.views import OnlyViewsError, needs_gradients
-from ep_nnapi.torch.weights import Addresses, Weights, addresses
+
+Addresses: TypeAlias = tuple[int, ...]
+_address = torch.Tensor.data_ptr
+_version = attrgetter("_version")
+
+
+def addresses(tensors: Sequence[torch.Tensor]) -> Addresses:
+    """Returns where the data of tensors are, which tells the weights of two modules apart."""
+    return tuple(map(_address, tensors))
+
+
+class Weights:
+    """Weights as they are now; keeps their memory, so that no others can be at their addresses.
+
+    Not noticed are changes in place that PyTorch does not count: of tensors made in inference mode,
+    of what `Tensor.data` returns, and through NumPy.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Notes these weights."""
+        self._memory = [tensor.detach() for tensor in tensors]
+        self._owners = [ref(tensor) for tensor in tensors]
+        self._counting = [not tensor.is_inference() for tensor in tensors]
+        self._all_count = all(self._counting)
+        self._versions = self._versions_of(tensors)
+
+    def changed(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """True if the weights, at the same addresses, were changed in place."""
+        return self._versions != self._versions_of(tensors)
+
+    def unused(self) -> bool:
+        """True if one of the tensors is no more or has its data elsewhere."""
+        owners = [owner() for owner in self._owners]
+        return any(
+            owner is None or _address(owner) != _address(memory)
+            for owner, memory in zip(owners, self._memory, strict=True)
+        )
+
+    def _versions_of(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        if self._all_count:
+            return list(map(_version, tensors))
+        pairs = zip(tensors, self._counting, strict=True)
+        return [_version(tensor) for tensor, counts in pairs if counts]
+
 
 logger = logging.getLogger(__name__)
 MOST_NUMBERS = 8

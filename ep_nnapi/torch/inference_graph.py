@@ -1,17 +1,200 @@
-"""A graph of Dynamo's for inference: its arguments are weights, inputs, sizes and numbers."""
+"""A graph of Dynamo's for inference: its arguments told apart, its head and its tail.
+
+The head computes new tensors, the tail makes views of them: Dynamo was promised the strides and
+aliases that PyTorch has, for what comes after the graph.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import itemgetter
 from typing import TypeAlias
 
 import torch
+from torch.fx import Graph, GraphModule, Node
 
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.torch.structure import REAL_PARTS
-from ep_nnapi.torch.views import hint, split
+
+_CONSTANT = ("placeholder", "get_attr")
+
+
+class OnlyViewsError(ModelError):
+    """A graph does nothing but make views of its arguments."""
+
+
+def split(graph: GraphModule) -> tuple[GraphModule, Callable[..., object] | None]:
+    """Returns the head and the tail of a graph of Dynamo's.
+
+    The head has the graph's arguments and returns a tuple of tensors, of which none is a view. The
+    tail returns the graph's results from its arguments followed by those tensors, which may have
+    other strides than in PyTorch; it is None if the tensors are the results as they are.
+
+    A node is a view if its tensors have the memory of an argument's. Raises OnlyViewsError if all
+    are, and ModelError if views cannot be told from what is computed.
+    """
+    _require_fixed_metadata(graph.graph)
+    tail, heads = _parts(graph.graph)
+    calls = [node for node in graph.graph.nodes if node.op not in (*_CONSTANT, "output")]
+    if not heads:
+        only_views = tail.issuperset(calls)
+        raise (OnlyViewsError if only_views else ModelError)("it computes no new tensor")
+    _require_own_memory(heads)
+    (output,) = graph.graph.find_nodes(op="output")
+    if list(output.args[0]) == heads and all(_layout(node) is None for node in heads):
+        return graph, None
+    return _head(graph, tail, heads), _tail(graph, tail, heads).forward
+
+
+def needs_gradients(graph: GraphModule) -> bool:
+    """True if results of a graph of Dynamo's require gradients, or what they are views of does."""
+    tail, heads = _parts(graph.graph)
+    nodes = (*heads, *tail) if torch.is_grad_enabled() else heads
+    return any(tensor.requires_grad for node in nodes for tensor in _tensors(node))
+
+
+def _parts(graph: Graph) -> tuple[set[Node], list[Node]]:
+    """Returns the nodes that make results as views or numbers, and those they are made of."""
+    tail: set[Node] = set()
+    heads: dict[Node, None] = {}
+    (output,) = graph.find_nodes(op="output")
+    pending = list(output.all_input_nodes)
+    while pending:
+        node = _origin(pending.pop(0))
+        if node in tail or node in heads:
+            continue
+        if node.op in _CONSTANT or not _tensors(node) or _is_view(node):
+            tail.add(node)
+            pending += node.all_input_nodes
+        else:
+            heads[node] = None
+    return tail, list(heads)
+
+
+def _origin(node: Node) -> Node:
+    """Returns the node that made the tensor, where this one returns its argument itself.
+
+    As do operations in place, and `contiguous` of what is contiguous.
+    """
+    value = node.meta.get("example_value")
+    for argument in node.all_input_nodes:
+        if isinstance(value, torch.Tensor) and argument.meta.get("example_value") is value:
+            return _origin(argument)
+    return node
+
+
+def _is_view(node: Node) -> bool:
+    if node.target is operator.getitem and len(node.all_input_nodes) == 1:
+        (given,) = node.all_input_nodes
+        if not isinstance(given.meta.get("example_value"), torch.Tensor):  # an item of a tuple
+            return _is_view(given)
+    memory = {_memory(tensor) for given in node.all_input_nodes for tensor in _tensors(given)}
+    return any(_memory(tensor) in memory for tensor in _tensors(node))
+
+
+def _tensors(node: Node) -> list[torch.Tensor]:
+    leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    address: int = tensor.untyped_storage()._cdata
+    return address
+
+
+def _require_fixed_metadata(graph: Graph) -> None:
+    """Raises ModelError if the sizes or strides of a tensor change in place, as by `t_`."""
+    for node in graph.nodes:
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        packet = getattr(torch.ops.aten, name, None) if node.op.startswith("call") else None
+        for overload in packet.overloads() if packet is not None else ():
+            if torch.Tag.inplace_view in getattr(packet, overload).tags:
+                raise ModelError(f"{name} changes the sizes or strides of a tensor in place")
+
+
+def _require_own_memory(heads: Sequence[Node]) -> None:
+    memory = [_memory(tensor) for node in heads for tensor in _tensors(node)]
+    if len(set(memory)) < len(memory) or len(memory) > len(heads):
+        raise ModelError("its results cannot be told from views of one another")
+
+
+def _layout(head: Node) -> tuple[Callable[..., torch.Tensor], tuple[int, ...]] | None:
+    """Returns the function that gives the tensor PyTorch's strides, and its argument.
+
+    None if the strides are those of a contiguous array; NumPy has others where a size is 0.
+    """
+    value = head.meta["example_value"]
+    sizes, strides = list(value.shape), list(value.stride())
+    static = all(isinstance(number, int) for number in (*sizes, *strides))
+    if str(_contiguous(sizes)) == str(strides) and not (static and 0 in sizes):
+        return None
+    if static:
+        return _restrided, tuple(strides)
+    hints = [hint(stride) for stride in strides]
+    order = sorted(range(len(sizes)), key=lambda d: hints[d], reverse=True)
+    if [hints[d] for d in order] != _contiguous([hint(sizes[d]) for d in order]):
+        raise ModelError(f"a result has strides of {tuple(strides)} for sizes of {tuple(sizes)}")
+    return _reordered, tuple(order)
+
+
+def hint(number: int | torch.SymInt) -> int:
+    """Returns the number that a symbolic one stands for in the example; -1 if it has none."""
+    if isinstance(number, int):
+        return number
+    return int(number.node.hint) if number.node.has_hint() else -1
+
+
+def _contiguous(sizes: Sequence[int]) -> list[int]:
+    """Returns the strides of a contiguous tensor.
+
+    >>> _contiguous([2, 3, 4]), _contiguous([2, 0, 4]), _contiguous([])
+    ([12, 4, 1], [4, 4, 1], [])
+    """
+    inner = [1 if isinstance(size, int) and size == 0 else size for size in sizes[:0:-1]]
+    return list(accumulate(inner, operator.mul, initial=1))[::-1] if sizes else []
+
+
+def _restrided(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Returns the tensor with these strides: a copy if it has others."""
+    if tensor.stride() == strides:
+        return tensor
+    return tensor.new_empty_strided(tensor.shape, strides).copy_(tensor)
+
+
+def _reordered(tensor: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """Returns the tensor dense, its dimensions in this order from the largest stride."""
+    strides = dict(zip(order, _contiguous([tensor.shape[d] for d in order]), strict=True))
+    return _restrided(tensor, tuple(strides[d] for d in range(len(order))))
+
+
+def _head(graph: GraphModule, members: set[Node], heads: Sequence[Node]) -> GraphModule:
+    head = Graph()
+    copies: dict[Node, Node] = {}
+    head.graph_copy(graph.graph, copies)
+    head.output(tuple(copies[node] for node in heads))
+    for node in reversed(graph.graph.nodes):
+        if node in members and node.op != "placeholder" and not copies[node].users:
+            head.erase_node(copies[node])
+    return GraphModule(graph, head)
+
+
+def _tail(graph: GraphModule, members: set[Node], heads: Sequence[Node]) -> GraphModule:
+    tail = Graph()
+    copies: dict[Node, Node] = {}
+    for node in graph.graph.find_nodes(op="placeholder"):
+        copies[node] = tail.node_copy(node)
+    given = [tail.placeholder(f"head_{i}") for i in range(len(heads))]
+    for node, tensor in zip(heads, given, strict=True):
+        layout = _layout(node)
+        copies[node] = tail.call_function(layout[0], (tensor, layout[1])) if layout else tensor
+    for node in graph.graph.nodes:
+        if (node in members and node.op != "placeholder") or node.op == "output":
+            copies[node] = tail.node_copy(node, lambda argument: copies[_origin(argument)])
+    return GraphModule(graph, tail)
+
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
 

@@ -21,8 +21,8 @@ CASES = {
     **{name: (f, lambda: seeded(3, 2, 4)) for name, f in odd_modules.SEQUENCE.items()},
 }  # fmt: skip
 PYTORCH = ("identity", "dropout", "permuted", "gradients disabled")
-"""Where aot_eager differs from PyTorch itself, in which graphs with gradients run: it copies what is
-returned as it is, and has another stride for one element, and gradients where there are none."""
+"""Where aot_eager differs from PyTorch itself, in which graphs with gradients run: it copies what
+is returned as it is, has another stride for one element, and gradients where there are none."""
 DYNAMIC = ("t of a new tensor", "a tensor and its views", "elementwise of a transposed", "reshape")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from ep_nnapi.torch.weights import Weights, addresses  # noqa: E402
+from ep_nnapi.torch.dynamo_backend import Weights, addresses  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
