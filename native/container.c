@@ -1,4 +1,4 @@
-/* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/table_reader.py. */
+/* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/tables.py. */
 #define _POSIX_C_SOURCE 200809L
 #include "container.h"
 

@@ -17,7 +17,7 @@
 #include "sha256.h"
 
 /* Weights and their digest. Those in a file have not changed since as long as all of this is the
- * same, as ep_nnapi/epcontext/checksum.py has it for models. */
+ * same, as ep_nnapi/epcontext/contexts.py has it for models. */
 typedef struct {
   uint64_t facts[8]; /* device, inode and size of the file, its times, place of the weights in it;
                         zeros: not in a file */

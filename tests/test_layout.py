@@ -51,7 +51,6 @@ TESTED_BY = {
     "preparation/test_job": "cli/prepare_arguments",  # each with its job
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "costs/test_work": "costs/cost_model",
-    "epcontext/test_container": "epcontext/contexts epcontext/names",
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
     "html_report/test_write": "html_report/page_data",

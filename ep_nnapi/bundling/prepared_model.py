@@ -12,8 +12,8 @@ from onnx import ModelProto, TensorProto
 
 from ep_nnapi.diagnostics.inputs import InputSpec
 from ep_nnapi.diagnostics.inspect_context import containers
-from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import ContainerContent, unpack
+from ep_nnapi.epcontext.contexts import verify_checksum
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import require_file

@@ -10,7 +10,7 @@ from ep_nnapi.capability.isolate import isolate_defects
 from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.capability.progress import Progress
 from ep_nnapi.capability.root_causes import notes_of, with_root_causes
-from ep_nnapi.epcontext.names import is_own
+from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode

@@ -14,7 +14,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
+from ep_nnapi.epcontext.contexts import verify_checksum_of_bytes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import digest_of, require_file
 from ep_nnapi.nnapi.runtime import Runtime

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
 from ep_nnapi.epcontext.container import ContainerContent, unpack
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
+from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.graph.onnx_io import graphs, mentions
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL

@@ -12,7 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.epcontext.names import FORMAT_VERSION
+from ep_nnapi.graph.graph import GraphNode
+
+FORMAT_VERSION = 2
+"""Version of the containers that are written."""
+
+CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
+CONTEXT_EP = "NnapiContextExecutionProvider"
+"""Name of the plugin in C that runs prepared models; `native/plugin.h` has it too."""
+
+EP_SOURCE = "NnapiPluginExecutionProvider"
+"""Value of the attribute `source` in EPContext nodes of this provider."""
+
+
+def is_own(node: GraphNode) -> bool:
+    """Returns True if the node is an EPContext node that this provider compiled."""
+    kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
+    return kind and node.attributes.get("source") == EP_SOURCE
+
 
 MAGIC = b"EP-NNAPI"
 ALIGNMENT = 64
@@ -22,7 +39,7 @@ TERMINATOR = b"."
 """Last byte of a container: trailing zeros of a string attribute are lost when it is read."""
 
 MODEL_HAS_CHECKSUM = 1
-"""Flag of the header: the model's file has a checksum of itself (`ep_nnapi.epcontext.checksum`)."""
+"""Flag of the header: the model's file has a checksum of itself (`ep_nnapi.epcontext.contexts`)."""
 
 MAX_DEPTH = 64
 """Limit for the nesting of referenced models."""

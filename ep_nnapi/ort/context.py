@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
+from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.errors import OptionError

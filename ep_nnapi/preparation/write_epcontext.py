@@ -15,10 +15,15 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import Container, pack
-from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
-from ep_nnapi.epcontext.names import (
+from ep_nnapi.epcontext.contexts import (
+    add_placeholder,
+    companion_name,
+    context_attributes,
+    contexts_of,
+    write_checksum,
+)
+from ep_nnapi.epcontext.layout import (
     CONTEXT_DOMAIN,
     CONTEXT_EP,
     CONTEXT_OP,

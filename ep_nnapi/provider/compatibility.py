@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from enum import IntEnum
 
-from ep_nnapi.epcontext.names import FORMAT_VERSION
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options

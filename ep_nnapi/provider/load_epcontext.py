@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from ep_nnapi.epcontext.names import CONTEXT_OP
+from ep_nnapi.epcontext.layout import CONTEXT_OP
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
@@ -91,8 +91,8 @@ def _lowered(
 
     Raises ModelError if it is corrupt, too new, or needs a higher feature level.
     """
-    from ep_nnapi.epcontext.checksum import verify_checksum  # most sessions read no context
     from ep_nnapi.epcontext.container import unpack
+    from ep_nnapi.epcontext.contexts import verify_checksum  # most sessions read no context
 
     data = node.attributes.get("ep_cache_context")
     if not isinstance(data, str):

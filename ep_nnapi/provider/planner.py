@@ -17,7 +17,7 @@ import networkx as nx
 from ep_nnapi.capability.graph import Capability, judge_graph
 from ep_nnapi.capability.progress import Clock, Progress
 from ep_nnapi.costs.cost_model import PHONE, CostModel
-from ep_nnapi.epcontext.names import is_own
+from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ep_nnapi.costs.calibration import cost_model
-from ep_nnapi.epcontext.names import FORMAT_VERSION
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ep_nnapi.epcontext.names import EP_SOURCE
+from ep_nnapi.epcontext.layout import EP_SOURCE
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.provider.planner import PartitionedGraph
 from ep_nnapi.report.report import GraphReport

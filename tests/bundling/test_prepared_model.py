@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from ep_nnapi.bundling.prepared_model import read_prepared_model
 from ep_nnapi.diagnostics.inputs import InputSpec
-from ep_nnapi.epcontext.checksum import write_checksum
+from ep_nnapi.epcontext.contexts import write_checksum
 from ep_nnapi.nnapi.errors import ModelError
 from models.quantized import quantized
 from tests.native.build import ROOT

@@ -14,11 +14,9 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
-from ep_nnapi.epcontext.container import ContainerContent, pack, unpack
+from ep_nnapi.epcontext.container import ContainerContent, WeightsLocation, pack, unpack
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.epcontext.names import EP_SOURCE, is_own
-from ep_nnapi.epcontext.weights import WeightsLocation
+from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, is_own
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate

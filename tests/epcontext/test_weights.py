@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.epcontext.weights import WeightsLocation, read_weights
+from ep_nnapi.epcontext.container import WeightsLocation, read_weights
 from ep_nnapi.nnapi.errors import ModelError
 
 DATA = bytes(range(192))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import onnx
 
-from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import split
+from ep_nnapi.epcontext.contexts import add_placeholder, write_checksum
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ep_nnapi.diagnostics import check as checking
-from ep_nnapi.epcontext import checksum  # noqa: F401  (loaded before the workers are forked)
+from ep_nnapi.epcontext import contexts  # noqa: F401  (loaded before the workers are forked)
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.preparation.job import Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared

@@ -15,8 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
+from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, FORMAT_VERSION
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import job_of

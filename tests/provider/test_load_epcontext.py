@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.epcontext.contexts import context_attributes
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
+from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import ModelError

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.epcontext.names import EP_SOURCE
+from ep_nnapi.epcontext.layout import EP_SOURCE
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime

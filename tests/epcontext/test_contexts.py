@@ -1,4 +1,4 @@
-"""Checksums of whole model files: written into the file, and verified."""
+"""Contexts of clusters, and the checksum of a model's file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.epcontext.checksum import (
+from ep_nnapi.epcontext.contexts import (
     add_placeholder,
     verify_checksum,
     verify_checksum_of_bytes,
