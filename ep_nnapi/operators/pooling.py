@@ -49,18 +49,33 @@ def max_pool(n: Node) -> Iterator[Call]:
 
 
 @op("AveragePool", since=1)
-def average_pool(n: Node) -> Iterator[Call]:
+def average_pool_1(n: Node) -> Iterator[Call]:
     """The mean of each window, of which padding is a part with `count_include_pad`.
 
-    NNAPI's average excludes padding; with `count_include_pad` a constant factor corrects it.
-    Source: ONNX AveragePool-1 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
+    A window larger than the image and its padding, as ONNX Runtime allows one, counts wholly then.
+    Source: ONNX AveragePool-1 to AveragePool-11; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
     """
+    yield from _average(n, beyond=not n.integer("ceil_mode", 0))
+
+
+@op("AveragePool", since=19)
+def average_pool_19(n: Node) -> Iterator[Call]:
+    """The same, of which no window counts beyond the padding.
+
+    Source: ONNX AveragePool-19 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
+    """
+    yield from _average(n, beyond=False)
+
+
+def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
+    """Emit the mean; with `count_include_pad` a factor corrects NNAPI's, which excludes padding."""
     x, y = n.input(0), n.output()
     padding_counts = n.integer("count_include_pad", 0) != 0
 
     def factors(pool_pass: PoolPass) -> tuple[Array, Array]:
         axes = (pool_pass.height, pool_pass.width)
-        counts = (s.taps_in_padded_image() if padding_counts else s.taps_in_image() for s in axes)
+        padded = (s.kernel if beyond else s.taps_in_padded_image() for s in axes)
+        counts = padded if padding_counts else (s.taps_in_image() for s in axes)
         height, width = (a / c for a, c in zip(pool_pass.averaged_counts(), counts, strict=True))
         return height, width
 

@@ -349,8 +349,11 @@ def _same_numbers(group: Group) -> bool:
 
 
 def _gather(group: Group) -> None:
-    """Gather, whose indexes may count from the end."""
-    (value,) = group.same(group.value(0, real=False), group.value(1))
+    """Gather, whose indexes may count from the end; a single one leaves no axis."""
+    index = group.value(1)
+    if group.input(1).shape == ():
+        index = group.graph.reshape(index, ())
+    (value,) = group.same(group.value(0, real=False), index)
     group.deliver(value, real=False)
 
 

@@ -77,6 +77,22 @@ def test_average_pool_matches(window, padding_counts):
     matches(case, FL8, atol=SUMS, oracle=on_cpu)
 
 
+@pytest.mark.parametrize("opset", [7, 11, 18, 19])
+@pytest.mark.parametrize(
+    ("size", "window"),
+    [
+        (1, {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        (2, {"kernel_shape": [3, 2], "strides": [3, 2]}),
+        (1, {"kernel_shape": [4, 4], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        (2, {"kernel_shape": [5, 3], "strides": [4, 1], "pads": [0, 1, 1, 1]}),
+    ],
+)
+def test_windows_that_are_larger_than_the_padded_image(size, window, opset):
+    """ONNX Runtime computes one row of them, and counts them wholly before opset 19."""
+    case = node("AveragePool", f32(1, 2, size, 9), count_include_pad=1, opset=opset, **window)
+    matches(case, FL8, atol=SUMS, oracle=on_cpu)
+
+
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("window", EVERY)
 def test_lp_pool_matches(window, p):

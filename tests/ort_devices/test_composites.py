@@ -22,7 +22,7 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.clusters import lowered
 from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
-from tests.oracle import FL8, f16, f32, node
+from tests.oracle import FL8, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import feed
@@ -145,6 +145,17 @@ def test_indexes_may_count_from_the_end():
     model = built(text, "3", t=numbers(9, 4))
     assert found(model)["Where"] == 0
     assert_same(model, 0)
+
+
+def test_a_single_index_leaves_no_axis():
+    """NNAPI has it as a tensor [1], with which Gather's result would have one axis more."""
+    model = case_lowered(node("Gather", numbers(5, 2, 7), i64(), axis=-1), FL8).model
+    assert found(model)["Gather"] == 1
+    runtime = HostRuntime((CpuDevice(threads=1),))
+    for index in (-1, 2):
+        both = (runtime.compile(m, runtime.devices()[0]) for m in (model, without(model)))
+        (got,), (want,) = (c.run([np.array([index], np.int32)]) for c in both)
+        np.testing.assert_array_equal(got, want)
 
 
 WRITTEN_OUT = {
