@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 wheels fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -46,7 +46,7 @@ TORCH ?= torch==2.13.0
 test-torch: $(READY)
 	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[torch]" --group test
+	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[onnxruntime,torch]" --group test
 	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/cli/test_exported_networks.py tests/partitioner/test_families.py tests/test_journeys.py tests/torch
 
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
@@ -81,6 +81,18 @@ CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/operators/test_elementwi
 	tests/operators/test_convolution.py tests/test_files.py
 test-arm64: $(READY)
 	tests/arm64/run.sh -q $(CORE)
+
+# dist/: the sdist and a wheel for each processor, each built twice and looked into; with the NDK's path
+# in ANDROID_NDK, ep-nnapi-android too.
+RELEASE := .venv-release
+wheels: $(RELEASE)/.ready
+	$(RELEASE)/bin/python -m release.wheels
+
+$(RELEASE)/.ready: pyproject.toml
+	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(RELEASE)/bin/python -m pip install --quiet --group release
+	touch $@
 
 # Random calls of the C API, models and contexts that somebody made, sound models fed special values;
 # then the C parts under gcc's sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi,
@@ -118,7 +130,7 @@ $(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.[ch]' 
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	touch $@.begun  # so that a file which changes during the build is built again
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable . $(ORT)
+	$(PIP) --editable ".[onnxruntime]" $(ORT)
 	mv $@.begun $@
 
 # And what its tests need.

@@ -10,14 +10,21 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+import setuptools
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 CAPI = runpy.run_path("ep_nnapi/nnapi/capi/_build.py")
 ORT = runpy.run_path("ep_nnapi/ort/_build.py")
 COMPILING = ("-fstack-protector-strong", "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
 LINKING = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 """Hardening of the libraries, each where the compiler takes it; FORTIFY needs the -O2 they have."""
+
+SBOM = runpy.run_path("release/sbom.py")["sbom"]
+BUILDING = {"_build", "_embedding"}
+"""Modules that only the build needs: no wheel has them."""
 
 
 def context_library() -> Extension:
@@ -38,6 +45,33 @@ def context_library() -> Extension:
 
 
 LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
+
+
+class BuildModules(build_py):
+    """build_py without the modules of the build."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """The modules of a package: its name, theirs and their files."""
+        found = super().find_package_modules(package, package_dir)
+        return [module for module in found if module[1] not in BUILDING]
+
+
+class BuildWheel(bdist_wheel):
+    """bdist_wheel with a bill of materials in dist-info/sboms."""
+
+    def write_wheelfile(self, wheelfile_base: str, *arguments: str) -> None:
+        """Writes WHEEL, and the bill beside it, when all else is in place."""
+        super().write_wheelfile(wheelfile_base, *arguments)
+        compiler = self.get_finalized_command("build_ext").compiler
+        if compiler is None:  # an editable installation: its wheel has no libraries
+            return
+        command = [compiler.compiler[0], "--version"]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        tools = {"setuptools": setuptools.__version__, "C compiler": said.splitlines()[0]}
+        name, release = self.distribution.get_name(), self.distribution.get_version()
+        bill = Path(wheelfile_base, "sboms", f"{name}.cdx.json")
+        bill.parent.mkdir()
+        bill.write_text(SBOM(name, release, Path(self.bdist_dir), tools), encoding="utf-8")
 
 
 class BuildNative(build_ext):
@@ -99,6 +133,6 @@ class BuildNative(build_ext):
 setup(
     cffi_modules=["ep_nnapi/ort/_build.py:ffi", "ep_nnapi/nnapi/capi/_build.py:ffi"],
     ext_modules=list(LIBRARIES),  # cffi appends its modules to it
-    cmdclass={"build_ext": BuildNative},
+    cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildNative, "build_py": BuildModules},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -89,7 +89,9 @@ def __getattr__(name: str) -> object:
         return version("ep-nnapi")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with paused_collection():
+    from ep_nnapi.installed import explained  # imports the errors
+
+    with paused_collection(), explained():
         module = import_module(f"{__name__}.{_HOME[name]}")
     value = getattr(module, name)
     globals()[name] = value

@@ -29,6 +29,7 @@ ALLOWED = {
     # the root
     "errors": "nnapi",
     "collection": "",
+    "installed": "nnapi onnxruntime",
     "options": "nnapi",
     # devices
     "sessions": "nnapi numpy onnx onnxruntime",
@@ -52,24 +53,24 @@ ALLOWED = {
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi options ort_devices report"
     " sessions sizes networkx numpy onnx onnxruntime partitioner",
-    "ort": "collection epcontext errors graph lowering nnapi options provider report sessions numpy"
-    " onnxruntime",
+    "ort": "collection epcontext errors graph installed lowering nnapi options provider report"
+    " sessions numpy onnxruntime",
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
     " quantization report sessions sizes PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors graph litert lowering nnapi options ort"
+    "preparation": "diagnostics epcontext errors graph installed litert lowering nnapi options ort"
     " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi options preparation report sessions numpy onnx",
     "html_report": "diagnostics errors nnapi options preparation provider report networkx",
-    "cli": "bundling costs diagnostics errors html_report nnapi operators options preparation"
-    " provider report rewriting tuning argcomplete rich",
-    "torch": "diagnostics errors graph nnapi options ort preparation provider report sessions"
-    " torch",
+    "cli": "bundling costs diagnostics errors html_report installed nnapi operators options"
+    " preparation provider report rewriting tuning argcomplete rich",
+    "torch": "diagnostics errors graph installed nnapi options ort preparation provider report"
+    " sessions torch",
     "__main__": "cli",
-    "": "bundling collection costs diagnostics errors html_report nnapi operators options ort"
-    " preparation provider report rewriting tuning",
+    "": "bundling collection costs diagnostics errors html_report installed nnapi operators options"
+    " ort preparation provider report rewriting tuning",
     # executed by setuptools
     "ort._build": "cffi setuptools",
     "nnapi._embedding": "setuptools",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import OPTIONS, OptionKeywords, parse, without
 from ep_nnapi.options.values import Option
@@ -28,7 +29,7 @@ class _ShowVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # imports a mail parser
 
-        print(f"ep-nnapi {version('ep-nnapi')} (onnxruntime {version('onnxruntime')})")
+        print(f"ep-nnapi {version('ep-nnapi')} (onnxruntime {onnxruntime_version()})")
         parser.exit()
 
 

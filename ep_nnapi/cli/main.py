@@ -25,6 +25,7 @@ from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
+from ep_nnapi.installed import explained
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options.table import OptionKeywords
 
@@ -40,7 +41,8 @@ def _exit_code(given: Sequence[str] | None) -> int:
         parser = _parser()
         complete(parser)
         parsed = parser.parse_args(dashed(sys.argv[1:] if given is None else given))
-        code: int = parsed.verb(parsed)
+        with explained():
+            code: int = parsed.verb(parsed)
         sys.stdout.flush()  # what cannot be written is an error here
         return code
     except (ModelError, OptionError) as error:

@@ -5,6 +5,7 @@ setuptools executes this file by path: it must not import the package.
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -15,11 +16,18 @@ from setuptools import Extension
 INTERPRETER = Path(__file__).resolve().parent / "interpreter.c"
 
 
-def _build_time_libpython() -> str:
-    """Returns the libpython shared with the build interpreter; empty for a static one."""
+def _build_time_python() -> tuple[str, str]:
+    """Returns the paths of the build's interpreter and of its libpython, empty for a static one.
+
+    Both are empty where SOURCE_DATE_EPOCH asks for a build that says nothing of its machine: the
+    libraries of an installed package find the Python that they are installed in without them.
+    """
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return "", ""
     directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
     path = Path(directory or "", name or "")
-    return str(path) if sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file() else ""
+    shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file()
+    return sys.executable, str(path) if shared else ""
 
 
 def library(
@@ -33,6 +41,7 @@ def library(
     depends      files that the library is made from, besides interpreter.c
     """
     file = f"{name.rpartition('.')[2]}.so"
+    python, libpython = _build_time_python()
     generated = Path("build", "ep_nnapi_libraries", Path(file).with_suffix(".c"))
     generated.parent.mkdir(parents=True, exist_ok=True)
     whole = f"{INTERPRETER.read_text(encoding='utf-8')}\n{source}"
@@ -48,8 +57,8 @@ def library(
             ("NN_IDENTITY", f"{identity}u"),
             ("NN_FUNCTIONS", str(functions)),
             ("NN_PACKAGE_DEPTH", str(name.count(".") + 1)),
-            ("NN_BUILD_PYTHON", f'"{sys.executable}"'),
-            ("NN_BUILD_LIBPYTHON", f'"{_build_time_libpython()}"'),
+            ("NN_BUILD_PYTHON", f'"{python}"'),
+            ("NN_BUILD_LIBPYTHON", f'"{libpython}"'),
             ("NN_BUILD_MINOR", str(sys.version_info.minor)),
         ],
         extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-O2"],

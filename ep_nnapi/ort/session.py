@@ -11,6 +11,7 @@ from weakref import WeakSet
 import onnxruntime
 
 from ep_nnapi.collection import paused_collection
+from ep_nnapi.installed import require_onnxruntime
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.options.settings import Chosen, read_settings
@@ -57,7 +58,9 @@ def register() -> None:
     """Registers the plugin library with ONNX Runtime in this process; repeated calls do nothing.
 
     Afterwards `providers=["NnapiPluginExecutionProvider", "CPUExecutionProvider"]` works too.
+    Raises DependencyError if ONNX Runtime is too old.
     """
+    require_onnxruntime(onnxruntime.__version__)
     with _lock:
         if not _devices():
             onnxruntime.register_execution_provider_library(EP_NAME, get_library_path())

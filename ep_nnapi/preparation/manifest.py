@@ -12,6 +12,7 @@ from typing import Any
 
 from ep_nnapi.diagnostics.output_kinds import Kind
 from ep_nnapi.errors import printable
+from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
 from ep_nnapi.preparation.job import Format, Job
@@ -102,13 +103,14 @@ def versions_of(job: Job) -> dict[str, str]:
 
     Raises OptionError if the job needs an extra that is not installed.
     """
-    names = ["ep-nnapi", "onnxruntime", "onnx"]
+    names = ["ep-nnapi", "onnx"]
     if job.format is Format.TFLITE:
         from ep_nnapi.litert import interpreter  # slow to import
 
         interpreter.require_installed()
         names.append(interpreter.PACKAGE)
     versions = {name: version(name) for name in names}
+    versions["onnxruntime"] = onnxruntime_version()
     calibration = job.options.calibration
     if calibration is not None and Path(calibration).is_file():
         versions["calibration"] = digest_of(Path(calibration))

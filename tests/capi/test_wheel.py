@@ -15,6 +15,7 @@ SOURCES = (
     "ep_nnapi",
     "native",
     "partitioner",
+    "release",
     "pyproject.toml",
     "setup.py",
     "MANIFEST.in",

@@ -9,6 +9,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import onnxruntime
 import pytest
 
 from ep_nnapi.cli.arguments import dashed
@@ -35,7 +36,7 @@ def test_help_folds_the_options_of_the_provider(verb: str):
 
 
 def test_version_names_both_packages():
-    expected = f"ep-nnapi {version('ep-nnapi')} (onnxruntime {version('onnxruntime')})\n"
+    expected = f"ep-nnapi {version('ep-nnapi')} (onnxruntime {onnxruntime.__version__})\n"
     assert shown("--version") == expected
 
 

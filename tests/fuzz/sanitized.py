@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
-FOLDERS = ("ep_nnapi", "native", "partitioner", "tests", "models", "docs", "examples")
+FOLDERS = ("ep_nnapi", "native", "partitioner", "release", "tests", "models", "docs", "examples")
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 PLUGIN = (
     *("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/ort"),

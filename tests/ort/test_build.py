@@ -21,7 +21,7 @@ def source(tmp_path: Path) -> Path:
     for name in SOURCES:
         shutil.copy(ROOT / name, tmp_path)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    for folder in ("ep_nnapi", "native"):
+    for folder in ("ep_nnapi", "native", "release"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     (tmp_path / "README.md").touch()
     (tmp_path / "LICENSE").touch()
