@@ -21,10 +21,9 @@ from onnx import TensorProto, helper
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.ort import callbacks, plugin
+from ep_nnapi.ort import plugin
 from ep_nnapi.ort._native import ffi
-from ep_nnapi.ort.compute import FusedNode
-from ep_nnapi.ort.contract import Allocate, Stop
+from ep_nnapi.ort.compute import Allocate, FusedNode, Stop
 from ep_nnapi.ort.factory import NoNodesProvider
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -110,9 +109,7 @@ def one_node() -> onnxruntime.InferenceSession:
 
 def fused_node() -> int:
     """The address of the only OrtNodeComputeInfo there is."""
-    (struct,) = [
-        s for s, (_, node) in callbacks.live_objects.items() if isinstance(node, FusedNode)
-    ]
+    (struct,) = [s for s, (_, node) in plugin.live_objects.items() if isinstance(node, FusedNode)]
     return int(ffi.cast("uintptr_t", struct))
 
 

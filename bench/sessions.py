@@ -33,15 +33,11 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.nnapi.array import Array
-from ep_nnapi.options.table import OptionKeywords, changed
+from ep_nnapi.options.table import OptionKeywords, changed, options_of_session
 from ep_nnapi.ort import plugin
-from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report.report import Notice
+from ep_nnapi.provider.provider import Provider
 
 SIZES = (500, 2_000, 8_000, 32_000, 100_000)
 CLAIMED = (125, 250, 500, 1_000)
@@ -84,59 +80,13 @@ class Claimed:
         return f"{self.clusters:8,} {self.plan:14.3f} {self.compile:8.3f} {self.rest:13.3f}"
 
 
-@dataclass
-class PlanOnly:
-    """A provider that plans and compiles like another one, and claims nothing."""
+class PlanOnly(Provider):
+    """Plans and compiles, and claims nothing."""
 
-    provider: Provider
-    error: Exception | None = None
-
-    def plan(self, graph: Graph) -> Sequence[Cluster]:
+    def plan(self, graph: Graph) -> tuple[()]:
         """Returns no clusters."""
-        self.provider.plan(graph)
+        super().plan(graph)
         return ()
-
-    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
-        """Changes those of the other provider."""
-        self.provider.set_dynamic_options(given)
-
-    def begin(self, running: str) -> None:
-        """Passes it on."""
-        self.provider.begin(running)
-
-    def end(self) -> None:
-        """Passes it on."""
-        self.provider.end()
-
-    @property
-    def compatibility_info(self) -> str:
-        """The other provider's."""
-        return self.provider.compatibility_info
-
-    def contexts(self, clusters: Sequence[Cluster], target: WeightsTarget) -> Iterator[bytes]:
-        """Yields those of the other provider."""
-        return self.provider.contexts(clusters, target)
-
-    def read_weights_by(self, read: Callable[[str], Array]) -> None:
-        """Passes it on."""
-        self.provider.read_weights_by(read)
-
-    def start_run(self, given: Mapping[str, str]) -> None:
-        """Passes them on."""
-        self.provider.start_run(given)
-
-    def end_run(self) -> None:
-        """Passes it on."""
-        self.provider.end_run()
-
-    @property
-    def listeners(self) -> list[Listener]:
-        """The other provider's."""
-        return self.provider.listeners
-
-    def notice(self) -> Notice:
-        """Returns the other provider's."""
-        return self.provider.notice()
 
 
 def chain(nodes: int) -> bytes:
@@ -172,7 +122,7 @@ def plan_only(model: bytes, **options: Unpack[OptionKeywords]) -> None:
     chosen = _options()
     ep_nnapi.append_execution_provider(chosen, **changed(options, device=DEVICE))
     opened = plugin.factory.open_provider
-    plugin.factory.open_provider = lambda entries: PlanOnly(opened(entries))
+    plugin.factory.open_provider = lambda entries: PlanOnly(options_of_session(entries))
     try:
         onnxruntime.InferenceSession(model, chosen)
     finally:

@@ -47,7 +47,6 @@ TESTED_BY = {
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
     "nnapi/test_model": "nnapi/array",  # a type alias
-    "ort/test_plugin": "ort/callbacks",
     "preparation/test_job": "cli/prepare_arguments",  # each with its job
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "costs/test_work": "costs/cost_model",
@@ -65,7 +64,6 @@ TESTED_BY = {
     "operators/lib/test_emit": "operators/lib/filters operators/lib/signs",
     "operators/lib/test_slicing": "operators/lib/reverse operators/lib/transposition",
     "ort/test_api": "ort/names",
-    "ort/test_compute": "ort/tensors",
     "preparation/test_ort_export": "preparation/ort_names",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",
     "provider/test_compiler": "provider/compatibility",

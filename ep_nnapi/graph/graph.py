@@ -1,6 +1,6 @@
 """Read-only view of an ONNX graph: nodes and attributes. The rest of the package works on it.
 
-`ep_nnapi.ort.graph` builds it from ONNX Runtime's graph; tests may build one by hand. A QDQ group
+`ep_nnapi.ort.reader` builds it from ONNX Runtime's graph; tests may build one by hand. A QDQ group
 is one node.
 """
 

@@ -12,18 +12,24 @@ from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, log
-from ep_nnapi.ort.compute import FusedNode
-from ep_nnapi.ort.context import ContextOptions, create_context_node
-from ep_nnapi.ort.context_data import ContextData
-from ep_nnapi.ort.contract import Cluster, Provider
-from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
+from ep_nnapi.ort.compute import Cluster, FusedNode
+from ep_nnapi.ort.context import ContextData, ContextOptions, create_context_node
 from ep_nnapi.ort.names import without_prefix
 from ep_nnapi.ort.profiler import Profiler
-from ep_nnapi.ort.reader import Reader, first_name
+from ep_nnapi.ort.reader import (
+    Reader,
+    count_nodes,
+    first_name,
+    first_unclaimed_node,
+    is_inlined_later,
+    read_graph,
+)
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
     from ep_nnapi.ort._native import CData
+    from ep_nnapi.ort.factory import NoNodesProvider
+    from ep_nnapi.provider.provider import Provider
 
 
 class Ep:
@@ -35,7 +41,7 @@ class Ep:
 
     def __init__(
         self,
-        provider: Provider,
+        provider: Provider | NoNodesProvider,
         logger: int = 0,
         context: ContextOptions | None = None,
         data: ContextData | None = None,

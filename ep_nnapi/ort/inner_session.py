@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
-from ep_nnapi.ort.tensors import view
+from ep_nnapi.ort.reader import view
 from ep_nnapi.sessions.device_session import DeviceModel, Settings, Termination, Threads, writable
 
 if TYPE_CHECKING:

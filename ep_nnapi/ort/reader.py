@@ -1,20 +1,113 @@
-"""Reader of an OrtGraph's nodes and values, for the duration of one callback."""
+"""Reader of an OrtGraph: graphs, nodes, values and attributes, for the duration of one callback."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph.graph import GraphNode
+import numpy as np
+
+from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, Graph, GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, Value
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, text
-from ep_nnapi.ort.attributes import AttributeReader
-from ep_nnapi.ort.tensors import view
 
 if TYPE_CHECKING:
-    from ep_nnapi.ort._native import NodeFacts, Tensor, ValueFacts
+    from ep_nnapi.ort._native import AttributeFacts, GraphFacts, NodeFacts, Tensor, ValueFacts
+
+
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """Returns the shape of `tensor`."""
+    return tuple(ffi.unpack(tensor.dims, tensor.rank)) if tensor.rank else ()
+
+
+def view(tensor: Tensor) -> Array:
+    """Returns a read-only view of `tensor`; raises Reject(DTYPE) for a type that numpy lacks."""
+    kind = dtype(tensor.dtype).numpy
+    data = ffi.buffer(tensor.data, tensor.bytes) if tensor.bytes else b""
+    array = np.ndarray(shape_of(tensor), kind, data)
+    array.flags.writeable = False
+    return array
+
+
+# Source: OrtOpAttrType.
+_UNREAD = 0
+_INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
+
+_UNSET: Mapping[int, Attribute] = {_INT: 0, _FLOAT: 0.0, _STRING: ""}
+"""The value of an attribute without one, by type: ONNX Runtime's C API refuses to read it, and its
+kernels read protobuf's default."""
+
+
+class AttributeReader:
+    """Reads attributes through one reusable buffer; not thread-safe."""
+
+    def __init__(self) -> None:
+        self._facts: AttributeFacts = ffi.new("AttributeFacts *")
+        self._resize(256)
+
+    def _resize(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._data = ffi.new("char[]", capacity)
+        self._ints = ffi.cast("int64_t *", self._data)
+        self._floats = ffi.cast("float *", self._data)
+
+    def read_all(self, handles: Sequence[int]) -> Mapping[str, Attribute]:
+        """Returns attributes by name.
+
+        Omits subgraphs, which ONNX Runtime passes as separate graphs, and types and sparse
+        tensors, which its C API cannot read.
+        """
+        if not handles:
+            return NO_ATTRIBUTES
+        return dict(pair for handle in handles if (pair := self._read(handle)) is not None)
+
+    def _read(self, handle: int) -> tuple[str, Attribute] | None:
+        facts = self._facts
+        try:
+            check(lib.read_attribute(handle, facts, self._data, self._capacity))
+        except OrtError:
+            if facts.type not in _UNSET:
+                raise
+            return text(facts.name), _UNSET[facts.type]
+        if facts.bytes > self._capacity:
+            self._resize(facts.bytes)
+            check(lib.read_attribute(handle, facts, self._data, self._capacity))
+        if facts.type in (_UNREAD, _GRAPH):
+            return None
+        return text(facts.name), self._value(handle, facts.type, facts.bytes)
+
+    def _value(self, handle: int, kind: int, size: int) -> Attribute:
+        if kind == _TENSOR:
+            return _tensor(handle)
+        if kind in (_INT, _INTS):
+            ints = tuple(ffi.unpack(self._ints, size // 8))
+            return ints if kind == _INTS else ints[0]
+        if kind in (_FLOAT, _FLOATS):
+            floats = tuple(ffi.unpack(self._floats, size // 4))
+            return floats if kind == _FLOATS else floats[0]
+        data = bytes(ffi.buffer(self._data, size)).decode("utf-8", "surrogateescape")
+        return data.rstrip("\0") if kind == _STRING else tuple(data.split("\0")[:-1])
+
+
+def _tensor(handle: int) -> Constant:
+    value = ffi.new("OrtValue **")
+    tensor: Tensor = ffi.new("Tensor *")
+    status = lib.read_tensor_attribute(handle, value, tensor)
+    try:
+        check(status)
+        return _copied(tensor)
+    finally:
+        if value[0]:
+            lib.release_value(value[0])
+
+
+def _copied(tensor: Tensor) -> Constant:
+    kind, shape = dtype(tensor.dtype), shape_of(tensor)
+    data = bytes(ffi.buffer(tensor.data, tensor.bytes)) if tensor.bytes else b""
+    return Constant(shape, kind, lambda: np.ndarray(shape, kind.numpy, data))
 
 
 class Reader:
@@ -124,3 +217,113 @@ class Reader:
 def first_name(outputs: Sequence[Value | None]) -> str:
     """Returns the name of the first output that is not omitted; "" if there is none."""
     return next((value.name for value in outputs if value is not None), "")
+
+
+@frozen
+class _Members:
+    """Members of an OrtGraph, as handles; `parent` is the node whose subgraph it is, or 0."""
+
+    name: str
+    path: str
+    parent: int
+    inputs: list[int]
+    outputs: list[int]
+    nodes: list[int]
+    opsets: Mapping[str, int]
+
+
+def read_graph(handle: int, reader: Reader) -> Graph:
+    """Returns the OrtGraph behind `handle`; nodes are in topological order.
+
+    `reader` reads the values and, until it is closed, the constants. Graph inputs include
+    overridable initializers. The key is "" for the model's main graph, else the parent node and its
+    attribute: "If_3.then_branch". The graph of the parent node is not part of the key, as ONNX
+    Runtime does not expose it.
+    """
+    members = _members(handle)
+    return Graph(
+        key=_key(members),
+        nodes=tuple(map(reader.node, members.nodes)),
+        inputs=reader.present_values(members.inputs),
+        outputs=reader.present_values(members.outputs),
+        opsets=members.opsets,
+        path=members.path,
+    )
+
+
+def is_inlined_later(handle: int) -> bool:
+    """Returns True if the graph is the body of a function that ONNX Runtime will inline later.
+
+    GetCapability is called again after inlining, and clusters taken before would be lost. Among
+    ONNX's operators with a body, only SequenceMap is a function; the others have kernels.
+    """
+    parent = _members(handle).parent
+    if not parent:
+        return False
+    parent_node = Reader().node(parent)
+    return (parent_node.domain, parent_node.op_type) == ("", "SequenceMap")
+
+
+def first_unclaimed_node(handle: int) -> int:
+    """Returns the first node that is not assigned to a provider; 0 if there is none."""
+    for node in _members(handle).nodes:
+        if not Reader().node(node).claimed_by:
+            return node
+    return 0
+
+
+def count_nodes(handle: int) -> int:
+    """Returns the number of nodes of a graph."""
+    facts: GraphFacts = ffi.new("GraphFacts *")
+    check(lib.read_graph(handle, facts))
+    return facts.nodes
+
+
+def _members(handle: int) -> _Members:
+    facts: GraphFacts = ffi.new("GraphFacts *")
+    check(lib.read_graph(handle, facts))
+    total = facts.inputs + facts.outputs + facts.nodes
+    handles = ffi.new("uintptr_t[]", total + 1)
+    domains = ffi.new("const char *[]", facts.opsets + 1)
+    versions = ffi.new("int64_t[]", facts.opsets + 1)
+    check(lib.list_graph(handle, facts, handles, domains, versions))
+    members = ffi.unpack(handles, total)
+    return _Members(
+        name=text(facts.name),
+        path=text(facts.path),
+        parent=facts.parent,
+        inputs=members[: facts.inputs],
+        outputs=members[facts.inputs : facts.inputs + facts.outputs],
+        nodes=members[facts.inputs + facts.outputs :],
+        opsets={text(domains[i]): versions[i] for i in range(facts.opsets)},
+    )
+
+
+def _key(members: _Members) -> str:
+    if not members.parent:
+        return ""
+    parent_name = Reader().node(members.parent).name
+    own = _signature(members)
+    for inner, attribute in _inner_graphs(members.parent):
+        if _signature(_members(inner)) == own:
+            return f"{parent_name}.{attribute}"
+    return parent_name
+
+
+def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
+    """Returns data to identify a subgraph among those of its node.
+
+    Handles cannot identify it, as they differ from callback to callback.
+    """
+    outputs = Reader().present_values(members.outputs)
+    return members.name, len(members.nodes), tuple(value.name for value in outputs)
+
+
+def _inner_graphs(node: int) -> Iterator[tuple[int, str]]:
+    count = ffi.new("size_t *")
+    check(lib.count_inner(node, count))
+    graphs = ffi.new("uintptr_t[]", count[0] + 1)
+    attributes = ffi.new("const char *[]", count[0] + 1)
+    check(lib.list_inner(node, graphs, attributes, count[0]))
+    for i in range(count[0]):
+        yield graphs[i], text(attributes[i])

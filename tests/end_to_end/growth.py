@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ep_nnapi.ort import callbacks
+from ep_nnapi.ort import plugin
 from tests.end_to_end.sessions import ROOT, WAYS, quiet
 
 SESSIONS, WARM = 200, 50
@@ -46,7 +46,7 @@ def _now() -> Growth:
     if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)  # glibc keeps what was freed; that is no leak
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return Growth(pages * 4096, len(callbacks.live_objects))
+    return Growth(pages * 4096, len(plugin.live_objects))
 
 
 def _use(way: str, model: str) -> None:

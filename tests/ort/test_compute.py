@@ -9,7 +9,7 @@ import pytest
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ort._native import ffi
-from ep_nnapi.ort.tensors import shape_of, view
+from ep_nnapi.ort.reader import shape_of, view
 from tests.ort.conftest import Install, start
 from tests.ort.models import abs_add, model, node, tensor
 

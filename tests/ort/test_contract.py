@@ -6,23 +6,22 @@ import inspect
 
 import pytest
 
-from ep_nnapi.ort import contract
+from ep_nnapi.ort import compute
 from ep_nnapi.provider import compiled_cluster
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.load_epcontext import UnusableCluster
-from ep_nnapi.provider.provider import Provider, open_provider
+from ep_nnapi.provider.provider import open_provider
 from tests.ort.fake import Cluster, Runner
 
 IMPLEMENTATIONS = [
-    (contract.Provider, Provider),
-    (contract.Cluster, CompiledCluster),
-    (contract.Cluster, DynamicCluster),
-    (contract.Cluster, UnusableCluster),
-    (contract.Cluster, Cluster),
-    (contract.Runner, Runner),
-    (contract.DirectRunner, compiled_cluster.Runner),
-    (contract.DirectRunner, DynamicRunner),
+    (compute.Cluster, CompiledCluster),
+    (compute.Cluster, DynamicCluster),
+    (compute.Cluster, UnusableCluster),
+    (compute.Cluster, Cluster),
+    (compute.Runner, Runner),
+    (compute.DirectRunner, compiled_cluster.Runner),
+    (compute.DirectRunner, DynamicRunner),
 ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ep_nnapi.ort import callbacks, compute, direct_slot
+from ep_nnapi.ort import compute, plugin
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
@@ -174,10 +174,10 @@ def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
 def test_after_a_long_run_the_next_one_goes_through_python(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    before = set(callbacks.live_objects)
+    before = set(plugin.live_objects)
     session = start(abs_add())
     session.run(None, {"x": X})
-    started = [found for key, (_, found) in callbacks.live_objects.items() if key not in before]
+    started = [found for key, (_, found) in plugin.live_objects.items() if key not in before]
     (node,) = [found for found in started if isinstance(found, compute.FusedNode)]
     assert node.direct is not None
     (entry,) = node.direct._entries
@@ -189,14 +189,14 @@ def test_after_a_long_run_the_next_one_goes_through_python(
 
 def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pytest.MonkeyPatch):
     """C code is told of an input that the session does not have."""
-    made = direct_slot._run_struct
+    made = compute._run_struct
 
     def with_other_names(*arguments: object) -> tuple[object, object]:
         run, owned = made(*arguments)
         run.input_names = run.output_names
         return run, owned
 
-    monkeypatch.setattr(direct_slot, "_run_struct", with_other_names)
+    monkeypatch.setattr(compute, "_run_struct", with_other_names)
     session = start(abs_add())
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
     assert calls == ["run"] * 3

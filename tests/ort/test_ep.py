@@ -14,7 +14,7 @@ from onnx import GraphProto
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort import ep
-from ep_nnapi.ort.contract import Cluster
+from ep_nnapi.ort.compute import Cluster
 from ep_nnapi.report.report import Notice
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import FakeProvider

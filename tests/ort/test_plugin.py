@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
-from ep_nnapi.ort import callbacks
+from ep_nnapi.ort import plugin
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import Cluster, FakeProvider
@@ -95,11 +95,11 @@ def test_failed_sessions_leave_nothing(install: Install):
 
     fake = install(provider=SecondFails(["Abs", "Add"]))
     gc.collect()  # sessions of other tests
-    live_objects = set(callbacks.live_objects)
+    live_objects = set(plugin.live_objects)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="ZeroDivisionError"):
         start(abs_add())
     assert len(fake.runners) == 1
-    assert set(callbacks.live_objects) == live_objects
+    assert set(plugin.live_objects) == live_objects
 
 
 @pytest.mark.parametrize("stage", ["GetCapability", "Compile"])
@@ -115,11 +115,11 @@ def test_an_error_that_the_provider_keeps_does_not_keep_the_session(install: Ins
                 super().reach(stage)
 
     fake = install(provider=FailingWithCause(stage, RuntimeError("no memory")))
-    live_objects = set(callbacks.live_objects)
+    live_objects = set(plugin.live_objects)
     with contextlib.suppress(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
         start(abs_add())
     gc.collect()
-    assert set(callbacks.live_objects) <= live_objects
+    assert set(plugin.live_objects) <= live_objects
     assert str(fake.error) == "no memory"
 
 
