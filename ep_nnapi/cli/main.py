@@ -224,20 +224,19 @@ def _profile(given: argparse.Namespace) -> int:
 
 
 def _lib(given: argparse.Namespace) -> int:
-    from ep_nnapi.nnapi.capi import libneuralnetworks_path, linking
-    from ep_nnapi.nnapi.capi.header import write_header
+    from ep_nnapi.nnapi.capi import header, libneuralnetworks_path
 
-    flags = [linking.compiler_flags()] * given.cflags + [linking.linker_flags()] * given.libs
+    flags = [header.compiler_flags()] * given.cflags + [header.linker_flags()] * given.libs
     if flags and (given.header or given.pkgconfigdir or given.cmakedir):
         raise OptionError("--cflags and --libs go with each other only")
     if given.json and (flags or given.header or given.pkgconfigdir or given.cmakedir):
         raise OptionError("--json has the path, the flags and the directories; give it alone")
     if given.json:
-        print_json({"path": libneuralnetworks_path()} | linking.data())
+        print_json({"path": libneuralnetworks_path()} | header.data())
     elif given.header:
-        print(write_header(given.header))
+        print(header.write_header(given.header))
     elif given.pkgconfigdir or given.cmakedir:
-        print(linking.PKG_CONFIG if given.pkgconfigdir else linking.CMAKE)
+        print(header.PKG_CONFIG if given.pkgconfigdir else header.CMAKE)
     else:
         print(" ".join(flags) or libneuralnetworks_path())
     return DONE

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.capi.default_devices import default_devices, work
-from ep_nnapi.nnapi.capi.library_state import runtime
-from ep_nnapi.nnapi.capi.registry import COMPILATIONS
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
+from ep_nnapi.nnapi.capi.device import default_devices, runtime, work
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32

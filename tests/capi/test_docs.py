@@ -6,8 +6,8 @@
 import re
 from pathlib import Path
 
+from ep_nnapi.nnapi.capi.device import DEVICES_VARIABLE, LEVEL_VARIABLE
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
-from ep_nnapi.nnapi.capi.library_state import DEVICES_VARIABLE, LEVEL_VARIABLE
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.ort_devices.plugin import LIBRARIES_VARIABLE
 

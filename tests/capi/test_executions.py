@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ep_nnapi.nnapi.capi import execution as executions
-from ep_nnapi.nnapi.capi.registry import EVENTS
+from ep_nnapi.nnapi.capi.event import EVENTS
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from tests.capi.client import Library, pointer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.cli.main import main
-from ep_nnapi.nnapi.capi import linking
+from ep_nnapi.nnapi.capi import header
 from ep_nnapi.nnapi.capi.header import headers
 from tests.capi.programs import LIBRARY
 
@@ -69,7 +69,7 @@ def test_the_headers_beside_the_library_are_those_of_the_tables():
 @pytest.mark.parametrize("source", [TYPES, TYPES + '#include "android/NeuralNetworks.h"\n'])
 def test_types_have_a_header_of_their_own(compiler: str, language: str, source: str):
     needs(compiler)
-    flags = shlex.split(linking.compiler_flags())
+    flags = shlex.split(header.compiler_flags())
     command = [compiler, "-x", language, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *flags]
     subprocess.run([*command, "-"], input=source, check=True, text=True, timeout=60)
 
@@ -95,9 +95,9 @@ def test_a_cpp_program_is_compiled_and_linked_apart(
 
 
 def test_flags_are_quoted_for_a_shell(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(linking, "_FOLDER", Path("/a b/capi"))
-    assert shlex.split(linking.compiler_flags()) == ["-I/a b/capi/include"]
-    assert shlex.split(linking.linker_flags())[::2] == ["-L/a b/capi", "-Wl,-rpath,/a b/capi"]
+    monkeypatch.setattr(header, "_FOLDER", Path("/a b/capi"))
+    assert shlex.split(header.compiler_flags()) == ["-I/a b/capi/include"]
+    assert shlex.split(header.linker_flags())[::2] == ["-L/a b/capi", "-Wl,-rpath,/a b/capi"]
 
 
 @pytest.mark.parametrize("other", [["--header", "x"], ["--cmakedir"], ["--pkgconfigdir"]])

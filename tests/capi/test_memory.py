@@ -7,15 +7,12 @@ import time
 
 import numpy as np
 
-from ep_nnapi.nnapi.capi.registry import (
-    BURSTS,
-    COMPILATIONS,
-    DESCRIPTORS,
-    EVENTS,
-    EXECUTIONS,
-    MEMORIES,
-    MODELS,
-)
+from ep_nnapi.nnapi.capi.burst import BURSTS
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
+from ep_nnapi.nnapi.capi.event import EVENTS
+from ep_nnapi.nnapi.capi.execution import EXECUTIONS
+from ep_nnapi.nnapi.capi.memory import DESCRIPTORS, MEMORIES
+from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import CONV_2D, QUANTIZE
 from tests.capi.client import channel_params, operand_type, pointer, ref, scalar, u32s

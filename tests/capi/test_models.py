@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.capi import c_arguments, library_state
-from ep_nnapi.nnapi.capi.registry import MODELS
+from ep_nnapi.nnapi.capi import c_arguments, device
+from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host import cache
 from ep_nnapi.nnapi.model import Model
@@ -92,9 +92,9 @@ def test_a_vendors_operation_is_supported_by_no_device(world: World) -> None:
 @pytest.fixture
 def level(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The environment, read anew before and after."""
-    library_state.runtime.cache_clear()
+    device.runtime.cache_clear()
     yield monkeypatch
-    library_state.runtime.cache_clear()
+    device.runtime.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_lower_level_validates_as_that_level_does(
     optional_axis: bool,
 ) -> None:
     """TENSOR_FLOAT16 came with level 3, SOFTMAX's axis too."""
-    level.setenv(library_state.LEVEL_VARIABLE, asked)
+    level.setenv(device.LEVEL_VARIABLE, asked)
     assert nn.getRuntimeFeatureLevel() == code
     model = world.make("Model_create")
     half = ref(operand_type(OperandCode.TENSOR_FLOAT16))
@@ -133,7 +133,7 @@ def test_a_lower_level_validates_as_that_level_does(
 def test_a_level_that_does_not_exist_fails_every_call(
     nn: Library, level: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked: str
 ) -> None:
-    level.setenv(library_state.LEVEL_VARIABLE, asked)
+    level.setenv(device.LEVEL_VARIABLE, asked)
     with caplog.at_level("INFO"):
         assert nn.Model_create(ref(c.c_void_p())) == ResultCode.OP_FAILED
     assert asked in caplog.text

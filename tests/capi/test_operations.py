@@ -6,7 +6,7 @@ here is legal on its own, so that it is the operation that is refused.
 
 import pytest
 
-from ep_nnapi.nnapi.capi.registry import MODELS
+from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import OPERATIONS
 from tests.capi.operations import CODES, OEM_TENSOR, Bench, Described, Listed, described, lists

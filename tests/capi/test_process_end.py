@@ -15,7 +15,7 @@ LARGE_SUM = """
 import ctypes, os, sys
 import numpy as np
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
-from ep_nnapi.nnapi.capi.registry import COMPILATIONS
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
 from tests.capi.client import Library, pointer
 from tests.capi.world import World
 

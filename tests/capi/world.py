@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ep_nnapi.nnapi.capi.registry import COMPILATIONS
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.spec import ADD
 from tests.capi.client import operand_type, pointer, ref, scalar, u32s

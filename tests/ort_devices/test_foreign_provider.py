@@ -25,8 +25,8 @@ C_CLIENT = """
 import ctypes
 import ep_nnapi
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
-from ep_nnapi.nnapi.capi.library_state import runtime
-from ep_nnapi.nnapi.capi.registry import COMPILATIONS
+from ep_nnapi.nnapi.capi.device import runtime
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
 from tests.capi.client import Library
 from tests.capi.world import World
 

@@ -1,20 +1,21 @@
-"""Inputs and outputs of an execution: where their data is, and their dimensions.
+"""Inputs, outputs, settings and durations of an execution: where the data is, dimensions, times.
 
-Source: NDK ANeuralNetworksExecution_setInput and its siblings.
+Source: NDK ANeuralNetworksExecution_setInput and its siblings, DurationCode.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, bytes_of
 from ep_nnapi.nnapi.capi.memory import DeviceMemory, Dimensions
-from ep_nnapi.nnapi.capi.operand import AnyOperand, bytes_of
-from ep_nnapi.nnapi.capi.refusal import bad_data, op_failed
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed
+from ep_nnapi.nnapi.codes import DurationCode, OperandCode, ResultCode
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.validate import MAX_BYTES
 
@@ -67,6 +68,11 @@ class Argument:
         """Discards the dimensions and the size check of an earlier run."""
         self.dimensions, self.sufficient = self.initial, True
 
+    def require_sufficient(self) -> None:
+        """Raises Refused(OUTPUT_INSUFFICIENT_SIZE) if the last run's output did not fit."""
+        if not self.sufficient:
+            raise Refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "the output did not fit")
+
     def store(self, result: Array, target: Array | None) -> None:
         """Stores a run's output; raises Refused(OP_FAILED) if its shape contradicts the one set."""
         if self.initial and not _specifies(result.shape, self.initial):
@@ -85,11 +91,13 @@ class Argument:
             storage[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
 
 
-def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: bool) -> Argument:
-    """Returns an argument in the client's memory; raises Refused(BAD_DATA) for a wrong length.
+def stored(operand: Operand, dimensions: Dimensions, raw: Storage, padded: bool) -> Argument:
+    """Returns an argument; raises Refused(BAD_DATA) for a wrong length of the client's memory.
 
     padded   True if the buffer may be longer than needed
     """
+    if raw is None or isinstance(raw, DeviceMemory):
+        return Argument(operand, raw, dimensions)
     needed = bytes_of(operand, dimensions) if _is_fully_known(operand, dimensions) else 0
     if raw.size == 0 or needed > raw.size or (needed and raw.size > needed and not padded):
         what = f"{operand.type.name} {list(dimensions)}"
@@ -124,3 +132,43 @@ def _specifies(dimensions: Dimensions, less: Dimensions) -> bool:
 
 def _is_fully_known(operand: Operand, dimensions: Dimensions) -> bool:
     return not operand.type.tensor or (bool(dimensions) and 0 not in dimensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Times of an execution in time.monotonic_ns; it may start once its dependencies are done."""
+
+    requested: int
+    dependencies_done: int
+    compute_started: int
+    done: int
+
+    def duration(self, code: DurationCode) -> int:
+        """Returns nanoseconds; fenced durations exclude the wait for other executions.
+
+        Source: NDK DurationCode.
+        """
+        begin = {
+            DurationCode.DURATION_IN_DRIVER: self.requested,
+            DurationCode.FENCED_DURATION_IN_DRIVER: self.dependencies_done,
+        }
+        return self.done - begin.get(code, self.compute_started)
+
+
+class ExecutionState(Enum):
+    """State of an execution."""
+
+    PREPARATION = auto()
+    COMPUTATION = auto()
+    COMPLETED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings a client makes before the computation; times in nanoseconds."""
+
+    measure: bool = False
+    timeout: int | None = None
+    loop_timeout: int | None = None
+    padded: bool = False
+    reusable: bool = False

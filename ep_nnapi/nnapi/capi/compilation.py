@@ -1,6 +1,7 @@
-"""Compilation of a model, the state behind an ANeuralNetworksCompilation handle.
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Compilations, and their calls. Source: NDK ANeuralNetworksCompilation_*.
 
-Source: NDK ANeuralNetworksCompilation_*; checks run in the same order as Android's.
+Checks run in the same order as Android's.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from enum import StrEnum
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.capi.builder import FinishedModel
-from ep_nnapi.nnapi.capi.default_devices import default_devices
-from ep_nnapi.nnapi.capi.library_state import runtime
-from ep_nnapi.nnapi.capi.process_end import wait_at_exit
-from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
-from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
+from ep_nnapi.nnapi.capi._native import ffi, lib
+from ep_nnapi.nnapi.capi.c_arguments import require, text
+from ep_nnapi.nnapi.capi.device import default_devices, runtime, selected_devices
+from ep_nnapi.nnapi.capi.model import MODELS, FinishedModel
+from ep_nnapi.nnapi.capi.refusal import (
+    Handles,
+    Refused,
+    bad_data,
+    bad_state,
+    code_of,
+    op_failed,
+    unexpected_null,
+)
+from ep_nnapi.nnapi.codes import TOKEN_BYTES, PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
@@ -28,13 +40,22 @@ from ep_nnapi.nnapi.runtime import (
     RunOptions,
 )
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
 
 _NOT_RETRIED = (
     ResultCode.MISSED_DEADLINE_TRANSIENT,
     ResultCode.MISSED_DEADLINE_PERSISTENT,
 )
 """Failures that are not retried on another device."""
+
+
+class Direction(StrEnum):
+    """Use of an operand or a memory by an execution."""
+
+    INPUT = "input"
+    OUTPUT = "output"
 
 
 @dataclass(eq=False)
@@ -65,6 +86,13 @@ class CompilationBuilder:
     def outputs(self) -> tuple[Operand, ...]:
         """The model's outputs."""
         return _operands(self._model, self.model.outputs)
+
+    def operand(self, direction: Direction, index: int) -> Operand:
+        """Returns an input or output; raises Refused(BAD_DATA) for an index out of range."""
+        operands = self.inputs if direction is Direction.INPUT else self.outputs
+        if not 0 <= index < len(operands):
+            raise bad_data(f"{direction} {index} of {len(operands)}")
+        return operands[index]
 
     def set_preference(self, code: int) -> None:
         """Sets the execution preference (PreferenceCode)."""
@@ -177,3 +205,135 @@ def _reference() -> tuple[Device, ...]:
 
 def _operands(model: Model, indexes: Sequence[int]) -> tuple[Operand, ...]:
     return tuple(model.operands[i] for i in indexes)
+
+
+COMPILATIONS: Handles[CompilationBuilder] = Handles("Compilation")
+
+
+@cache
+def wait_at_exit() -> None:
+    """Have the end of the process wait for executions; call it once ONNX Runtime is loaded.
+
+    Its destructors, which run when the process ends, do not wait. Python's own exit handlers do,
+    but a program of C never calls them.
+    """
+    lib.watch_exit()
+
+
+@ffi.def_extern(name="before_exit")
+def _before_exit() -> None:
+    CONCURRENT_RUNS.before_exit()
+
+
+ALIGNMENT, PADDING = 64, 1
+"""Preferred alignment and padding of the devices: a cache line, and no padding."""
+
+
+def Compilation_create(model: int, out: CData) -> None:
+    """Creates a compilation of a finished model; the runtime chooses the device."""
+    builder = MODELS[model]
+    require(out, "compilation")
+    out[0] = 0
+    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished))
+
+
+def Compilation_createForDevices(model: int, devices: CData, count: int, out: CData) -> None:
+    """Creates a compilation for named devices: the first that supports the whole model is used."""
+    builder = MODELS[model]
+    require(devices, "devices")
+    require(out, "compilation")
+    out[0] = 0
+    if count == 0:
+        raise bad_data("no devices are given")
+    chosen = selected_devices(devices, count)
+    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished, chosen))
+
+
+def Compilation_free(compilation: int) -> None:
+    """Releases the handle; executions of the compilation stay valid."""
+    COMPILATIONS.remove(compilation)
+
+
+def Compilation_setPreference(compilation: int, preference: int) -> None:
+    """Sets the execution preference (PreferenceCode)."""
+    COMPILATIONS[compilation].set_preference(preference)
+
+
+def Compilation_setPriority(compilation: int, priority: int) -> None:
+    """Sets the priority relative to other compilations."""
+    COMPILATIONS[compilation].set_priority(priority)
+
+
+def Compilation_setTimeout(compilation: int, duration: int) -> None:
+    """Sets the time limit of finishing, in nanoseconds."""
+    COMPILATIONS[compilation].set_timeout(duration)
+
+
+def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> None:
+    """Sets the cache directory, and a token of 32 bytes that identifies the model."""
+    builder = COMPILATIONS[compilation]
+    where = text(directory, "cacheDir")
+    require(token, "token")
+    builder.set_caching(where, bytes(ffi.buffer(token, TOKEN_BYTES)))
+
+
+def Compilation_finish(compilation: int) -> None:
+    """Compiles the model."""
+    COMPILATIONS[compilation].finish()
+
+
+def Compilation_getPreferredMemoryAlignmentForInput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Gets the preferred alignment of an input's address, in bytes."""
+    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, Direction.INPUT)
+
+
+def Compilation_getPreferredMemoryPaddingForInput(compilation: int, index: int, out: CData) -> None:
+    """Gets the number of bytes to whose multiple an input's length is best padded."""
+    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, Direction.INPUT)
+
+
+def Compilation_getPreferredMemoryAlignmentForOutput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Gets the preferred alignment of an output's address, in bytes."""
+    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, Direction.OUTPUT)
+
+
+def Compilation_getPreferredMemoryPaddingForOutput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Gets the number of bytes to whose multiple an output's length is best padded."""
+    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, Direction.OUTPUT)
+
+
+def Compilation_addExtensionAttribute(
+    compilation: int, name: CData, code: int, data: CData, length: int
+) -> None:
+    """Always refused: no device here has vendor extensions."""
+    builder = COMPILATIONS[compilation]
+    called = text(name, "extensionName")
+    if data == ffi.NULL and length:
+        raise unexpected_null("data")
+    builder.require_unfinished()
+    raise bad_data(f"no device has the extension {called}")
+
+
+def require_ready(compilation: CompilationBuilder) -> None:
+    """Raises Refused(BAD_STATE) unless executions can be created."""
+    if not compilation.is_executable:
+        raise bad_state("the compilation is not finished, or failed")
+
+
+def _prefer(
+    compilation: CompilationBuilder, asked: tuple[int, CData, str], value: int, use: Direction
+) -> None:
+    index, out, name = asked
+    require(out, name)
+    require_ready(compilation)
+    compilation.operand(use, index)
+    out[0] = value
+
+
+logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeAlias
 
+from ep_nnapi.nnapi.capi import burst, compilation, device, event, execution, memory, model
 from ep_nnapi.nnapi.capi._native import ffi, lib
-from ep_nnapi.nnapi.capi.calls import compilation, device, event, execution, memory, model
 from ep_nnapi.nnapi.capi.refusal import Refused, code_of
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import NnapiError
@@ -22,7 +22,9 @@ from ep_nnapi.nnapi.interrupts import escaped, hold
 logger = logging.getLogger(__name__)
 
 Implementation: TypeAlias = Callable[..., "int | None"]
-FAMILIES = (device, model, compilation, execution, event, memory)
+FAMILIES = (device, model, compilation, execution, burst, event, memory)
+"""Implementations, a module for each kind of object: functions with the NDK's names without prefix,
+which take the C arguments, handles as integers, and raise Refused or RuntimeFailure."""
 LOG_VARIABLE = "EP_NNAPI_LOG"
 _ESCAPED = escaped(lib.interrupt_later)
 
@@ -37,7 +39,7 @@ def connect() -> int:
 
 
 def implementation(function: Function) -> Implementation:
-    """Returns the function of `calls` that implements an exported function."""
+    """Returns the function of `FAMILIES` that implements an exported function."""
     found: Sequence[Implementation] = [
         vars(family)[function.python_name]
         for family in FAMILIES

@@ -1,13 +1,19 @@
+# ruff: noqa: N802 (functions have the NDK's names)
 """Events that signal the end of asynchronous executions. Source: NDK ANeuralNetworksEvent_*."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.capi.refusal import Refused, op_failed
+from ep_nnapi.nnapi.capi.c_arguments import require
+from ep_nnapi.nnapi.capi.refusal import Handles, Refused, bad_data, op_failed, unexpected_null
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import renew_after_fork
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
 
 
 class Event:
@@ -63,3 +69,40 @@ class Event:
             self.run()
         self._done.wait()
         return self._failure
+
+
+EVENTS: Handles[Event] = Handles("Event")
+
+
+def Event_wait(event: int) -> None:
+    """Waits for the execution to end; returns its result code."""
+    EVENTS[event].wait()
+
+
+def Event_free(event: int) -> None:
+    """Waits for the execution to end, then releases the handle."""
+    found = EVENTS.remove(event)
+    if found is not None:
+        found.wait_for_result_code()
+
+
+def Event_createFromSyncFenceFd(fd: int, out: CData) -> None:
+    """Always BAD_DATA: this system has no Android sync fences."""
+    require(out, "event")
+    out[0] = 0
+    raise bad_data(f"descriptor {fd} is no sync fence")
+
+
+def Event_getSyncFenceFd(event: int, out: CData) -> None:
+    """Always BAD_DATA, as the NDK specifies for events without a sync fence."""
+    require(out, "sync_fence_fd")
+    out[0] = -1
+    EVENTS[event]
+    raise bad_data("the event is not backed by a sync fence")
+
+
+def dependency(handle: int) -> Event:
+    """Returns one event of a list; reading the list stops at the first invalid handle."""
+    if handle == 0:
+        raise unexpected_null("a dependency")
+    return EVENTS[handle]

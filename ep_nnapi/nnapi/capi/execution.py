@@ -1,6 +1,7 @@
+# ruff: noqa: N802 (functions have the NDK's names)
 """Executions: inputs and outputs are set one by one, then computed, once or repeatedly.
 
-Source: NDK ANeuralNetworksExecution_*, ANeuralNetworksBurst_*; checks in Android's order.
+Source: NDK ANeuralNetworksExecution_*; checks in Android's order.
 """
 
 from __future__ import annotations
@@ -9,60 +10,57 @@ import time
 from _thread import start_new_thread
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, merged_dimensions
-from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
-from ep_nnapi.nnapi.capi.event import Event
-from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, Direction, FileMemory, Region, Role
-from ep_nnapi.nnapi.capi.operand import AnyOperand
-from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
-from ep_nnapi.nnapi.capi.timing import Timing
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.argument import (
+    Argument,
+    ExecutionState,
+    Settings,
+    Timing,
+    merged_dimensions,
+    stored,
+)
+from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type, require, text
+from ep_nnapi.nnapi.capi.compilation import (
+    COMPILATIONS,
+    CompilationBuilder,
+    Direction,
+    require_ready,
+)
+from ep_nnapi.nnapi.capi.device import feature_level
+from ep_nnapi.nnapi.capi.event import EVENTS, Event, dependency
+from ep_nnapi.nnapi.capi.memory import (
+    MEMORIES,
+    AnyMemory,
+    DeviceMemory,
+    FileMemory,
+    Region,
+    Role,
+)
+from ep_nnapi.nnapi.capi.refusal import (
+    Handles,
+    Refused,
+    bad_data,
+    bad_state,
+    code_of,
+    op_failed,
+    unexpected_null,
+)
+from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
-from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.validate import MAX_BYTES
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData, OperandType
+
 
 _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
-
-
-class ExecutionState(Enum):
-    """State of an execution."""
-
-    PREPARATION = auto()
-    COMPUTATION = auto()
-    COMPLETED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings a client makes before the computation; times in nanoseconds."""
-
-    measure: bool = False
-    timeout: int | None = None
-    loop_timeout: int | None = None
-    padded: bool = False
-    reusable: bool = False
-
-
-class Burst:
-    """A burst: executions of one compilation in quick succession, one at a time."""
-
-    def __init__(self, compilation: CompilationBuilder) -> None:
-        self.compilation = compilation
-        self._running = ForkableLock()
-
-    def compute(self, execution: Execution) -> None:
-        """Computes; raises Refused(BAD_DATA) for another compilation, BAD_STATE while it runs."""
-        if execution.compilation is not self.compilation:
-            raise bad_data("burst and execution are of different compilations")
-        if not self._running.acquire(blocking=False):
-            raise bad_state("the burst is running")
-        try:
-            execution.compute()
-        finally:
-            self._running.release()
 
 
 @dataclass(eq=False)
@@ -110,30 +108,22 @@ class Execution:
         """Sets an input or output in the client's own memory; None omits it."""
         arguments = self._arguments(direction, index)
         partial = direction is Direction.OUTPUT or raw is None
-        operand = self._operands(direction)[index]
+        operand = self.compilation.operand(direction, index)
         dimensions = merged_dimensions(operand, given, partial)
-        self._require_unset(arguments, index)
-        self._has_arguments = True
-        if raw is None:
-            arguments[index] = Argument(operand, None, dimensions)
-        else:
-            arguments[index] = from_bytes(operand, dimensions, raw, self.settings.padded)
+        self._claim(arguments, index)
+        arguments[index] = stored(operand, dimensions, raw, self.settings.padded)
 
     def set_memory(
         self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: Region
     ) -> None:
         """Sets an input or output in a memory object."""
         arguments, index = self._arguments(role.direction, role.index), role.index
-        operand = self._operands(role.direction)[index]
+        operand = self.compilation.operand(role.direction, index)
         dimensions = merged_dimensions(operand, given, role.direction is Direction.OUTPUT)
         memory.check(role, region)
-        self._require_unset(arguments, index)
-        self._has_arguments = True
-        if isinstance(memory, FileMemory):
-            padded = self.settings.padded
-            arguments[index] = from_bytes(operand, dimensions, memory.bytes(region), padded)
-        else:
-            arguments[index] = Argument(operand, memory, dimensions)
+        self._claim(arguments, index)
+        storage = memory.bytes(region) if isinstance(memory, FileMemory) else memory
+        arguments[index] = stored(operand, dimensions, storage, self.settings.padded)
 
     def compute(self) -> None:
         """Computes synchronously."""
@@ -261,16 +251,196 @@ class Execution:
             self._ended = code
             self._state = ExecutionState.COMPLETED
 
-    def _operands(self, direction: Direction) -> tuple[Operand, ...]:
-        inward = direction is Direction.INPUT
-        return self.compilation.inputs if inward else self.compilation.outputs
-
     def _arguments(self, direction: Direction, index: int) -> list[Argument | None]:
-        arguments = self._inputs if direction is Direction.INPUT else self._outputs
-        if not 0 <= index < len(arguments):
-            raise bad_data(f"{direction} {index} of {len(arguments)}")
-        return arguments
+        self.compilation.operand(direction, index)
+        return self._inputs if direction is Direction.INPUT else self._outputs
 
-    def _require_unset(self, arguments: list[Argument | None], index: int) -> None:
+    def _claim(self, arguments: list[Argument | None], index: int) -> None:
         if arguments[index] is not None:
             raise bad_state(f"argument {index} is set already")
+        self._has_arguments = True
+
+
+EXECUTIONS: Handles[Execution] = Handles("Execution")
+
+
+_UNMEASURED = 2**64 - 1
+
+
+def Execution_create(compilation: int, out: CData) -> None:
+    """Creates an execution of a finished compilation."""
+    builder = COMPILATIONS[compilation]
+    require(out, "execution")
+    out[0] = 0
+    require_ready(builder)
+    out[0] = EXECUTIONS.add(Execution(builder))
+
+
+def Execution_free(execution: int) -> None:
+    """Releases the handle; a running computation continues."""
+    EXECUTIONS.remove(execution)
+
+
+def Execution_setInput(
+    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+) -> None:
+    """Sets an input in the client's memory; (null, 0) omits it."""
+    _set(EXECUTIONS[execution], (Direction.INPUT, index), type_, (buffer, size))
+
+
+def Execution_setOutput(
+    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+) -> None:
+    """Sets an output in the client's memory; (null, 0) omits it."""
+    _set(EXECUTIONS[execution], (Direction.OUTPUT, index), type_, (buffer, size))
+
+
+def Execution_setInputFromMemory(
+    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+) -> None:
+    """Sets an input in a memory object."""
+    _set_memory(execution, (Direction.INPUT, index), type_, (memory, offset, length))
+
+
+def Execution_setOutputFromMemory(
+    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+) -> None:
+    """Sets an output in a memory object."""
+    _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, offset, length))
+
+
+def Execution_compute(execution: int) -> None:
+    """Computes synchronously."""
+    EXECUTIONS[execution].compute()
+
+
+def Execution_startCompute(execution: int, out: CData) -> None:
+    """Starts computing; the event signals the end."""
+    started = EXECUTIONS[execution]
+    require(out, "event")
+    out[0] = 0
+    out[0] = EVENTS.add(started.start())
+
+
+def Execution_startComputeWithDependencies(
+    execution: int, dependencies: CData, count: int, duration: int, out: CData
+) -> None:
+    """Starts computing after other events, then within `duration` nanoseconds."""
+    require(out, "event")
+    out[0] = 0
+    if count and dependencies == ffi.NULL:
+        raise unexpected_null("dependencies")
+    started = EXECUTIONS[execution]
+    events = [dependency(dependencies[place]) for place in range(count)]
+    out[0] = EVENTS.add(started.start_after(events, duration or None))
+
+
+def Execution_getOutputOperandRank(execution: int, index: int, out: CData) -> None:
+    """Gets the rank of an output of the last computation, even if its buffer was too small."""
+    found = EXECUTIONS[execution]
+    require(out, "rank")
+    output = found.output(index)
+    out[0] = len(output.dimensions)
+    output.require_sufficient()
+
+
+def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData) -> None:
+    """Gets the dimensions of an output of the last computation, even if its buffer is too small."""
+    found = EXECUTIONS[execution]
+    require(out, "dimensions")
+    output = found.output(index)
+    if not output.dimensions:
+        raise bad_data(f"output {index} is a scalar")
+    for place, size in enumerate(output.dimensions):
+        out[place] = size
+    output.require_sufficient()
+
+
+def Execution_setMeasureTiming(execution: int, measure: bool) -> None:
+    """Enables or disables timing."""
+    found = EXECUTIONS[execution]
+    found.compilation.require_single_device("measuring")
+    found.change(replace(found.settings, measure=measure))
+
+
+def Execution_getDuration(execution: int, code: int, out: CData) -> None:
+    """Gets the duration of the last computation, in nanoseconds."""
+    found = EXECUTIONS[execution]
+    require(out, "duration")
+    if code not in set(DurationCode):
+        raise bad_data(f"no duration has the code {code}")
+    out[0] = _UNMEASURED
+    out[0] = found.timing.duration(DurationCode(code))
+
+
+def Execution_setTimeout(execution: int, duration: int) -> None:
+    """Sets the time limit of a computation, in nanoseconds; 0 for no limit."""
+    found = EXECUTIONS[execution]
+    found.compilation.require_single_device("a timeout")
+    found.change(replace(found.settings, timeout=duration or None))
+
+
+def Execution_setLoopTimeout(execution: int, duration: int) -> None:
+    """Sets the time limit of a WHILE loop, in nanoseconds, capped at the maximum."""
+    found = EXECUTIONS[execution]
+    found.change(replace(found.settings, loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS)))
+
+
+def Execution_enableInputAndOutputPadding(execution: int, enable: bool) -> None:
+    """Allows or forbids buffers longer than needed."""
+    EXECUTIONS[execution].enable_padding(enable)
+
+
+def Execution_setReusable(execution: int, reusable: bool) -> None:
+    """Allows or forbids computing the execution more than once."""
+    found = EXECUTIONS[execution]
+    found.change(replace(found.settings, reusable=reusable))
+
+
+def Execution_addExtensionAttribute(
+    execution: int, name: CData, code: int, data: CData, length: int
+) -> None:
+    """Always refused: no device here has vendor extensions."""
+    found = EXECUTIONS[execution]
+    called = text(name, "extensionName")
+    if data == ffi.NULL and length:
+        raise unexpected_null("data")
+    found.require_preparation()
+    raise bad_data(f"no device has the extension {called}")
+
+
+def _set(
+    execution: Execution,
+    argument: tuple[Direction, int],
+    type_: OperandType,
+    memory: tuple[CData, int],
+) -> None:
+    buffer, size = memory
+    missing = buffer == ffi.NULL
+    if missing and size:
+        raise unexpected_null("buffer")
+    execution.require_preparation()
+    given = _type(type_)
+    if size > MAX_BYTES:
+        raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
+    raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
+    execution.set_bytes(*argument, given, raw)
+
+
+def _set_memory(
+    execution: int,
+    argument: tuple[Direction, int],
+    type_: OperandType,
+    place: tuple[int, int, int],
+) -> None:
+    found = EXECUTIONS[execution]
+    memory, offset, length = place
+    source = MEMORIES[memory]
+    found.require_preparation()
+    given = _type(type_)
+    region = Region(offset, length, None if given is None else given.dimensions)
+    found.set_memory(Role(found.compilation, *argument), given, source, region)
+
+
+def _type(pointer: OperandType) -> AnyOperand | None:
+    return None if pointer == ffi.NULL else operand_type(pointer, feature_level())

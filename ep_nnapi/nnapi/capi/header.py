@@ -1,14 +1,16 @@
-"""C headers of the library, generated from the same tables as the library."""
+"""C headers of the library, generated from its own tables, and flags by which they are found."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 
-from ep_nnapi.nnapi.capi.calls.compilation import TOKEN_BYTES
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from ep_nnapi.nnapi.codes import (
     COPIED_AT_ONCE,
+    TOKEN_BYTES,
     DeviceCode,
     DurationCode,
     FuseCode,
@@ -103,3 +105,31 @@ def _enums() -> Iterable[str]:
 def _enum(name: str, values: Mapping[str, int]) -> str:
     lines = "".join(f"    ANEURALNETWORKS_{key} = {value:d},\n" for key, value in values.items())
     return f"typedef enum {{\n{lines}}} {name};" if name else f"enum {{\n{lines}}};"
+
+
+_FOLDER = Path(libneuralnetworks_path()).parent
+
+PKG_CONFIG = _FOLDER / "pkgconfig"
+"""Directory for PKG_CONFIG_PATH; the package is `neuralnetworks`."""
+CMAKE = _FOLDER / "cmake"
+"""Value for the CMake variable NeuralNetworks_DIR."""
+
+
+def compiler_flags() -> str:
+    """Returns the compiler flags for the include path, quoted for a shell."""
+    return shlex.join([f"-I{_FOLDER / 'include'}"])
+
+
+def linker_flags() -> str:
+    """Returns the flags that link the library, with its present directory as the rpath."""
+    return shlex.join([f"-L{_FOLDER}", "-lneuralnetworks", f"-Wl,-rpath,{_FOLDER}"])
+
+
+def data() -> dict[str, str]:
+    """Returns all of these as plain data for JSON."""
+    return {
+        "cflags": compiler_flags(),
+        "libs": linker_flags(),
+        "pkgconfigdir": str(PKG_CONFIG),
+        "cmakedir": str(CMAKE),
+    }

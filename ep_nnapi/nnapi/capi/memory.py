@@ -1,6 +1,7 @@
+# ruff: noqa: N802 (functions have the NDK's names)
 """Memory objects: mapped files, and device memory that only its declared roles may use.
 
-Source: NDK ANeuralNetworksMemory_*.
+Source: NDK ANeuralNetworksMemory*_*; checks run in the same order as Android's.
 """
 
 from __future__ import annotations
@@ -8,27 +9,32 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
-from ep_nnapi.nnapi.capi.operand import bytes_of
-from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers, require
+from ep_nnapi.nnapi.capi.compilation import COMPILATIONS, CompilationBuilder, Direction
+from ep_nnapi.nnapi.capi.model import MODELS
+from ep_nnapi.nnapi.capi.refusal import (
+    Handles,
+    Refused,
+    bad_data,
+    bad_state,
+    op_failed,
+    unexpected_null,
+)
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.model import Operand
 
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
+
 Dimensions: TypeAlias = tuple[int, ...]
-
-
-class Direction(StrEnum):
-    """Use of a memory by an execution."""
-
-    INPUT = "input"
-    OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +187,148 @@ def combined(a: Dimensions, b: Dimensions) -> Dimensions:
     if len(a) != len(b) or any(x and y and x != y for x, y in zip(a, b, strict=True)):
         raise bad_data(f"dimensions {list(a)} and {list(b)} contradict each other")
     return tuple(x or y for x, y in zip(a, b, strict=True))
+
+
+MEMORIES: Handles[AnyMemory] = Handles("Memory")
+
+
+@dataclass(slots=True, eq=False)
+class Descriptor:
+    """The object behind ANeuralNetworksMemoryDesc; every method may raise Refused."""
+
+    roles: list[Role] = field(default_factory=list)
+    operand: Operand | None = None
+    dimensions: Dimensions = ()
+    finished: bool = False
+
+    def add_role(self, role: Role, frequency: float) -> None:
+        """Adds a role; all roles must have the same operand type."""
+        self._open()
+        if role in self.roles:
+            raise bad_data("the role is there already")
+        operand = role_operand(role)
+        if self.operand is not None and not same_type(self.operand, operand):
+            raise bad_data("roles differ in type, scale, zero point or channels")
+        if self.dimensions and not operand.type.tensor:
+            raise bad_data("a scalar has no dimensions")
+        dimensions = combined(self.dimensions, operand.dimensions)
+        if not 0 < frequency <= 1:
+            raise bad_data(f"frequency {frequency} is not in (0, 1]")
+        self.roles.append(role)
+        self.operand, self.dimensions = operand, dimensions
+
+    def set_dimensions(self, dimensions: Dimensions) -> None:
+        """Sets dimensions that the models leave unknown."""
+        self._open()
+        if dimensions and self.operand is not None and not self.operand.type.tensor:
+            raise bad_data("a scalar has no dimensions")
+        self.dimensions = combined(self.dimensions, dimensions)
+
+    def finish(self) -> None:
+        """Finishes the descriptor."""
+        self._open()
+        if not self.roles:
+            raise bad_data("a memory takes at least one role")
+        self.finished = True
+
+    def allocate(self) -> DeviceMemory:
+        """Returns a new device memory, not yet written."""
+        if not self.finished or self.operand is None:
+            raise bad_state("the descriptor is not finished")
+        return DeviceMemory(frozenset(self.roles), self.operand, self.dimensions)
+
+    def _open(self) -> None:
+        if self.finished:
+            raise bad_state("the descriptor is finished")
+
+
+def role_operand(role: Role) -> Operand:
+    """Returns the operand of a role; Refused(BAD_DATA) also if the compilation is unfinished."""
+    if not role.compilation.is_executable:
+        raise bad_data("the compilation is not finished, or failed")
+    return role.compilation.operand(role.direction, role.index)
+
+
+DESCRIPTORS: Handles[Descriptor] = Handles("MemoryDesc")
+
+
+def Memory_createFromFd(size: int, protect: int, fd: int, offset: int, out: CData) -> None:
+    """Creates a memory from a mapped file; the descriptor may be closed afterwards."""
+    require(out, "memory")
+    out[0] = 0
+    out[0] = MEMORIES.add(FileMemory.map(size, protect, fd, offset))
+
+
+def Memory_createFromAHardwareBuffer(buffer: int, out: CData) -> None:
+    """Always UNMAPPABLE: hardware buffers exist on Android only."""
+    require(out, "memory")
+    out[0] = 0
+    if buffer == 0:
+        raise unexpected_null("ahwb")
+    raise Refused(ResultCode.UNMAPPABLE, "this system has no hardware buffers")
+
+
+def Memory_createFromDesc(desc: int, out: CData) -> None:
+    """Creates a device memory for the roles of a descriptor."""
+    require(out, "memory")
+    out[0] = 0
+    out[0] = MEMORIES.add(DESCRIPTORS[desc].allocate())
+
+
+def Memory_copy(source: int, target: int) -> None:
+    """Copies the whole of one memory into another."""
+    copy(MEMORIES[source], MEMORIES[target])
+
+
+def Memory_free(memory: int) -> None:
+    """Releases the handle; models and executions that use the memory keep a reference."""
+    MEMORIES.remove(memory)
+
+
+def MemoryDesc_create(out: CData) -> None:
+    """Creates an empty descriptor."""
+    require(out, "desc")
+    out[0] = DESCRIPTORS.add(Descriptor())
+
+
+def MemoryDesc_free(desc: int) -> None:
+    """Releases the handle."""
+    DESCRIPTORS.remove(desc)
+
+
+def MemoryDesc_addInputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
+    """Lets the memory be input `index` of the compilation's executions."""
+    _add_role(desc, compilation, Direction.INPUT, (index, frequency))
+
+
+def MemoryDesc_addOutputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
+    """Lets the memory be output `index` of the compilation's executions."""
+    _add_role(desc, compilation, Direction.OUTPUT, (index, frequency))
+
+
+def MemoryDesc_setDimensions(desc: int, rank: int, dimensions: CData) -> None:
+    """Sets dimensions that the models leave unknown."""
+    descriptor = DESCRIPTORS[desc]
+    if rank and dimensions == ffi.NULL:
+        raise unexpected_null("dimensions")
+    descriptor.set_dimensions(numbers(dimensions, rank))
+
+
+def MemoryDesc_finish(desc: int) -> None:
+    """Finishes the descriptor."""
+    DESCRIPTORS[desc].finish()
+
+
+def _add_role(desc: int, compilation: int, direction: Direction, use: tuple[int, float]) -> None:
+    descriptor = DESCRIPTORS[desc]
+    index, frequency = use
+    descriptor.add_role(Role(COMPILATIONS[compilation], direction, index), frequency)
+
+
+def Model_setOperandValueFromMemory(
+    model: int, index: int, memory: int, offset: int, length: int
+) -> None:
+    """Sets a constant from a memory object, which is referenced, not copied."""
+    builder, source = MODELS[model], MEMORIES[memory]
+    builder.check_constant(index, length)
+    builder.set_value(index, source.bytes(Region(offset, length)))

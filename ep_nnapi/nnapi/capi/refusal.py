@@ -1,9 +1,13 @@
-"""Errors of C API calls: a result code and one sentence."""
+"""Errors of C API calls, a result code and one sentence; and the live objects by their handles."""
 
 from __future__ import annotations
 
+from itertools import count
+from typing import Generic, TypeVar
+
 from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
+from ep_nnapi.nnapi.functions import PREFIX
 
 
 class Refused(Exception):
@@ -45,3 +49,42 @@ def code_of(error: BaseException) -> ResultCode:
     if isinstance(error, RuntimeFailure):
         return result_code(error)
     return ResultCode.OP_FAILED
+
+
+T = TypeVar("T")
+
+_numbers = count(0x10000, 16)
+"""Aligned like pointers, in case a client checks; one sequence for all kinds of object."""
+
+
+class Handles(Generic[T]):
+    """The live objects of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._live: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def add(self, thing: T) -> int:
+        """Adds an object and returns its new handle."""
+        handle = next(_numbers)
+        self._live[handle] = thing
+        return handle
+
+    def __getitem__(self, handle: int) -> T:
+        """Returns the object of `handle`; raises Refused: UNEXPECTED_NULL, BAD_DATA if unknown."""
+        try:
+            return self._live[handle]
+        except KeyError:
+            raise self._invalid(handle) from None
+
+    def remove(self, handle: int) -> T | None:
+        """Removes and returns the object; None for null or an unknown handle."""
+        return self._live.pop(handle, None)
+
+    def _invalid(self, handle: int) -> Exception:
+        if handle == 0:
+            return unexpected_null(self.kind.lower())
+        return bad_data(f"{handle:#x} is no live {PREFIX}{self.kind}")

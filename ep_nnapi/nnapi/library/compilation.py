@@ -16,8 +16,6 @@ from ep_nnapi.nnapi.library.handles import Handle, create
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, checked, wrong_output
 
-TOKEN_BYTES = 32
-
 
 def compile_model(
     functions: Functions, model: Handle, device: int | None, options: CompileOptions

@@ -1,0 +1,220 @@
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Devices, the runtime behind the library, and their calls.
+
+Source: NDK ANeuralNetworks_*, ANeuralNetworksDevice_*.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.c_arguments import require
+from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, unexpected_null
+from ep_nnapi.nnapi.codes import feature_level_code
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, least_work, sources
+from ep_nnapi.nnapi.host.run import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
+from ep_nnapi.nnapi.model import Data, Model, Operation
+from ep_nnapi.nnapi.runtime import Device, Runtime
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
+
+LEVEL_VARIABLE = "EP_NNAPI_FEATURE_LEVEL"
+DEVICES_VARIABLE = "EP_NNAPI_DEVICES"
+"""Further devices, separated by commas, for a client that names none the first to be tried."""
+_TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
+"""Keeps ONNX Runtime from starting a thread when it is loaded. That thread is missing in a forked
+child, which then hangs when it exits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CDevice:
+    """A device and its C strings, which stay valid for the life of the process."""
+
+    device: Device
+    name: CData
+    version: CData
+
+
+@cache
+def runtime() -> Runtime:
+    """Returns the runtime of all calls, with the feature level and devices configured.
+
+    Raises OptionError if an environment variable names a level or a device that does not exist.
+    """
+    os.environ.setdefault(_TELEMETRY_VARIABLE, "1")  # ONNX Runtime is loaded later
+    level = os.environ.get(LEVEL_VARIABLE, "") or "8"
+    if not level.isdecimal():
+        raise OptionError(f"{LEVEL_VARIABLE} is {level!r}, not a number")
+    names = tuple(filter(None, os.environ.get(DEVICES_VARIABLE, "").split(",")))
+    for name in names:
+        if not is_named_only(name):
+            known = ", ".join(n for source in sources() for n in source.names)
+            raise OptionError(f"{DEVICES_VARIABLE} names {name!r}, which is none of {known}")
+    return host_runtime(int(level), names)
+
+
+def feature_level() -> int:
+    """Returns the feature level that models are validated against."""
+    return runtime().feature_level
+
+
+@cache
+def devices() -> tuple[Handles[CDevice], tuple[int, ...]]:
+    """Returns the devices by handle, and the handles in the runtime's order."""
+    handles: Handles[CDevice] = Handles("Device")
+    c_devices = [
+        CDevice(d, ffi.new("char[]", d.name.encode()), ffi.new("char[]", d.version.encode()))
+        for d in runtime().devices()
+    ]
+    return handles, tuple(handles.add(s) for s in c_devices)
+
+
+def selected_devices(pointer: CData, count: int) -> tuple[Device, ...]:
+    """Returns the devices of a list of handles; reading stops at the first invalid one.
+
+    Raises Refused: UNEXPECTED_NULL for a null handle, BAD_DATA for a duplicate or unknown one.
+    """
+    known, chosen = devices()[0], list[int]()
+    for place in range(count):
+        handle = pointer[place]
+        if handle == 0:
+            raise unexpected_null(f"devices[{place}]")
+        if handle in chosen:
+            raise bad_data(f"devices[{place}] is there twice")
+        known[handle]
+        chosen.append(handle)
+    return tuple(known[handle].device for handle in chosen)
+
+
+_CHANNELS = {
+    spec.CONV_2D.code: 0,
+    spec.GROUPED_CONV_2D.code: 0,
+    spec.DEPTHWISE_CONV_2D.code: 3,
+    spec.TRANSPOSE_CONV_2D.code: 0,
+    spec.FULLY_CONNECTED.code: 0,
+}
+"""Axis of the weights, the second input, that has the output channels; by the operation's code."""
+
+
+def default_devices(model: Model | None, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """Return a runtime's devices in the order in which they are tried for a model.
+
+    Those that are there because the user names them are first.
+
+    model   None if it has a vendor's operation
+    """
+    amount = work(model) if model is not None else 0
+
+    def place(device: Device) -> float:
+        least = least_work(device.name)
+        return least if least <= amount else inf
+
+    return tuple(sorted(devices, key=place))
+
+
+def work(model: Model) -> int:
+    """Return the multiply-accumulates of a model by its declared sizes; unknown ones count as 1.
+
+    Elements of outputs and constants count for operations that are no convolution or product.
+    """
+    return sum(_operation_work(model, operation) for operation in model.operations)
+
+
+def _operation_work(model: Model, operation: Operation) -> int:
+    out = sum(_elements(model, index) for index in operation.outputs)
+    axis = _CHANNELS.get(operation.spec.code)
+    if axis is not None:
+        dimensions = model.operands[operation.inputs[1]].dimensions
+        return out * prod(d or 1 for i, d in enumerate(dimensions) if i != axis)
+    values = (model.operands[index].value for index in operation.inputs)
+    inner = sum(work(value) for value in values if isinstance(value, Model))
+    constants = (i for i in operation.inputs if isinstance(model.operands[i].value, Data))
+    return out + inner + sum(_elements(model, index) for index in constants)
+
+
+def _elements(model: Model, index: int) -> int:
+    return prod(size or 1 for size in model.operands[index].dimensions)
+
+
+def getDeviceCount(count: CData) -> None:
+    """Gets the number of devices."""
+    require(count, "numDevices")
+    count[0] = len(devices()[1])
+
+
+def getDevice(index: int, out: CData) -> None:
+    """Gets the device at an index in the runtime's order."""
+    require(out, "device")
+    handles = devices()[1]
+    if index >= len(handles):
+        raise bad_data(f"device {index} of {len(handles)}")
+    out[0] = handles[index]
+
+
+def getDefaultLoopTimeout() -> int:
+    """Returns the default time limit of a WHILE loop, in nanoseconds."""
+    return DEFAULT_LOOP_TIMEOUT_NS
+
+
+def getMaximumLoopTimeout() -> int:
+    """Returns the greatest time limit of a WHILE loop, in nanoseconds."""
+    return MAXIMUM_LOOP_TIMEOUT_NS
+
+
+def getRuntimeFeatureLevel() -> int:
+    """Returns the code of the feature level that models are validated against."""
+    return feature_level_code(feature_level())
+
+
+def Device_getName(device: int, name: CData) -> None:
+    """Gets the device's unique name."""
+    shown = _device_of(device)
+    require(name, "name")
+    name[0] = shown.name
+
+
+def Device_getVersion(device: int, version: CData) -> None:
+    """Gets the device's version, free text."""
+    shown = _device_of(device)
+    require(version, "version")
+    version[0] = shown.version
+
+
+def Device_getType(device: int, out: CData) -> None:
+    """Gets the device's DeviceTypeCode."""
+    shown = _device_of(device)
+    require(out, "type")
+    out[0] = shown.device.type
+
+
+def Device_getFeatureLevel(device: int, out: CData) -> None:
+    """Gets the code of the device's feature level."""
+    shown = _device_of(device)
+    require(out, "featureLevel")
+    out[0] = feature_level_code(shown.device.feature_level)
+
+
+def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
+    """Always false: no device here has vendor extensions."""
+    _device_of(device)
+    require(name, "extensionName")
+    require(supported, "isExtensionSupported")
+    supported[0] = False
+
+
+def Device_wait(device: int) -> None:
+    """Returns at once: host devices are always ready."""
+    _device_of(device)
+
+
+def _device_of(device: int) -> CDevice:
+    return devices()[0][device]
