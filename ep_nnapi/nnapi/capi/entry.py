@@ -52,49 +52,22 @@ def implementation(function: Function) -> Implementation:
 
 def bind(function: Function, work: Implementation) -> None:
     """Binds C's `function` to `work`; an exception becomes an error code, never NO_ERROR."""
-    guarded = {"int": status, "void": without_result}.get(function.returns, number)
-    error = ResultCode.OP_FAILED if function.returns == "int" else 0
-    if function.returns == "void":
-        ffi.def_extern(name=function.python_name, onerror=_ESCAPED)(guarded(function, work))
-    else:
-        external = ffi.def_extern(name=function.python_name, error=error, onerror=_ESCAPED)
-        external(guarded(function, work))
+    error = {"int": ResultCode.OP_FAILED, "void": None}.get(function.returns, 0)
+    external = ffi.def_extern(name=function.python_name, error=error, onerror=_ESCAPED)
+    external(guarded(function, work))
 
 
-def status(function: Function, work: Implementation) -> Implementation:
-    """Returns `work` wrapped to return a result code."""
-
-    def call(*arguments: object) -> int:
-        try:
-            work(*arguments)
-        except BaseException as error:
-            return _report_error(function, error)
-        return 0
-
-    return call
-
-
-def without_result(function: Function, work: Implementation) -> Implementation:
-    """Returns `work` wrapped for a function that returns nothing."""
-
-    def call(*arguments: object) -> None:
-        try:
-            work(*arguments)
-        except BaseException as error:
-            _report_error(function, error)
-
-    return call
-
-
-def number(function: Function, work: Implementation) -> Implementation:
-    """Returns `work` wrapped for a function that returns a number; 0 on failure."""
+def guarded(function: Function, work: Implementation) -> Implementation:
+    """Returns `work` wrapped to return a result code; or nothing, or a number, 0 on failure."""
+    is_status, is_void = function.returns == "int", function.returns == "void"
 
     def call(*arguments: object) -> int | None:
         try:
-            return work(*arguments)
+            result = work(*arguments)
         except BaseException as error:
-            _report_error(function, error)
-            return 0
+            code = _report_error(function, error)
+            return code if is_status else None if is_void else 0
+        return 0 if is_status else result
 
     return call
 
