@@ -49,7 +49,6 @@ TESTED_BY = {
     "nnapi/test_model": "nnapi/array",  # a type alias
     "preparation/test_job": "cli/prepare_arguments",  # each with its job
     "preparation/test_worker_pool": "preparation/worker",  # client and server
-    "costs/test_work": "costs/cost_model",
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
     "html_report/test_write": "html_report/page_data",
@@ -60,16 +59,12 @@ TESTED_BY = {
     "nnapi/profile/test_sample": "nnapi/profile/quantization nnapi/profile/sample_devices "
     "nnapi/profile/seeds nnapi/profile/sizes nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes",
-    "operators/lib/test_broadcast": "operators/lib/broadcast_shape operators/lib/merge_axes",
-    "operators/lib/test_emit": "operators/lib/filters operators/lib/signs",
-    "operators/lib/test_slicing": "operators/lib/reverse operators/lib/transposition",
     "ort/test_api": "ort/names",
     "preparation/test_ort_export": "preparation/ort_names",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",
     "provider/test_compiler": "provider/compatibility",
     "provider/test_cpu_fallback": "provider/declined provider/reference_fallback",
     "provider/test_planner": "provider/replan",
-    "rewriting/test_int8": "rewriting/clips",
     "sessions/test_cpu": "sessions/external_weights",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
     "tuning/test_tune": "tuning/accuracy tuning/trial",

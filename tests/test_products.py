@@ -17,7 +17,7 @@ from onnx.reference import ReferenceEvaluator
 from ep_nnapi.sessions import cpu
 from tests import saturating
 from tests.end_to_end import quantized as q
-from tests.operators.test_quantization import conv, feeds, matmul, one
+from tests.operators.test_conversion import conv, feeds, matmul, one
 from tests.products import computed
 from tests.products import saturating as saturated
 
@@ -121,7 +121,7 @@ def test_sessions_of_the_cpu_provider_are_made_in_one_place() -> None:
 
 @pytest.mark.long
 def test_no_test_compares_a_uint8_by_int8_product_with_the_cpu_provider() -> None:
-    paths = ["tests/operators/test_quantization.py", "tests/operators/test_quantization_dynamic.py"]
+    paths = ["tests/operators/test_conversion.py", "tests/operators/test_conversion_dynamic.py"]
     paths += ["tests/models/test_quantized.py"]
     paths += [str(p.relative_to(ROOT)) for p in (ROOT / "tests/end_to_end").glob("test_*quant*.py")]
     command = [sys.executable, "-m", "pytest", "-p", "tests.saturating", "-m", "not long", *paths]

@@ -1,20 +1,20 @@
-"""Checks of an NNAPI operation for a target, once for operands of the same types and sizes."""
+"""Checks of an NNAPI operation for a target: types, scalars, shapes, memory of its node.
+
+Operands of the same types and sizes are checked once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from ep_nnapi.capability.memory_limits import (
-    require_bounded_memory,
-    require_finite_scalars,
-    require_int32_scalars,
-)
-from ep_nnapi.capability.shape_check import check_shapes, may_be_shape
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Arg, Call, View
-from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape, require_finite
+from ep_nnapi.lowering.call import Arg, Call, Given, View
+from ep_nnapi.lowering.fusion import value_of, writes
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.validate import MAX_BYTES
 from ep_nnapi.options.target import Target
@@ -83,3 +83,138 @@ def _kind(arg: Arg) -> Hashable | None:
     if arg.constant is not None and may_be_shape(arg.constant):
         return None
     return arg.dtype, arg.dims, arg.quantization
+
+
+_ALLOWANCE = 1 << 22
+"""Bytes always allowed for a constant or an intermediate, added to the relative limits."""
+_CONSTANT_FACTOR = 4
+"""Limit for a derived constant, as a multiple of the bytes of the node's constants."""
+_TENSOR_FACTOR = 16
+"""Limit for an intermediate, as a multiple of the bytes of all the node's tensors. Attention with
+4096 positions and head size 64 has 16 times as many scores as inputs."""
+
+
+def require_finite_scalars(call: Call, feature_level: int) -> None:
+    """Raises Reject(ATTRIBUTE) for a float scalar that is infinite in its operand's type."""
+    match = call.match(feature_level)
+    for param, arg in zip(match.inputs, call.inputs, strict=True):
+        if isinstance(arg, float):
+            code = match.typing.code(param.type)
+            if code is not None:
+                require_finite(arg, code.numpy, f"{call.spec.name}.{param.name}")
+
+
+def require_int32_scalars(call: Call) -> None:
+    """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
+    for param, arg in zip(call.params, call.inputs, strict=True):
+        if isinstance(arg, int) and not -(2**31) <= arg < 2**31:
+            raise Reject(
+                Reason.ATTRIBUTE,
+                f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32",
+            )
+
+
+def require_bounded_memory(node: GraphNode, call: Call) -> bool:
+    """Returns True if the memory of a call is within the limits for any node, False for this one.
+
+    Raises Reject(SIZE) if the call needs more memory than the sizes of the node justify. Constants
+    are lazy, so the check runs before any of them is in memory.
+    """
+    used = (*_values(call.inputs), *writes(call))
+    for_any = max(map(bytes_of, used), default=0) <= _ALLOWANCE
+    if not for_any:
+        _require_in_proportion(node, call)
+    if call.spec in SCRATCH:
+        require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
+    return for_any
+
+
+def _require_in_proportion(node: GraphNode, call: Call) -> None:
+    """Raises Reject(SIZE) for a tensor of the call that is far larger than the node's own."""
+    constants = total = 0
+    for value in (*node.inputs, *node.outputs):
+        if value is not None:
+            size = bytes_of(value)
+            total += size
+            constants += 0 if value.constant is None else size
+    read = _CONSTANT_FACTOR * constants + _ALLOWANCE
+    written = _TENSOR_FACTOR * total + _ALLOWANCE
+    for value in _values(call.inputs):
+        if value.constant is not None and bytes_of(value) > read:
+            raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
+    for value in writes(call):
+        if bytes_of(value) > written:
+            raise _too_large(f"{call.spec.name} computes a tensor", value, written)
+
+
+def _values(args: Iterable[Arg]) -> list[Value]:
+    return [value for value in map(value_of, args) if value is not None]
+
+
+def _too_large(which: str, value: Value, most: int) -> Reject:
+    detail = f"{which} of {bytes_of(value)} bytes; a node of these sizes is limited to {most}"
+    return Reject(Reason.SIZE, detail)
+
+
+_MAX_SHAPE_SIZE = 64  # size of an axis up to which an INT32 constant is read
+
+
+def check_shapes(call: Call) -> None:
+    """Compares the call's output shapes with those of NNAPI's shape inference.
+
+    Raises Reject(SHAPE) if NNAPI rejects the operands as inconsistent. Raises SpecError if it
+    infers other output shapes than the lowering declares, which is a defect of the lowering.
+    """
+    try:
+        inferred = infer(call.spec, operands_of(call), len(call.outputs))
+    except ShapeError as error:
+        raise Reject(Reason.SHAPE, f"{call.spec.name}: {error}") from None
+    for dims, out in zip(inferred, call.outputs, strict=True):
+        declared = out.shape if isinstance(out, View) else operand_shape(out.shape)
+        if dims is not None and not _matches(dims, declared):
+            name = out.value.name if isinstance(out, View) else out.name
+            raise SpecError(f"{call.spec.name} computes {list(dims)} for {name}, not {declared}")
+
+
+def operands_of(call: Call) -> Operands:
+    """The call's operands by parameter name, in the form that shape inference expects."""
+    return {name: _operand(arg) for name, arg in call.named().items()}
+
+
+def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
+    if len(inferred) != len(declared):
+        return False
+    return inferred == declared or all(
+        a is None or a == b for a, b in zip(inferred, declared, strict=True)
+    )
+
+
+def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
+    if isinstance(arg, Value):
+        return _tensor(arg)
+    if arg is None or isinstance(arg, (int, float)):
+        return arg
+    if isinstance(arg, View):
+        return _tensor(arg)
+    if isinstance(arg, tuple):
+        return tuple([_tensor(g) for g in arg])
+    raise SpecError(f"{arg!r} is not an operand of a call")
+
+
+def _tensor(arg: Arg) -> Tensor:
+    if isinstance(arg, View):
+        return Tensor(arg.shape)
+    if not isinstance(arg, Value):
+        raise SpecError(f"{arg!r} is not a tensor")
+    constant = arg.constant
+    elements = constant.array if constant is not None and may_be_shape(constant) else None
+    return Tensor(operand_shape(arg.shape), elements)
+
+
+def may_be_shape(constant: Constant) -> bool:
+    """True for a constant whose elements are read, as they may be a shape, axes or paddings."""
+    return (
+        constant.dtype is DType.INT32
+        and constant.rank <= 2
+        and max(constant.shape, default=1) <= _MAX_SHAPE_SIZE
+    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
 from ep_nnapi.capability.isolate import isolate_defects
 from ep_nnapi.capability.node import CapableNode, defect, judge
-from ep_nnapi.capability.progress import Progress
-from ep_nnapi.capability.root_causes import notes_of, with_root_causes
 from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
@@ -222,7 +222,7 @@ def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
     own = judge(node, target)
     if target.rules is not RuleSet.BUILTIN:
         return own
-    from ep_nnapi.capability.builtin_rules import builtin_rejection  # these rules are rarely asked
+    from ep_nnapi.capability.builtin import builtin_rejection  # these rules are rarely asked
 
     seen = node.parts[0] if len(node.parts) == 1 else node
     try:
@@ -265,3 +265,74 @@ def _from_stop_ops(graph: Graph, op_types: Collection[str]) -> Set[int]:
             found.update(p.id for p in node.originals)
             tainted.update(v.name for v in outputs_of(node))
     return found
+
+
+_PUNCTUATION = ",;:."
+
+
+def with_root_causes(
+    graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]
+) -> Iterator[Rejection]:
+    """Yields the rejections in graph order, with the first node each follows from, and its kind."""
+    roots: dict[str, str] = {}
+    computed: dict[tuple[Reason, str], str] = {}
+    for node in graph.nodes:
+        for part, refusal in zip(node.originals, refused.get(node.id, ()), strict=False):
+            reason = refusal.reason
+            words = [word.strip(_PUNCTUATION) for word in refusal.detail.split(" ")]
+            found = [w for w in words if w in roots or (reason, w) in computed]
+            named = (roots.get(w) or computed.get((reason, w)) for w in found)
+            caused_by = refusal.caused_by or next((n for n in named if n and n != refusal.node), "")
+            root = roots[refusal.node] = caused_by or refusal.node
+            for value in outputs_of(part):
+                computed[reason, value.name] = root
+            yield replace(refusal, caused_by=caused_by, kind=kind(refusal.detail, part))
+
+
+def notes_of(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:
+    """Creates notes with their kinds from nodes and texts."""
+    return tuple(Note(n.name, n.op_type, text, kind(text, n)) for n, text in notes)
+
+
+def kind(text: str, node: GraphNode) -> str:
+    """The text with the names of the node and its tensors as *, so that nodes can be grouped."""
+    names = {node.name, *(v.name for p in node.originals for v in (*inputs_of(p), *outputs_of(p)))}
+    return " ".join("*" if w.strip(_PUNCTUATION) in names else w for w in text.split(" "))
+
+
+logger = logging.getLogger(__name__)
+Clock: TypeAlias = Callable[[], float]
+"""Function that returns seconds since a fixed point in time."""
+
+LOG_INTERVAL = 3.0
+"""Minimum seconds between log lines, and before the first."""
+WARN_AFTER = 10.0
+"""Seconds until a warning, for users who do not see the INFO lines."""
+
+
+class Progress:
+    """Logs the progress of planning: a line every few seconds at INFO, and one warning."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._began = self._logged = clock()
+        self._warned = False
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        """Logs that `done` of `of` items are `what`, at most once every `LOG_INTERVAL` seconds.
+
+        Warns once, after `WARN_AFTER` seconds.
+        """
+        now = self._clock()
+        if now - self._logged >= LOG_INTERVAL:
+            self._logged = now
+            logger.info("planning: %d of %d %s", done, of, what)
+        if now - self._began >= WARN_AFTER and not self._warned:
+            self._warned = True
+            logger.warning(
+                "planning has taken %.0f s so far: %d of %d %s; Ctrl-C ends it",
+                now - self._began,
+                done,
+                of,
+                what,
+            )

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
-from ep_nnapi.capability.float_fallback import lower_in_floats
-from ep_nnapi.capability.requantize import insert_requantization
+from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
@@ -17,8 +16,8 @@ from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.operators import VARIANTS, constants
+from ep_nnapi.operators.lib.activation import is_implied
 from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Op
-from ep_nnapi.operators.lib.piecewise_linear import is_implied
 from ep_nnapi.operators.lib.quantizing import require_storable
 from ep_nnapi.operators.unsupported import why
 from ep_nnapi.options.target import Target

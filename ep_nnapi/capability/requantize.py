@@ -13,12 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.lowering.call import Arg, Call, View
+from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import reads, value_of, writes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.operators.lib.quantizing import as_type, is_8bit, requantized
+from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
+from ep_nnapi.operators.lib.quantizing import as_type, dequantized, is_8bit, requantized
 
 SIGNED_LEVEL = 4
 """The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""
@@ -178,3 +180,46 @@ def _map_values(call: Call, change: Change) -> Call:
         View(change(o.value), o.perm) if isinstance(o, View) else change(o) for o in call.outputs
     )
     return replace(call, inputs=tuple(map(changed, call.inputs)), outputs=outputs)
+
+
+Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
+"""Function that lowers a node to calls."""
+
+
+def lower_in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
+    """Lowers the group `node` with `lower` in floats, between DEQUANTIZE and QUANTIZE.
+
+    Constants are folded: they are dequantized ahead of time.
+    """
+    dtype = _float_type(node)
+    reals: dict[str, Value] = {}
+    for value in node.inputs:
+        if value is None or value.quantization is None or value.name in reals:
+            continue
+        if value.constant is not None:
+            reals[value.name] = dequantized(value, dtype)
+            continue
+        reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
+        yield apply(DEQUANTIZE, value, out=reals[value.name])
+    inputs = tuple(v and reals.get(v.name, v) for v in node.inputs)
+    outputs = tuple(v and _float_output(v, dtype) for v in node.outputs)
+    yield from lower(replace(node, inputs=inputs, outputs=outputs))
+    for before, after in zip(outputs, node.outputs, strict=True):
+        if before is not None and after is not None and before is not after:
+            yield apply(QUANTIZE, before, out=after)
+
+
+def _float_output(value: Value, dtype: DType) -> Value:
+    """The float value that is quantized to `value`; `value` itself if it is not quantized."""
+    if value.quantization is None:
+        return value
+    return Value(f"{value.name} before it is quantized", dtype, value.dims)
+
+
+def _float_type(node: GraphNode) -> DType:
+    """The element type of the group's floats, FLOAT or FLOAT16."""
+    for part in node.parts:
+        for value in part.outputs:
+            if value is not None and value.dtype in (DType.FLOAT, DType.FLOAT16):
+                return value.dtype
+    return DType.FLOAT

@@ -14,8 +14,7 @@ from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
-from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import PHONE, CostClass, CostModel, Rates
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_text
 from ep_nnapi.nnapi.immutable import frozen

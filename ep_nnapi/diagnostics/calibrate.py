@@ -12,8 +12,7 @@ from typing import TypeAlias
 from onnxruntime import InferenceSession
 
 from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates
 from ep_nnapi.diagnostics.check import open_session, provider_of_session, quiet_options
 from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, family_probes
 from ep_nnapi.diagnostics.session_runs import outputs_of

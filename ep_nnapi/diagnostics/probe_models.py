@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.costs.work import CostClass, cost_class, work
+from ep_nnapi.costs.cost_model import CostClass, cost_class, work
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of

@@ -1,20 +1,35 @@
-"""Operators whose results are known at compile time: Shape, Size, EyeLike, Range, ConstantOfShape.
+"""Operators whose results, or the masks for them, are known at compile time.
 
-Their results are stored as constants of the NNAPI model and copied to the output at run time.
+Results are stored as constants of the NNAPI model and copied to the output at run time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, only_element
-from ep_nnapi.lowering.call import Call
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element, operand_shape
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.operators.lib.emit import full, narrow, reshape
+from ep_nnapi.nnapi.spec import ARGMAX, EQUAL, EXPAND_DIMS, LOGICAL_AND, SELECT
+from ep_nnapi.operators.lib.emit import (
+    compute,
+    each,
+    full,
+    indices,
+    narrow,
+    output_or_temp,
+    recast,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.matmul import product
+from ep_nnapi.operators.lib.movement import sizes_around, transpose
 from ep_nnapi.operators.lib.node import Node, op
 
 
@@ -94,3 +109,139 @@ def constant_of_shape(n: Node) -> Iterator[Call]:
     y, given = narrow(n.output()), n.node.attributes.get("value")
     number = only_element(given, "value") if isinstance(given, Constant) else 0.0
     yield from reshape(n, (yield from full(n, number, y.shape, y.dtype)), y)
+
+
+MAX_CUM_SUM_SIZE = 1024
+"""Longest axis of CumSum, which is lowered to a product with a matrix (of 4 MB then)."""
+
+
+@op("Trilu", since=14)
+def trilu(n: Node) -> Iterator[Call]:
+    """The upper (or lower) triangle of each matrix from its k-th diagonal, else 0.
+
+    Source: ONNX Trilu-14; NDK ANEURALNETWORKS_SELECT.
+    """
+    x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
+    shape, sizes = x.shape, operand_shape(x.shape)
+    far = max(shape)
+    diagonal = max(-far, min(n.integer_at(1), far)) if n.has(1) else 0
+
+    def triangle() -> np.ndarray:
+        ones = np.ones(shape[-2:], np.bool_)
+        kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
+        return np.broadcast_to(kept, shape).reshape(sizes)
+
+    mask = n.value("triangle", Constant(sizes, DType.BOOL, triangle))
+    if x.dtype is DType.BOOL:
+        yield apply(LOGICAL_AND, x, mask, out=y)
+        return
+    zero = yield from full(n, 0, shape, x.dtype)
+    yield apply(SELECT, mask, x, zero, out=y)
+
+
+@op("CumSum", since=11)
+def cum_sum(n: Node) -> Iterator[Call]:
+    """Cumulative sums along the constant `axis`: a product with a matrix of ones and zeros.
+
+    For finite numbers only: infinity times the matrix's zeros is NaN.
+    Source: ONNX CumSum-11, CumSum-14; NDK ANEURALNETWORKS_FULLY_CONNECTED.
+    """
+    x, y = n.input(0), n.output()
+    axis = n.normalized(n.integer_at(1), x.rank)
+    before, size, after = sizes_around(x.shape, axis)
+    n.require(
+        size <= MAX_CUM_SUM_SIZE,
+        Reason.SIZE,
+        f"{x.name} has {size} elements along the axis; at most {MAX_CUM_SUM_SIZE} are supported",
+    )
+    exclusive, backward = n.integer("exclusive", 0), n.integer("reverse", 0)
+    matrix = n.value("ones", _summing(size, x.dtype, bool(exclusive), bool(backward)))
+    rows = yield from reshaped(n, x, (before, size, after))
+    if after > 1:
+        turned = n.temp(x, (before, after, size))
+        yield from transpose(n, rows, (0, 2, 1), turned)
+        rows = turned
+    flat = yield from reshaped(n, rows, (before * after, size))
+    sums = n.temp(y, (before * after, size))
+    yield from product(n, flat, matrix, sums, adj_y=True)
+    result = yield from reshaped(n, sums, (before, after, size))
+    if after > 1:
+        back = n.temp(y, (before, size, after))
+        yield from transpose(n, result, (0, 2, 1), back)
+        result = back
+    yield from reshape(n, result, y)
+
+
+def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
+    """Return the matrix whose row i has a 1 for each element that the i-th sum includes."""
+    shift = 1 if exclusive else 0
+
+    def ones() -> np.ndarray:
+        all_ones = np.ones((size, size), dtype.numpy)
+        return np.triu(all_ones, shift) if backward else np.tril(all_ones, -shift)
+
+    return Constant((size, size), dtype, ones)
+
+
+@op("Hardmax", since=1)
+def hardmax_1(n: Node) -> Iterator[Call]:
+    """1 at the first greatest of all from `axis` (default 1) on, else 0.
+
+    Source: ONNX Hardmax-1, Hardmax-11; NDK ANEURALNETWORKS_ARGMAX.
+    """
+    x, axis = n.input(0), n.axis(default=1)
+    yield from _hardmax(n, (prod(x.shape[:axis]), prod(x.shape[axis:]), 1))
+
+
+@op("Hardmax", since=13)
+def hardmax_13(n: Node) -> Iterator[Call]:
+    """1 at the first greatest along the one `axis` (default: the last), else 0.
+
+    Source: ONNX Hardmax-13; NDK ANEURALNETWORKS_ARGMAX.
+    """
+    yield from _hardmax(n, sizes_around(n.input(0).shape, n.axis(default=-1)))
+
+
+def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
+    x, y = n.input(0), n.output()
+    before, size, after = shape
+    seen = yield from reshaped(n, x, shape)
+    first = yield from compute(n, ARGMAX, seen, axis=1, shape=(before, after), dtype=DType.INT32)
+    wide = yield from compute(n, EXPAND_DIMS, first, axis=1, shape=(before, 1, after))
+    places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
+    here = yield from compute(n, EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
+    one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
+    result = output_or_temp(n, y, shape)
+    yield apply(SELECT, here, one, zero, out=result)
+    yield from write_output(n, result, y)
+
+
+@op("OneHot", since=9)
+def one_hot(n: Node) -> Iterator[Call]:
+    """A new `axis` of constant `depth`: the second of `values` at the index, else the first.
+
+    Indexes must be INT32: out-of-range INT64 indexes, which set nothing, may wrap in 32 bits.
+    Source: ONNX OneHot-9, OneHot-11; NDK ANEURALNETWORKS_EQUAL.
+    """
+    index, y = n.input(0), narrow(n.output())
+    depth, axis = n.integer_at(1), n.integer("axis", -1)
+    at = n.normalized(axis, y.rank)
+    n.require(
+        index.dtype is DType.INT32, Reason.DTYPE, f"{index.name} is {index.dtype.name}; use INT32"
+    )
+    n.require(y.rank <= MAX_RANK, Reason.RANK, f"{y.name} has rank {y.rank}; EQUAL takes 1-4")
+    pair = recast(n, n.input(2), y.dtype)
+    off, on = (_everywhere(n, pair, i, y.shape) for i in (0, 1))
+    counted = yield from indices(n, index, depth)
+    shape = tuple(1 if i == at else size for i, size in enumerate(y.shape))
+    wide = yield from compute(n, EXPAND_DIMS, counted, axis=at, shape=shape)
+    places = np.arange(depth, dtype=np.int32).reshape([-1 if i == at else 1 for i in range(y.rank)])
+    here = yield from compute(n, EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL)
+    yield apply(SELECT, here, on, off, out=y)
+
+
+def _everywhere(n: Node, pair: Value, which: int, shape: tuple[int, ...]) -> Value:
+    """Return element `which` of the constant `pair` as a uniform tensor of `shape`."""
+    n.require(pair.constant is not None, Reason.CONSTANT, f"{pair.name} must be constant")
+    wide = pair.constant and pair.constant.map(shape, lambda a: np.broadcast_to(a[which], shape))
+    return replace(pair, dims=shape, constant=wide)

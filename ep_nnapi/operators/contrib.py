@@ -16,16 +16,19 @@ from ep_nnapi.nnapi.spec import (
     RELU,
     TANH,
 )
-from ep_nnapi.operators.lib.affine import affine
-from ep_nnapi.operators.lib.approximations import gelu as exact_gelu
-from ep_nnapi.operators.lib.approximations import swish, tanh_gelu
-from ep_nnapi.operators.lib.conv_2d import convolve
-from ep_nnapi.operators.lib.emit import Computed, compute, reshape
-from ep_nnapi.operators.lib.matrix_product import product, scaled_constant
-from ep_nnapi.operators.lib.moments import Norm, normalize, scaled, standardized
+from ep_nnapi.operators.lib.activation import (
+    clip,
+    scaled_hard_sigmoid,
+    swish,
+    tanh_gelu,
+    write_leaky_relu,
+)
+from ep_nnapi.operators.lib.activation import gelu as exact_gelu
+from ep_nnapi.operators.lib.convolution import convolve
+from ep_nnapi.operators.lib.emit import Computed, compute, reshape, widened
+from ep_nnapi.operators.lib.matmul import affine, product, scaled_constant
 from ep_nnapi.operators.lib.node import Node, op
-from ep_nnapi.operators.lib.piecewise_linear import clip, scaled_hard_sigmoid, write_leaky_relu
-from ep_nnapi.operators.lib.widening import widened
+from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized
 
 MICROSOFT_DOMAIN = "com.microsoft"
 
@@ -107,7 +110,7 @@ def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[C
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function; bounds as ai.onnx Gelu.
 
-    Source: com.microsoft Gelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    Source: com.microsoft Gelu-1; NDK ANEURALNETWORKS_LOGISTIC.
     """
     yield from exact_gelu(n, n.input(0), n.output())
 
@@ -117,7 +120,7 @@ def gelu(n: Node) -> Iterator[Call]:
 def bias_gelu(n: Node) -> Iterator[Call]:
     """Gelu of the sum of both inputs.
 
-    Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
     """
     total = yield from _biased(n)
     yield from exact_gelu(n, total, n.output())

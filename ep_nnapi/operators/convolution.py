@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.lowering.call import Call
-from ep_nnapi.operators.lib.conv_2d import convolve
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
+from ep_nnapi.operators.lib.convolution import (
+    convolve,
+    dilated_filter,
+    filter_rows,
+    filter_size,
+    images,
+    planar,
+)
+from ep_nnapi.operators.lib.emit import output_or_temp, reshaped, write_output
+from ep_nnapi.operators.lib.movement import slice_ranges
 from ep_nnapi.operators.lib.node import Node, op
-from ep_nnapi.operators.lib.transpose_conv_2d import transpose_convolve
+from ep_nnapi.operators.lib.quantizing import bias
 
 
 @op("Conv", since=1)
@@ -30,3 +43,142 @@ def conv_transpose(n: Node) -> Iterator[Call]:
     Source: ONNX ConvTranspose-1, -11, -22; NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     yield from transpose_convolve(n, n.output())
+
+
+FILTER_PERM = (1, 2, 3, 0)
+"""Permutation from ONNX's filter layout [C, O / group, kH, kW] to NNAPI's."""
+MAX_GROUPS = 64
+"""Largest `group` that is lowered to one transposed convolution for each group."""
+
+
+@frozen
+class _TransposedAxis:
+    """The window along one axis; `begin`, `end`: elements cropped from the full result.
+
+    Negative ones are elements added to it.
+    """
+
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def filter_padding(self) -> tuple[int, int]:
+        """Zeros padded before and after the filter, which enlarge the result."""
+        return max(0, -self.begin), max(0, -self.end)
+
+    @property
+    def crop(self) -> tuple[int, int]:
+        """Elements cropped from the begin and the end of the result."""
+        return max(0, self.begin), max(0, self.end)
+
+
+def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
+    """Emit `y` = input 0 transpose-convolved with the filter in input 1, plus the bias."""
+    x, w, group = n.input(0), n.input(1), n.integer("group", 1)
+    n.require(
+        x.rank in (3, 4) and w.rank == x.rank,
+        Reason.RANK,
+        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
+    )
+    filter_size(n, w)
+    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
+    n.require(
+        w.shape[0] == x.shape[1] and x.shape[1] % group == 0,
+        Reason.SHAPE,
+        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
+        f"{list(x.shape)}",
+    )
+    n.require(
+        y.rank == x.rank, Reason.SHAPE, f"{y.name} has rank {y.rank}, {x.name} has rank {x.rank}"
+    )
+    axes = _window_axes(n, x, w, y)
+    image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))
+    taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
+    taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
+    shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
+    result = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
+    if group == 1:
+        yield _call(n, image, taps, shift, axes, result)
+    else:
+        yield from _by_groups(n, image, taps, shift, axes, result)
+    yield from write_output(n, result, y)
+
+
+def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis, _TransposedAxis]:
+    """Windows of height and width; pads are derived from the output's shape where not given."""
+    axes = x.rank - 2
+    ones, none = (1,) * axes, (0,) * axes
+    strides, dilations = n.integers_like("strides", ones), n.integers_like("dilations", ones)
+    more = n.integers_like("output_padding", none)
+    begins = n.integers_like("pads", none * 2)[:axes]
+    auto = n.text("auto_pad", "NOTSET")
+    found = []
+    for i, (stride, dilation) in enumerate(zip(strides, dilations, strict=True)):
+        full = (x.shape[2 + i] - 1) * stride + (w.shape[2 + i] - 1) * dilation + 1
+        begin = begins[i]
+        if n.has_attribute("output_shape") or auto.startswith("SAME"):
+            total = max(0, full + more[i] - y.shape[2 + i])
+            begin = total // 2 if auto == "SAME_UPPER" else total - total // 2
+        elif auto == "VALID":
+            begin = 0
+        found.append(_TransposedAxis(stride, dilation, begin, full - begin - y.shape[2 + i]))
+    width = found[-1]
+    return (found[0] if axes == 2 else _TransposedAxis(1, 1, 0, 0)), width
+
+
+def _call(
+    n: Node,
+    image: Value,
+    taps: Value,
+    bias: Value,
+    axes: tuple[_TransposedAxis, _TransposedAxis],
+    y: Value,
+) -> Call:
+    high, wide = axes
+    (top, bottom), (left, right) = high.crop, wide.crop
+    return apply(
+        TRANSPOSE_CONV_2D,
+        images(n, image),
+        filter=View(taps, FILTER_PERM),
+        bias=bias,
+        padding_left=left,
+        padding_right=right,
+        padding_top=top,
+        padding_bottom=bottom,
+        stride_width=wide.stride,
+        stride_height=high.stride,
+        layout=n.target.nchw,
+        out=images(n, y),
+    )
+
+
+def _by_groups(
+    n: Node,
+    image: Value,
+    taps: Value,
+    bias: Value,
+    axes: tuple[_TransposedAxis, _TransposedAxis],
+    y: Value,
+) -> Iterator[Call]:
+    """Emit a transposed convolution for each group of channels and concatenate the outputs."""
+    group = n.integer("group", 1)
+    n.require(
+        group <= MAX_GROUPS,
+        Reason.SIZE,
+        f"group is {group}; at most {MAX_GROUPS} are supported",
+    )
+    channels, filters = image.shape[1] // group, taps.shape[1]
+    outs = []
+    for i in range(group):
+        rows = range(i * channels, (i + 1) * channels)
+        taken = [range(size) for size in image.shape]
+        taken[1] = rows
+        channels_of_group = n.temp(image, [len(r) for r in taken])
+        yield from slice_ranges(n, image, taken, channels_of_group)
+        own = filter_rows(n, taps, rows.start, rows.stop)
+        outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
+        added = filter_rows(n, bias, i * filters, (i + 1) * filters)
+        yield _call(n, channels_of_group, own, added, axes, outs[-1])
+    yield apply(CONCATENATION, inputs=outs, axis=1, out=y)

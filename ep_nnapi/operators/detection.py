@@ -25,14 +25,20 @@ from ep_nnapi.nnapi.spec import (
     MUL,
     SUB,
 )
-from ep_nnapi.operators.lib.emit import Computed, as_number, compute, each, indices, reshaped
-from ep_nnapi.operators.lib.matrix_product import product
-from ep_nnapi.operators.lib.moments import reduced
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    absolute_of,
+    as_number,
+    compute,
+    each,
+    indices,
+    reshaped,
+    widened,
+)
+from ep_nnapi.operators.lib.matmul import product
+from ep_nnapi.operators.lib.movement import equal_parts, transpose
 from ep_nnapi.operators.lib.node import Node, op
-from ep_nnapi.operators.lib.signs import absolute_of
-from ep_nnapi.operators.lib.slicing import equal_parts
-from ep_nnapi.operators.lib.transposition import transpose
-from ep_nnapi.operators.lib.widening import widened
+from ep_nnapi.operators.lib.reduction import reduced
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Element-wise arithmetic operators with broadcasting."""
+"""Element-wise arithmetic, comparison and logical operators, with broadcasting, and Where."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     DIV,
+    EQUAL,
+    GREATER,
+    GREATER_EQUAL,
     LESS,
+    LESS_EQUAL,
     LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
     MAXIMUM,
     MINIMUM,
     MUL,
@@ -24,10 +30,9 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.operators.lib.broadcast import broadcast, select
-from ep_nnapi.operators.lib.broadcast_shape import broadcast_shape
-from ep_nnapi.operators.lib.emit import Computed, compute, each, recast, reshape
-from ep_nnapi.operators.lib.node import Node, Op, op
+from ep_nnapi.operators.lib.emit import Computed, broadcast_shape, compute, each, recast, reshape
+from ep_nnapi.operators.lib.movement import broadcast, select
+from ep_nnapi.operators.lib.node import Node, Op, one_to_one, op
 
 
 def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
@@ -56,7 +61,7 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
     return Op(op_type, "", since, lower, doc)
 
 
-TABLE = (
+ARITHMETIC = (
     binary("Add", ADD),
     binary("Mul", MUL),
     variadic("Max", MAXIMUM),
@@ -202,3 +207,45 @@ def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 _KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}
+
+
+def _compared(op_type: str, row: OperationSpec, since: int = 7) -> Op:
+    """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
+
+    doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
+    return Op(op_type, "", since, lower, doc)
+
+
+COMPARISONS = (
+    _compared("And", LOGICAL_AND),
+    _compared("Or", LOGICAL_OR),
+    _compared("Xor", NOT_EQUAL),
+    one_to_one("Not", LOGICAL_NOT, since=1),
+    _compared("Equal", EQUAL),
+    _compared("Greater", GREATER),
+    _compared("GreaterOrEqual", GREATER_EQUAL, since=12),
+    _compared("Less", LESS),
+    _compared("LessOrEqual", LESS_EQUAL, since=12),
+)
+
+
+@op("Where", since=9)
+def where(n: Node) -> Iterator[Call]:
+    """X where the condition holds, else Y; SELECT takes equal shapes, so they are broadcast first.
+
+    Source: ONNX Where-9, Where-16; NDK ANEURALNETWORKS_SELECT.
+    """
+    condition, a, b, y = n.input(0), n.input(1), n.input(2), n.output()
+    if y.dtype is not DType.BOOL:
+        yield from select(n, condition, a, b, y)
+        return
+    opposite = yield from compute(n, LOGICAL_NOT, condition)
+    parts = []
+    for mask, value in ((condition, a), (opposite, b)):
+        part = n.temp(y, broadcast_shape(mask.shape, value.shape))
+        yield from broadcast(n, LOGICAL_AND, (mask, value), part)
+        parts.append(part)
+    yield from broadcast(n, LOGICAL_OR, parts, y)

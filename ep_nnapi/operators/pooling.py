@@ -1,35 +1,48 @@
-"""Pooling operators, over windows and global."""
+"""Pooling operators, over windows of one to three dimensions and global.
+
+Pooling is separable: a window is the product of one window for each axis, and so is its number of
+elements. Two axes can therefore be pooled in one pass of a 2-D pool and the third in another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     AVERAGE_POOL_2D,
+    BATCH_TO_SPACE_ND,
     L2_POOL_2D,
     MAX_POOL_2D,
     MEAN,
+    MUL,
+    PAD_V2,
     POW,
     REDUCE_MAX,
+    SPACE_TO_BATCH_ND,
+    STRIDED_SLICE,
 )
-from ep_nnapi.operators.lib.emit import compute
-from ep_nnapi.operators.lib.moments import reduce
-from ep_nnapi.operators.lib.node import Node, op
-from ep_nnapi.operators.lib.separable_pool import (
-    AxisWindow,
-    PoolPass,
-    axis_windows,
-    pooled,
-    whole_image,
+from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    absolute_of,
+    compute,
+    output_or_temp,
+    require_same_quantization,
+    reshaped,
+    write_output,
 )
-from ep_nnapi.operators.lib.signs import absolute_of
+from ep_nnapi.operators.lib.node import Node, int32, op
+from ep_nnapi.operators.lib.reduction import reduce
 
 
 @op("MaxPool", since=1)
@@ -154,3 +167,267 @@ def _global(n: Node, reduction: OperationSpec, pool: OperationSpec) -> Iterator[
     yield from (
         calls if alike and all(map(n.supports, calls)) else pooled(n, pool, x, whole_image(x), y)
     )
+
+
+@frozen
+class AxisWindow:
+    """A window along one axis of `size`, at `out` positions.
+
+    before, after   padding; `after` includes the extra elements of ceil_mode
+    padded          the part of `after` that ONNX counts as padding (`pads`)
+    """
+
+    size: int
+    out: int
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    padded: int = 0
+
+    @property
+    def extent(self) -> int:
+        """The number of elements that a window spans, with its dilation."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def taps_in_image(self) -> Array:
+        """Return the number of taps inside the image, for each window position."""
+        return self._taps_within(0, self.size)
+
+    def taps_in_padded_image(self) -> Array:
+        """Return the number of taps inside the image or its padding, for each position."""
+        return self._taps_within(-self.before, self.size + self.padded)
+
+    def _taps_within(self, first: int, end: int) -> Array:
+        places = np.arange(self.out) * self.stride - self.before
+        # indexes of the first tap that is >= `first`, and of the first that is >= `end`
+        low, height = (
+            np.clip(-((places - at) // self.dilation), 0, self.kernel) for at in (first, end)
+        )
+        found: Array = height - low
+        return found
+
+
+@frozen
+class PoolPass:
+    """The two axes that one pass pools."""
+
+    height: AxisWindow
+    width: AxisWindow
+
+    @property
+    def dilated(self) -> bool:
+        """True if either axis has a dilation other than 1."""
+        return (self.height.dilation, self.width.dilation) != (1, 1)
+
+    def averaged_counts(self) -> tuple[Array, Array]:
+        """Return the number of elements that NNAPI averages, for each row and each column.
+
+        With dilation, padding counts, because it is stored explicitly there.
+        """
+        axis_windows = (self.height, self.width)
+        height, width = (
+            np.full(s.out, s.kernel) if self.dilated else s.taps_in_image() for s in axis_windows
+        )
+        return height, width
+
+
+Factors: TypeAlias = Callable[[PoolPass], tuple[Array, Array]]
+"""Function that returns the factors for each row and each column of a pass's result."""
+
+
+def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
+    """Return the window along each axis of the node's pool from `x` [N, C, ...] to `y`.
+
+    Raises Reject for a window that does not fit, or attributes that ONNX does not define.
+    """
+    kernel = n.integers("kernel_shape")
+    axes, ceil = len(kernel), n.integer("ceil_mode", 0)
+    n.require(ceil in (0, 1), Reason.ATTRIBUTE, f"ceil_mode is {ceil}; ONNX has 0 and 1")
+    n.require(
+        x.rank == axes + 2,
+        Reason.ATTRIBUTE,
+        f"kernel_shape is {list(kernel)} for {x.name} of rank {x.rank}",
+    )
+    strides, dilations = (n.integers_like(name, (1,) * axes) for name in ("strides", "dilations"))
+    size, out = x.shape[2:], y.shape[2:]
+    around = pads(n, size, kernel, strides, dilations)
+    given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)
+    found = [_axis_window(*numbers) for numbers in given]
+    fits = all(s.out > 0 for s in found)
+    n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
+    n.require(
+        all((s.out - 1) * s.stride < s.size + s.before for s in found),
+        Reason.SHAPE,
+        f"{y.name} has shape {list(y.shape)}, of which windows begin after the image; "
+        "ONNX leaves these out",
+    )
+    n.require(
+        all((s.out - 1) * s.stride + s.extent - s.size >= -1 for s in found)
+        or not n.text("auto_pad", "NOTSET").startswith("SAME"),
+        Reason.ATTRIBUTE,
+        f"auto_pad is {n.text('auto_pad', '')} of windows that skip elements; use pads",
+    )
+    return found
+
+
+def _axis_window(
+    size: int, out: int, kernel: int, stride: int, dilation: int, before: int, after: int
+) -> AxisWindow:
+    missing = (out - 1) * stride + (kernel - 1) * dilation + 1 - size - before
+    return AxisWindow(size, out, kernel, stride, dilation, before, max(after, missing), after)
+
+
+def whole_image(x: Value) -> list[AxisWindow]:
+    """Return windows that cover the whole image (global pooling)."""
+    if x.rank < 3:
+        raise Reject(Reason.RANK, f"{x.name} has rank {x.rank} and no image to pool")
+    return [AxisWindow(size, 1, size) for size in x.shape[2:]]
+
+
+def pool_passes(windows: Sequence[AxisWindow], channels: int) -> list[PoolPass]:
+    """Return the passes in order: the last two axes, then the first of three.
+
+    A single axis is pooled in a plane with the channel axis; raises Reject(RANK) beyond 3 axes.
+    """
+    match windows:
+        case [only]:
+            return [PoolPass(AxisWindow(channels, channels), only)]
+        case [height, width]:
+            return [PoolPass(height, width)]
+        case [deep, height, width]:
+            image = height.out * width.out
+            return [PoolPass(height, width), PoolPass(deep, AxisWindow(image, image))]
+    raise Reject(Reason.RANK, f"the window has {len(windows)} dimensions; use at most 3")
+
+
+def pooled(
+    n: Node,
+    row: OperationSpec,
+    x: Value,
+    windows: Sequence[AxisWindow],
+    y: Value,
+    factors: Factors | None = None,
+) -> Iterator[Call]:
+    """Emit `y` = `x` [N, C, ...] pooled by `row`, the result of each pass times its factors."""
+    require_same_quantization(n, x, y)
+    channels = x.shape[1]
+    seen = channels if len(windows) == 2 else 1  # with one channel, NHWC needs no transpose
+    for pool_pass in pool_passes(windows, channels):
+        height, width = pool_pass.height.size, pool_pass.width.size
+        image = yield from reshaped(n, x, (x.size // (seen * height * width), seen, height, width))
+        x = yield from _pass(n, row, image, pool_pass, factors, y)
+    yield from write_output(n, x, y)
+
+
+def _pass(
+    n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, factors: Factors | None, y: Value
+) -> Computed:
+    """Return `x` [N, C, H, W] after one pass; `y` itself where that is the result."""
+    shape = (*x.shape[:2], pool_pass.height.out, pool_pass.width.out)
+    out = output_or_temp(n, y, shape)
+    height, width = factors(pool_pass) if factors is not None else (np.ones(1), np.ones(1))
+    numbers = np.outer(height, width)
+    if np.all(numbers == 1):
+        yield from _window(n, row, x, pool_pass, out)
+        return out
+    plain = n.temp(x, shape)
+    yield from _window(n, row, x, pool_pass, plain)
+    one = n.scalar(1, x)
+    if np.all(numbers == numbers[0, 0]):
+        factor = one.map((1,), lambda a: (a * numbers[0, 0]).astype(a.dtype))
+    else:
+        sizes = (1, 1, *shape[2:])
+        factor = one.map(sizes, lambda a: (a * numbers).astype(a.dtype).reshape(sizes))
+    yield apply(MUL, plain, factor, out=out)
+    return out
+
+
+def _window(n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
+    if pool_pass.dilated:
+        yield from _dilated(n, row, x, pool_pass, y)
+        return
+    height, width = pool_pass.height, pool_pass.width
+    window = Window(
+        (height.kernel, width.kernel),
+        (height.stride, width.stride),
+        (1, 1),
+        Pads(width.before, width.after, height.before, height.after),
+        (height.size, width.size),
+    )
+    yield _call(n, row, x, window, y)
+
+
+def _call(n: Node, row: OperationSpec, x: Value, window: Window, y: Value) -> Call:
+    return apply(
+        row,
+        images(n, x),
+        **window.operands(),
+        filter_width=window.kernel[1],
+        filter_height=window.kernel[0],
+        layout=layout(n),
+        out=images(n, y),
+    )
+
+
+def _dilated(
+    n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, y: Value
+) -> Iterator[Call]:
+    """Emit a dilated pool: SPACE_TO_BATCH_ND by the dilation, an undilated pool, and back."""
+    axes = (pool_pass.height, pool_pass.width)
+    blocks = tuple(s.dilation for s in axes)
+    sizes = [-(-max(s.before + s.size + s.after, s.extent) // s.dilation) for s in axes]
+    places = [size - s.kernel + 1 for size, s in zip(sizes, axes, strict=True)]
+    width = yield from _padded(n, row, x, axes, sizes)
+    parts = n.temp(x, (x.shape[0] * prod(blocks), x.shape[1], *sizes))
+    yield apply(
+        SPACE_TO_BATCH_ND,
+        images(n, width),
+        block_sizes=int32(blocks),
+        paddings=int32((0,) * 4).reshaped((2, 2)),
+        layout=layout(n),
+        out=images(n, parts),
+    )
+    found = n.temp(x, (*parts.shape[:2], *places))
+    kernel = (pool_pass.height.kernel, pool_pass.width.kernel)
+    yield _call(n, row, parts, Window(kernel, (1, 1), (1, 1), Pads(), (sizes[0], sizes[1])), found)
+    joined = n.temp(x, (*x.shape[:2], *(p * b for p, b in zip(places, blocks, strict=True))))
+    yield apply(
+        BATCH_TO_SPACE_ND,
+        images(n, found),
+        block_sizes=int32(blocks),
+        layout=layout(n),
+        out=images(n, joined),
+    )
+    yield _strided(joined, axes, y)
+
+
+def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
+    """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
+    return apply(
+        STRIDED_SLICE,
+        x,
+        begin=int32((0,) * 4),
+        end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in axes))),
+        strides=int32((1, 1, *(s.stride for s in axes))),
+        begin_mask=0,
+        end_mask=0,
+        shrink_axis_mask=0,
+        out=y,
+    )
+
+
+def _padded(
+    n: Node, row: OperationSpec, x: Value, axes: Sequence[AxisWindow], sizes: Sequence[int]
+) -> Computed:
+    """Return `x` explicitly padded, and padded further to whole blocks of the dilation."""
+    around = [(0, 0), (0, 0)]
+    for size, s in zip(sizes, axes, strict=True):
+        around.append((s.before, size * s.dilation - s.size - s.before))
+    if not any(map(any, around)):
+        return x
+    nothing = -np.inf if row == MAX_POOL_2D else 0.0
+    shape = [size + a + b for size, (a, b) in zip(x.shape, around, strict=True)]
+    paddings = int32([p for pair in around for p in pair]).reshaped((4, 2))
+    return (yield from compute(n, PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape))

@@ -11,17 +11,17 @@ from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
+    mirrored_indices,
     narrow,
+    negative_of,
     output_or_temp,
     reshape,
     reshaped,
+    reverse_axis,
     write_output,
 )
-from ep_nnapi.operators.lib.merge_axes import sizes_around
+from ep_nnapi.operators.lib.movement import sizes_around, transpose
 from ep_nnapi.operators.lib.node import Node, Op, op
-from ep_nnapi.operators.lib.reverse import mirrored_indices, reverse_axis
-from ep_nnapi.operators.lib.signs import negative_of
-from ep_nnapi.operators.lib.transposition import transpose
 
 
 def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:

@@ -28,19 +28,18 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.operators.lib.broadcast import broadcast
 from ep_nnapi.operators.lib.emit import (
     Computed,
+    absolute_of,
     compute,
     require_same_quantization,
     reshape,
     reshaped,
+    widened,
 )
-from ep_nnapi.operators.lib.merge_axes import sizes_around
-from ep_nnapi.operators.lib.moments import reduce, reduced
+from ep_nnapi.operators.lib.movement import broadcast, sizes_around
 from ep_nnapi.operators.lib.node import Node, Op, int32
-from ep_nnapi.operators.lib.signs import absolute_of
-from ep_nnapi.operators.lib.widening import widened
+from ep_nnapi.operators.lib.reduction import reduce, reduced
 
 LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
 """`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""

@@ -15,6 +15,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+from ep_nnapi.operators.lib.convolution import images
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -25,7 +26,7 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.merge_axes import sizes_around
+from ep_nnapi.operators.lib.movement import sizes_around
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.resize_sampling import (
     COORDINATE_SCHEMES,
@@ -41,7 +42,6 @@ from ep_nnapi.operators.lib.resize_sampling import (
     nonzero_taps,
     same_positions,
 )
-from ep_nnapi.operators.lib.window import images
 
 
 @frozen

@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from ep_nnapi.capability.graph import Capability, judge_graph
-from ep_nnapi.capability.progress import Clock, Progress
+from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of

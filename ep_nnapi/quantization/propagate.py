@@ -15,8 +15,13 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, group_qdq
-from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, as_group
+from ep_nnapi.quantization.qdq_groups import (
+    DEQUANTIZE,
+    FLOAT_EQUIVALENTS,
+    QUANTIZE,
+    as_group,
+    group_qdq,
+)
 
 # Operators that only move elements: inputs and outputs have the same quantization parameters.
 _MOVERS = {

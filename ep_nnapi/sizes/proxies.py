@@ -11,7 +11,7 @@ from onnx import defs
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, FloatEquivalent
+from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS, FloatEquivalent
 
 _MICROSOFT = "com.microsoft"
 _SHAPE_OF_FIRST_INPUT = frozenset(

@@ -1,18 +1,29 @@
-"""The check of a graph: its passes in order, samples, exclusions, groups."""
+"""The check of a graph: passes, samples, exclusions, groups, root causes, its progress."""
 
+import itertools
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, save
 
-from ep_nnapi.capability.graph import judge_graph
-from ep_nnapi.errors import TRIED
+import ep_nnapi
+from ep_nnapi.capability.graph import LOG_INTERVAL, WARN_AFTER, Progress, judge_graph
+from ep_nnapi.errors import TRIED, Rejection
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
-from tests.onnx_graph import graph_of
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.planner import Planner
+from ep_nnapi.report.report import ClusterReport, Report
+from tests.cli.command import saved
+from tests.onnx_graph import graph_of, parsed
 from tests.ort.models import model as small
 from tests.ort.models import node, tensor
 from tests.provider.test_planner import CHAIN, model
@@ -88,3 +99,169 @@ def test_a_cluster_is_rejected_whole_or_by_name() -> None:
     found.drop((2, 3), (), Reason.NOT_WORTH_IT, "too small")
     assert [r.node for r in found.rejections()] == ["Neg_b", "Exp_c", "Tanh_y"]
     assert set(found.samples[0]) == {0}
+
+
+def refused(model: Path, **options: object) -> dict[str, Rejection]:
+    return {r.node: r for r in ep_nnapi.check(model, **options).rejections}
+
+
+@pytest.fixture
+def doubles(tmp_path: Path) -> Path:
+    """A chain of three nodes on float64, between casts."""
+    node = helper.make_node
+    return saved(
+        tmp_path,
+        node("Cast", ["x"], ["a"], "to", to=TensorProto.DOUBLE),
+        node("Neg", ["a"], ["b"], "first"),
+        node("Neg", ["b"], ["c"], "second"),
+        node("Sqrt", ["c"], ["d"], "third"),
+        node("Cast", ["d"], ["y"], "from", to=TensorProto.FLOAT),
+    )
+
+
+def test_what_reads_a_refused_tensor_follows(doubles: Path):
+    """All of the chain from its first node on, for its type is refused at each."""
+    found = refused(doubles)
+    assert {r.reason for r in found.values()} == {Reason.DTYPE}
+    first, *rest = found.values()
+    assert first.caused_by == ""
+    assert {r.caused_by for r in rest} == {first.node}
+
+
+def test_another_reason_does_not_follow(tmp_path: Path):
+    """Its input is computed by a refused node, but what is refused is its own operator."""
+    path = saved(
+        tmp_path,
+        helper.make_node("Neg", ["x"], ["a"], "one"),
+        helper.make_node("RandomNormalLike", ["a"], ["y"], "two"),
+    )
+    found = refused(path, exclude="one")
+    assert {name: r.reason for name, r in found.items()} == {
+        "one": Reason.EXCLUDED,
+        "two": Reason.OP,
+    }
+    assert found["two"].caused_by == ""
+
+
+def test_members_of_a_group_follow_from_its_operator(tmp_path: Path):
+    text = """(float[2,3] x) => (float[2,3] y) {
+        [q1] a = QuantizeLinear (x, s, z) [d1] b = DequantizeLinear (a, s, z) [relu] c = Relu (b)
+        [q2] e = QuantizeLinear (c, s, z) [d2] y = DequantizeLinear (e, s, z) }"""
+    save(parsed(text, 21, s=np.float32(0.1), z=np.int8(0)), tmp_path / "m.onnx")
+    found = refused(tmp_path / "m.onnx", exclude="relu")
+    assert found
+    members = [r for r in found.values() if "in the QDQ group of" in r.detail]
+    assert all(r.caused_by for r in members)
+
+
+def test_a_kind_is_the_detail_without_names(doubles: Path):
+    found = refused(doubles)
+    assert found["first"].kind == found["second"].kind
+    assert "*" in found["first"].kind.split()
+    assert found["first"].detail != found["second"].detail
+
+
+def test_rules_that_would_take_the_node_are_named(tmp_path: Path):
+    path = saved(
+        tmp_path,
+        helper.make_node("Erf", ["x"], ["a"], "both"),
+        helper.make_node("RandomNormalLike", ["a"], ["y"], "neither"),
+    )
+    found = refused(path, target="builtin-nnapi")
+    assert {name: r.accepted_by for name, r in found.items()} == {"both": "ep-nnapi", "neither": ""}
+    assert not [r for r in refused(path).values() if r.accepted_by]
+
+
+def test_a_report_is_shown_in_a_screenful():
+    cluster = ClusterReport(("a" * 300, "b"), ("x",), ("y",), 8, "d", ("Conv", "Relu"))
+    left = tuple(Rejection(f"n{i}", f"Op{i}", Reason.OP, "no") for i in range(500))
+    shown = repr(Report(8, "ep-nnapi", 1500, 1000, (cluster,) * 500, left))
+    assert len(shown.splitlines()) <= 24
+    assert max(map(len, shown.splitlines())) <= 170
+    assert "NNAPI takes 1000 of 1500 nodes in 500 clusters at feature level 8" in shown
+    assert "and 490 more clusters" in shown
+
+
+def test_a_small_report_is_shown_whole():
+    cluster = ClusterReport(("c", "r", "d"), ("x",), ("y",), 8, "d", ("Conv", "Relu", "Conv"))
+    left = (Rejection("n", "Mish", Reason.OP, "no"),)
+    assert repr(Report(8, "ep-nnapi", 4, 3, (cluster,), left)) == (
+        "<Report: NNAPI takes 3 of 4 nodes in 1 cluster at feature level 8, target ep-nnapi\n"
+        "  cluster 0: 2 Conv, 1 Relu (c to d)\n"
+        "  left to the CPU for OP: 1 Mish>"
+    )
+
+
+def ticking(step: float) -> Callable[[], float]:
+    """A clock by which `step` seconds pass from one look to the next."""
+    moments: Iterator[float] = itertools.count(0.0, step)
+    return lambda: next(moments)
+
+
+def chain(nodes: int, kinds: str = "Neg") -> object:
+    """A chain of nodes, of these kinds in turn."""
+    names = ["x", *(f"v{i}" for i in range(1, nodes)), "y"]
+    turns = itertools.cycle(kinds.split())
+    lines = [f"{next(turns)} {a} -> {b}" for a, b in itertools.pairwise(names)]
+    return graph_of(model(*lines))
+
+
+def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    found = [r for r in caplog.records if r.name == "ep_nnapi.capability.graph"]
+    return [r.getMessage() for r in found if r.levelno == level]
+
+
+def plan(graph: object, step: float, caplog: pytest.LogCaptureFixture) -> None:
+    runtime = HostRuntime()
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    with caplog.at_level(logging.INFO, "ep_nnapi.capability.graph"):
+        Planner(compiler, parse({"exclude": "Tanh"}), clock=ticking(step)).plan(graph)
+
+
+def test_judging_is_logged_with_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """A second for each node: a line every three."""
+    plan(chain(8), 1.0, caplog)
+    assert said(caplog, logging.INFO) == [
+        "planning: 2 of 8 nodes checked",
+        "planning: 5 of 8 nodes checked",
+        "planning: 0 of 1 clusters compiled",
+    ]
+    assert said(caplog, logging.WARNING) == []
+
+
+def test_compiling_is_logged_with_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """Ten clusters, as every other node stays on the CPU."""
+    plan(chain(20, "Neg Tanh"), 1.0, caplog)
+    lines = [line for line in said(caplog, logging.INFO) if line.endswith("clusters compiled")]
+    assert lines == [f"planning: {i} of 10 clusters compiled" for i in (0, 3, 6, 9)]
+
+
+def test_a_long_planning_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    plan(chain(50), 1.0, caplog)
+    assert said(caplog, logging.WARNING) == [
+        "planning has taken 10 s so far: 9 of 50 nodes checked; Ctrl-C ends it"
+    ]
+
+
+def test_a_short_planning_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    plan(chain(20, "Neg Tanh"), 0.0, caplog)
+    assert said(caplog, logging.INFO) == said(caplog, logging.WARNING) == []
+
+
+@pytest.mark.parametrize(("after", "lines"), [(LOG_INTERVAL - 0.01, 0), (LOG_INTERVAL, 1)])
+def test_the_first_line(after: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
+    moments = iter((0.0, after))
+    progress = Progress(lambda: next(moments))
+    with caplog.at_level(logging.INFO, "ep_nnapi.capability.graph"):
+        progress("nodes checked", 1, 2)
+    assert len(said(caplog, logging.INFO)) == lines
+
+
+@pytest.mark.parametrize(("after", "lines"), [(WARN_AFTER - 0.01, 0), (WARN_AFTER, 1)])
+def test_the_warning(after: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
+    moments = iter((0.0, after, 2 * after))
+    progress = Progress(lambda: next(moments))
+    progress("nodes checked", 1, 3)
+    assert len(said(caplog, logging.WARNING)) == lines
+    progress("nodes checked", 2, 3)
+    assert len(said(caplog, logging.WARNING)) == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ep_nnapi.capability import builtin_rules
+from ep_nnapi.capability import builtin
 from ep_nnapi.capability import graph as judging
 from ep_nnapi.capability import node as capability
 from ep_nnapi.capability.isolate import isolate_defects
@@ -87,7 +87,7 @@ def test_a_defect_costs_its_node(
 def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken(monkeypatch, builtin_rules, "builtin_rejection")
+    broken(monkeypatch, builtin, "builtin_rejection")
     target = replace(Target(8), rules=RuleSet.BUILTIN)
     found = judging.judge_graph(graph_of(CHAIN), target, parse({}))
     (refusal,) = found.rejections()

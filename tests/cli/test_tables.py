@@ -15,8 +15,7 @@ from ep_nnapi.cli import tables
 from ep_nnapi.cli.report_tables import report
 from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import PHONE
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import PHONE, CostClass
 from ep_nnapi.diagnostics.device_times import DeviceTime
 from ep_nnapi.diagnostics.inspect_context import Content
 from ep_nnapi.diagnostics.latency import Latency, Timed

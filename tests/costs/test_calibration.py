@@ -12,8 +12,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.costs.calibration import Calibration, cost_model, read
-from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import PHONE, CostClass, CostModel, Rates
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import HOST, Options, parse, to_strings

@@ -12,8 +12,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.costs.calibration import read
-from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates
 from ep_nnapi.diagnostics import calibrate as calibrating
 from ep_nnapi.diagnostics.calibrate import fit, measured, probes
 from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from ep_nnapi.costs.work import CostClass, cost_class
+from ep_nnapi.costs.cost_model import CostClass, cost_class
 from ep_nnapi.diagnostics.probe_models import Probe, chain, family_probes
 from ep_nnapi.sessions.cpu import session_of
 

@@ -10,8 +10,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi import ModelError
 from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates
 from ep_nnapi.diagnostics import calibrate
 from ep_nnapi.nnapi.profile.file import read, write
 from ep_nnapi.nnapi.profile.seeds import seeds_of

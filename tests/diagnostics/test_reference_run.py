@@ -20,7 +20,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end import quantized as q
-from tests.operators.test_quantization import one
+from tests.operators.test_conversion import one
 
 
 def test_the_reference_is_float64() -> None:

@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics.verdict import (
     verdict_of,
 )
 from ep_nnapi.diagnostics.verdict_text import sentences
-from tests.operators.test_quantization import one
+from tests.operators.test_conversion import one
 from tests.products import computed, exact, saturating
 
 RAMP = np.linspace(0.0, 1.0, 11, dtype=np.float32)

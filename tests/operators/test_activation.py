@@ -1,10 +1,25 @@
-"""Clips, slopes and hard sigmoids: the cheapest operation that is exact."""
+"""Activation functions against ONNX's reference and float64 formulas."""
 
 import numpy as np
 import pytest
+from scipy import special
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import FL1, FL2, FL3, FL8, accepts, emitted, f16, f32, i32, matches, node, rejects
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL8,
+    accepts,
+    emitted,
+    f16,
+    f32,
+    i32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
 
 
 def number(value, dtype=np.float32):
@@ -103,3 +118,30 @@ def test_hard_sigmoid_of_a_sixth_needs_no_product():
 def test_clip_to_other_than_one_number_is_refused(bound):
     case = node("Clip", f32(2, 3), np.zeros(bound, np.float32))
     rejects(case, FL8, Reason.SHAPE, "it must be one number")
+
+
+def test_gelu_beyond_4():
+    numbers = np.linspace(-1e4, 1e4, 200_001, dtype=np.float32)
+    wide = numbers.astype(np.float64)
+    reference = [(wide * special.ndtr(wide)).astype(np.float32)]
+    for opset in (20, 21):
+        case = node("Gelu", f32(len(numbers)), opset=opset)
+        matches(case, FL1, atol=4e-7, rtol=2e-7, reference=reference, feeds={"x0": numbers})
+
+
+def test_gelu_by_tanh_matches():
+    matches(node("Gelu", f32(2, 300, low=-9, high=9), approximate="tanh"), FL1, atol=1e-6)
+
+
+def test_swish_matches():
+    numbers = np.linspace(-30, 30, 1001, dtype=np.float32)
+    wide = numbers.astype(np.float64)
+    reference = [(wide / (1 + np.exp(-1.5 * wide))).astype(np.float32)]
+    case = node("Swish", f32(1001), opset=24, alpha=1.5)
+    matches(case, FL1, atol=1e-6, rtol=1e-6, reference=reference, feeds={"x0": numbers})
+
+
+def test_softplus_as_the_cpu_provider_has_it():
+    matches(
+        node("Softplus", f32(2, 50, low=-90, high=90)), FL8, atol=1e-6, rtol=1e-6, oracle=on_cpu
+    )

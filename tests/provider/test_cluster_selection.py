@@ -14,8 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import CostClass
+from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice

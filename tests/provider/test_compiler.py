@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.capability.graph import judge_graph
-from ep_nnapi.capability.progress import Progress
+from ep_nnapi.capability.graph import Progress, judge_graph
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import Reason

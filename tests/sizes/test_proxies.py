@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS
+from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import infer_shapes
 from ep_nnapi.sizes.proxies import inference_proxy

@@ -1,4 +1,4 @@
-"""Building blocks of lowerings: intermediates, reshapes, casts, filled tensors, indexes.
+"""Building blocks of lowerings: intermediates, reshapes, casts, filled tensors, indexes, signs.
 
 A step is a generator that yields NNAPI calls and returns the value that they compute:
 `t = yield from compute(n, EXP, x)`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
 from math import prod
 from typing import TypeAlias
 
@@ -16,21 +17,26 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
+    ABS,
     ADD,
     CAST,
     EXPAND_DIMS,
     FILL,
+    GATHER,
     LESS,
     LOGICAL_OR,
+    MUL,
+    NEG,
     NOT_EQUAL,
+    RELU,
     RESHAPE,
     SELECT,
 )
-from ep_nnapi.operators.lib.broadcast_shape import broadcast_shape
-from ep_nnapi.operators.lib.node import Node, int32
+from ep_nnapi.operators.lib.node import Lowering, Node, int32
 
 Computed: TypeAlias = Generator[Call, None, Value]
 Move: TypeAlias = Callable[[Value, Value], Iterator[Call]]
@@ -255,3 +261,110 @@ def added(n: Node, x: Value, number: int) -> Computed:
     moved = yield from compute(n, ADD, real, n.scalar(number, real))
     yield apply(CAST, moved, out=out)
     return out
+
+
+def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = |x|; where the level has no ABS, RELU(x) + RELU(-x), with the same result."""
+    call = apply(ABS, x, out=y)
+    if n.supports(call) or x.dtype is DType.INT32:
+        yield call
+        return
+    above = yield from compute(n, RELU, x)
+    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    yield apply(ADD, above, below, out=y)
+
+
+def absolute_of(n: Node, x: Value) -> Computed:
+    """Return |x|."""
+    out = n.temp(x)
+    yield from absolute(n, x, out)
+    return out
+
+
+def negative(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = -x; where the level has no NEG, x times -1, with the same result."""
+    call = apply(NEG, x, out=y)
+    yield call if n.supports(call) else apply(MUL, x, n.scalar(-1, x), out=y)
+
+
+def negative_of(n: Node, x: Value) -> Computed:
+    """Return -x."""
+    out = n.temp(x)
+    yield from negative(n, x, out)
+    return out
+
+
+def signed_like(n: Node, size: Value, sign: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `size`, negated where `sign` is negative."""
+    below = yield from negative_of(n, size)
+    minus = yield from compute(n, LESS, sign, n.scalar(0, sign), dtype=DType.BOOL)
+    yield apply(SELECT, minus, below, size, out=y)
+
+
+def reverse_axis(n: Node, x: Value, axis: int) -> Computed:
+    """Reverse `x` along `axis` with GATHER, which needs a lower feature level than REVERSE."""
+    if x.shape[axis] == 1:
+        return x
+    order = int32(range(x.shape[axis])[::-1])
+    return (yield from compute(n, GATHER, x, axis=axis, indices=order, shape=x.shape))
+
+
+def mirrored_indices(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
+    """Emit `y` = size - 1 - `places`, of type INT32 or float."""
+    yield apply(GATHER, _countdown(size, y.dtype), axis=0, indices=places, out=y)
+
+
+def _countdown(size: int, dtype: DType) -> Constant:
+    return Constant.of(np.arange(size, dtype=dtype.numpy)[::-1])
+
+
+def widened(lower: Lowering) -> Lowering:
+    """Return `lower` wrapped so that float16 nodes are computed in float32 between casts.
+
+    For lowerings of several steps, which would lose precision or overflow in float16.
+    """
+
+    @wraps(lower)
+    def wide(n: Node) -> Iterator[Call]:
+        halves = any(v is not None and v.dtype is DType.FLOAT16 for v in n.node.inputs)
+        if not halves:
+            yield from lower(n)
+            return
+        inputs = []
+        for x in n.node.inputs:
+            inputs.append((yield from _wide(n, x)))
+        outputs = [_recast(n, y) for y in n.node.outputs]
+        inner = replace(n.node, inputs=tuple(inputs), outputs=tuple(outputs))
+        yield from lower(replace(n, node=inner))
+        for y, result in zip(n.node.outputs, outputs, strict=True):
+            if y is not None and result is not None and y.dtype is not result.dtype:
+                yield apply(CAST, result, out=y)
+
+    return wide
+
+
+def _wide(n: Node, x: Value | None) -> Generator[Call, None, Value | None]:
+    if x is None or x.dtype is not DType.FLOAT16:
+        return x
+    if x.constant is not None:
+        return replace(x, dtype=DType.FLOAT, constant=x.constant.cast(DType.FLOAT))
+    return (yield from compute(n, CAST, x, dtype=DType.FLOAT))
+
+
+def _recast(n: Node, y: Value | None) -> Value | None:
+    if y is None or y.dtype is not DType.FLOAT16:
+        return y
+    return n.temp(y, dtype=DType.FLOAT)
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape to which `shapes` broadcast; raise Reject(SHAPE) if they do not.
+
+    >>> broadcast_shape((4, 1), (3,))
+    (4, 3)
+    """
+    try:
+        return np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError:
+        listed = " and ".join(str(list(shape)) for shape in shapes)
+        raise Reject(Reason.SHAPE, f"shapes {listed} do not broadcast") from None

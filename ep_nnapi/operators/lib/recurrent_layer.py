@@ -12,9 +12,8 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
 from ep_nnapi.operators.lib.emit import Computed, compute, each, reshape, reshaped
+from ep_nnapi.operators.lib.movement import equal_parts, transpose
 from ep_nnapi.operators.lib.node import Node, zeros
-from ep_nnapi.operators.lib.slicing import equal_parts
-from ep_nnapi.operators.lib.transposition import transpose
 
 MAX_UNROLLED_STEPS = 128
 """Largest number of time steps that is unrolled; each becomes about a dozen operations."""

@@ -1,0 +1,366 @@
+"""Lowering steps that move elements: broadcast, slice, split, transpose, at any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import (
+    GATHER,
+    LOGICAL_AND,
+    SELECT,
+    SLICE,
+    SPLIT,
+    STRIDED_SLICE,
+    TILE,
+    TRANSPOSE,
+)
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    each,
+    full,
+    of_any_type,
+    output_or_temp,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.node import Node, int32
+
+
+def runs(keys: Sequence[Hashable]) -> list[list[int]]:
+    """Return the positions of `keys`, grouped by runs of equal keys.
+
+    >>> runs("aab")
+    [[0, 1], [2]]
+    """
+    return [[i for i, _ in group] for _, group in groupby(enumerate(keys), lambda pair: pair[1])]
+
+
+def sizes_around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+    """Return (product of sizes before `axis`, size of `axis`, product of sizes after it).
+
+    >>> around((2, 3, 4, 5), 1)
+    (2, 3, 20)
+    """
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def merge_broadcast_axes(
+    shapes: Sequence[Sequence[int]], out: Sequence[int]
+) -> tuple[list[list[int]], list[int]]:
+    """Return `shapes` and `out` with adjacent axes merged where all shapes broadcast alike.
+
+    >>> common([(2, 3, 4, 5, 6), (3, 1, 1, 1)], (2, 3, 4, 5, 6))
+    ([[2, 3, 120], [1, 3, 1]], [2, 3, 120])
+    """
+    wide = [(1,) * (len(out) - len(s)) + tuple(s) for s in shapes]
+    kept = [i for i, size in enumerate(out) if size != 1]
+    groups = [[kept[i] for i in g] for g in runs([tuple(s[i] == 1 for s in wide) for i in kept])]
+    folded = [[prod(s[i] for i in g) for g in groups] or [1] for s in wide]
+    return folded, [prod(out[i] for i in g) for g in groups] or [1]
+
+
+def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) -> Iterator[Call]:
+    """Emit `y` = `row` of operands that broadcast; beyond rank 4, adjacent axes are merged."""
+    if max(v.rank for v in (*operands, y)) <= MAX_RANK:
+        yield apply(row, *operands, out=y)
+        return
+    shapes, out = merge_broadcast_axes([v.shape for v in operands], y.shape)
+    if len(out) > MAX_RANK:
+        shapes, out = [[y.size]] * len(operands), [y.size]
+        operands = yield from each(expanded(n, v, y.shape) for v in operands)
+    parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
+    whole = output_or_temp(n, y, out)
+    yield apply(row, *parts, out=whole)
+    yield from write_output(n, whole, y)
+
+
+def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
+    """Return `x` broadcast to `shape`, with its elements repeated; a constant is folded."""
+    shape = tuple(shape)
+    if operand_shape(x.shape) == operand_shape(shape):
+        return x
+    if x.constant is not None:
+        sizes = (1,) * (len(shape) - x.rank) + x.shape
+        wide = x.constant.map(shape, lambda a: np.broadcast_to(a.reshape(sizes), shape))
+        return replace(x, dims=shape, constant=wide)
+    out = n.temp(x, shape)
+    yield from expand(n, x, out)
+    return out
+
+
+def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `x` broadcast to the shape of `y`, with its elements repeated."""
+    sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
+    if operand_shape(x.shape) == operand_shape(shape):
+        yield from reshape(n, x, y)
+    elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
+        missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
+        holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
+        yield apply(LOGICAL_AND, x, holds, out=y)
+    else:
+        yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
+
+
+def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Call]:
+    before, after = list(sizes), list(y.shape)
+    if y.rank > MAX_RANK:
+        (before,), after = merge_broadcast_axes([sizes], y.shape)
+    yield from tile(n, x, before, [b // a for a, b in zip(before, after, strict=True)], y)
+
+
+def tile(
+    n: Node, x: Value, sizes: Sequence[int], repeats: Sequence[int], y: Value
+) -> Iterator[Call]:
+    """Emit `y` = `x`, reshaped to `sizes`, repeated `repeats[i]` times along each axis i.
+
+    Beyond rank 4 there is one TILE for each repeated axis.
+    """
+    if len(sizes) <= MAX_RANK:
+        seen = yield from reshaped(n, x, sizes)
+        result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        yield apply(TILE, seen, multiples=int32(repeats), out=result)
+        yield from write_output(n, result, y)
+        return
+    done = list(sizes)
+    for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
+        rows, row, times = prod(done[:axis]), prod(done[axis:]), repeats[axis]
+        seen = yield from reshaped(n, x, (rows, row))
+        multiples = int32((1, times))
+        x = yield from compute(n, TILE, seen, multiples=multiples, shape=(rows, row * times))
+        done[axis] *= times
+    yield from reshape(n, x, y)
+
+
+def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `a` where `condition` is true, else `b`; all three are broadcast to `y`."""
+    parts = yield from each(_side(n, part, y.shape) for part in (condition, a, b))
+    yield apply(SELECT, *parts, out=y)
+
+
+_FILLABLE = (DType.FLOAT, DType.FLOAT16, DType.INT32)
+
+
+def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
+    """Return `x` broadcast to `shape`; a single number takes no memory in the model if it can."""
+    if x.constant is None or x.size != 1 or x.dtype not in _FILLABLE or len(shape) > MAX_RANK:
+        return (yield from expanded(n, x, shape))
+    if x.quantization is not None:
+        return (yield from expanded(n, x, shape))
+    return (yield from full(n, x.constant.array.item(), shape, x.dtype))
+
+
+Ranges = Sequence[range]
+
+
+def slice_ranges(n: Node, x: Value, ranges: Ranges, y: Value) -> Iterator[Call]:
+    """Emit `y` = the slice of `x` given by one range for each axis; any type and rank."""
+    yield from of_any_type(n, x, y, lambda a, b: _slice(n, a, ranges, b))
+
+
+def _slice(n: Node, x: Value, ranges: Ranges, y: Value) -> Iterator[Call]:
+    if all(r == range(size) for r, size in zip(ranges, x.shape, strict=True)):
+        yield from reshape(n, x, y)
+        return
+    if x.rank <= MAX_RANK:
+        yield from _slice_call(n, x, x.shape, ranges, y)
+        return
+    sizes, folded = _merge_whole_axes(x.shape, ranges)
+    while len(sizes) > MAX_RANK:  # slice the last sliced axis alone, so that it can be merged
+        at = max(i for i, r in enumerate(folded) if r != range(sizes[i]))
+        seen = (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :]))
+        x = yield from _slice_reshaped(n, x, seen, [range(seen[0]), folded[at], range(seen[2])])
+        sizes[at] = len(folded[at])
+        sizes, folded = _merge_whole_axes(
+            sizes, [*folded[:at], range(sizes[at]), *folded[at + 1 :]]
+        )
+    x = yield from _slice_reshaped(n, x, sizes, folded)
+    yield from reshape(n, x, y)
+
+
+def _merge_whole_axes(shape: Sequence[int], ranges: Ranges) -> tuple[list[int], list[range]]:
+    """Sizes and ranges with adjacent axes merged that are taken whole."""
+    cut = [r != range(size) for r, size in zip(ranges, shape, strict=True)]
+    groups = runs([i if c else -1 for i, c in enumerate(cut)])
+    sizes = [prod(shape[i] for i in g) for g in groups]
+    ranges = [ranges[g[0]] if cut[g[0]] else range(s) for g, s in zip(groups, sizes, strict=True)]
+    return sizes, ranges
+
+
+def _slice_reshaped(n: Node, x: Value, sizes: Sequence[int], ranges: Ranges) -> Computed:
+    seen = yield from reshaped(n, x, sizes)
+    out = n.temp(x, [len(r) for r in ranges])
+    yield from _slice_call(n, seen, sizes, ranges, out)
+    return out
+
+
+def _slice_call(
+    n: Node, x: Value, sizes: Sequence[int], ranges: Ranges, y: Value
+) -> Iterator[Call]:
+    """Emit SLICE where every step is 1 and the level has it, else STRIDED_SLICE.
+
+    STRIDED_SLICE does not take INT32: GATHER replaces it there.
+    """
+    begin = int32([r.start for r in ranges])
+    if all(r.step == 1 for r in ranges):
+        call = apply(SLICE, x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
+        if n.supports(call) or x.dtype is DType.INT32:
+            yield call
+            return
+    if x.dtype is DType.INT32:
+        yield from _slice_gathered(n, x, sizes, ranges, y)
+        return
+    yield apply(
+        STRIDED_SLICE,
+        x,
+        begin=begin,
+        end=int32([_end(r, size) for r, size in zip(ranges, sizes, strict=True)]),
+        strides=int32([r.step for r in ranges]),
+        begin_mask=0,
+        end_mask=0,
+        shrink_axis_mask=0,
+        out=y,
+    )
+
+
+def _end(ranges: range, size: int) -> int:
+    """The `end` operand of STRIDED_SLICE.
+
+    A stop before element 0 (negative step) is -(size + 1), as NNAPI counts negative ends from the
+    end of the axis.
+    """
+    return ranges.stop if ranges.stop >= 0 else -(size + 1)
+
+
+def _slice_gathered(
+    n: Node, x: Value, sizes: Sequence[int], ranges: Ranges, y: Value
+) -> Iterator[Call]:
+    """Emit a GATHER along each sliced axis in turn."""
+    shape = list(sizes)
+    axes = [i for i, r in enumerate(ranges) if r != range(sizes[i])]
+    for axis in axes:
+        shape[axis] = len(ranges[axis])
+        out = y if axis == axes[-1] else n.temp(x, shape)
+        yield apply(GATHER, x, axis=axis, indices=int32(ranges[axis]), out=out)
+        x = out
+
+
+def sliced(n: Node, x: Value, ranges: Ranges, shape: Sequence[int]) -> Computed:
+    """Return the slice of `x`, reshaped to `shape`; a constant is sliced lazily, when read."""
+    if x.constant is not None:
+        cut = tuple(slice(r.start, r.stop) for r in ranges)
+        to = tuple(shape)
+        return replace(x, dims=to, constant=x.constant.map(to, lambda a: a[cut].reshape(to)))
+    part = n.temp(x, [len(r) for r in ranges])
+    yield from slice_ranges(n, x, ranges, part)
+    return (yield from reshaped(n, part, shape))
+
+
+def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
+    """Return `x` of rank 1 to 4 split into `count` equal parts along `axis`."""
+    if count == 1:
+        return [x]
+    shape = list(x.shape)
+    shape[axis] //= count
+    found = [n.temp(x, shape) for _ in range(count)]
+    call = apply(SPLIT, x, axis=axis, num_splits=count, out=found)
+    if n.supports(call):
+        yield call
+        return found
+    for i, part in enumerate(found):
+        ranges = [range(size) for size in x.shape]
+        ranges[axis] = range(i * shape[axis], (i + 1) * shape[axis])
+        yield from slice_ranges(n, x, ranges, part)
+    return found
+
+
+def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
+    """Emit `y` = `x` transposed: axis i of `y` is axis perm[i] of `x`.
+
+    Beyond rank 4, axes that stay adjacent are merged. If more than 4 remain, blocks of axes are
+    swapped one after the other, with at most one TRANSPOSE for each axis.
+    """
+    if x.dtype is DType.INT32:
+        yield from _transpose_gathered(n, x, perm, y)
+        return
+    if 0 < x.rank <= MAX_RANK:
+        yield apply(TRANSPOSE, x, perm=int32(perm), out=y)
+        return
+    sizes, order = merged(x.shape, perm)
+    if len(sizes) <= MAX_RANK:
+        if order != sorted(order):
+            x = yield from _permuted(n, x, sizes, order)
+    else:
+        for seen in _swaps(sizes, order):
+            x = yield from _permuted(n, x, seen, (0, 2, 1, 3))
+    yield from reshape(n, x, y)
+
+
+def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Computed:
+    """Return `x`, reshaped to `sizes`, with its axes permuted."""
+    seen = yield from reshaped(n, x, sizes)
+    out = n.temp(x, [sizes[p] for p in perm])
+    yield apply(TRANSPOSE, seen, perm=int32(perm), out=out)
+    return out
+
+
+def _transpose_gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
+    """Emit the transpose as a GATHER on the flat tensor, as TRANSPOSE does not take INT32."""
+    flat = yield from reshaped(n, x, (x.size,))
+    shape, axes = x.shape, tuple(perm)
+    places = Constant(
+        (x.size,),
+        DType.INT32,
+        lambda: np.arange(prod(shape), dtype=np.int32).reshape(shape).transpose(axes).reshape(-1),
+    )
+    out = n.temp(x, (x.size,))
+    yield apply(GATHER, flat, axis=0, indices=places, out=out)
+    yield from reshape(n, out, y)
+
+
+def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return shape and permutation without axes of size 1, with axes merged that stay adjacent.
+
+    >>> merged((2, 1, 3, 4, 5), (3, 4, 0, 1, 2))
+    ([6, 20], [1, 0])
+    """
+    groups: list[list[int]] = []
+    for axis in (p for p in perm if shape[p] != 1):
+        if groups and _next(shape, groups[-1][-1]) == axis:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    source = sorted(groups)
+    return [prod(shape[i] for i in g) for g in source], [source.index(g) for g in groups]
+
+
+def _next(shape: Sequence[int], axis: int) -> int:
+    """Return the next axis after `axis` that is longer than 1."""
+    after = axis + 1
+    while after < len(shape) and shape[after] == 1:
+        after += 1
+    return after
+
+
+def _swaps(sizes: Sequence[int], order: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Return rank-4 shapes; swapping the middle axes of each in turn brings axes into `order`."""
+    now = list(range(len(sizes)))
+    for at, axis in enumerate(order):
+        start = now.index(axis)
+        end = start + 1
+        while end < len(now) and now[start : end + 1] == list(order[at : at + end + 1 - start]):
+            end += 1
+        if start != at:
+            blocks = (now[:at], now[at:start], now[start:end], now[end:])
+            before, first, second, after = (prod(sizes[i] for i in b) for b in blocks)
+            yield before, first, second, after
+            now = blocks[0] + blocks[2] + blocks[1] + blocks[3]

@@ -1,0 +1,168 @@
+"""Lowering steps for reductions, and for normalization by mean and variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.graph.value import MAX_RANK, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    output_or_temp,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.movement import expanded, runs
+from ep_nnapi.operators.lib.node import Node, int32
+
+
+def reduce(
+    n: Node, row: OperationSpec, x: Value, axes: Collection[int], y: Value, *, keep: bool
+) -> Iterator[Call]:
+    """Emit `y` = `x` reduced by `row` along `axes`, which remain as size 1 if `keep`.
+
+    Beyond rank 4, adjacent axes are merged; if more than 4 remain, they are reduced one by one.
+    """
+    if not axes:
+        yield from reshape(n, x, y)
+    elif x.rank <= MAX_RANK:
+        yield _reduction(row, x, sorted(axes), y, keep=keep)
+    else:
+        kept = [i for i, size in enumerate(x.shape) if size != 1]
+        groups = [[kept[i] for i in g] for g in runs([i in axes for i in kept])]
+        sizes = [prod(x.shape[i] for i in g) for g in groups]
+        yield from _by_groups(n, row, x, sizes, [g[0] in axes for g in groups], y)
+
+
+def _reduction(row: OperationSpec, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
+    # MEAN takes keep_dims as INT32, the other reductions as BOOL
+    return apply(row, x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
+
+
+def _by_groups(
+    n: Node, row: OperationSpec, x: Value, sizes: list[int], gone: list[bool], y: Value
+) -> Iterator[Call]:
+    while len(sizes) > MAX_RANK and any(gone):
+        at = gone.index(True)
+        x = yield from reshaped(n, x, (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :])))
+        out = n.temp(x, (prod(sizes[:at]), prod(sizes[at + 1 :])))
+        yield _reduction(row, x, [1], out, keep=False)
+        x = out
+        del sizes[at], gone[at]
+    if any(gone):
+        x = yield from reshaped(n, x, sizes)
+        stay = [s for s, g in zip(sizes, gone, strict=True) if not g]
+        out = n.temp(x, stay or (1,))
+        yield _reduction(row, x, [i for i, g in enumerate(gone) if g], out, keep=False)
+        x = out
+    yield from reshape(n, x, y)
+
+
+def reduced(n: Node, row: OperationSpec, x: Value, axes: Collection[int]) -> Computed:
+    """Return `x` reduced by `row` along `axes`, which remain as size 1."""
+    out = n.temp(x, [1 if i in axes else size for i, size in enumerate(x.shape)])
+    yield from reduce(n, row, x, axes, out, keep=True)
+    return out
+
+
+@frozen
+class Standard:
+    """A normalized tensor.
+
+    value     the tensor with mean square 1 along the axes
+    inverse   the factor it was multiplied by, 1 / sqrt(mean square + epsilon)
+    mean      the mean that was subtracted first; None if none was
+    """
+
+    value: Value
+    inverse: Value
+    mean: Value | None = None
+
+
+def scaled(
+    n: Node, x: Value, axes: Collection[int], epsilon: float
+) -> Generator[Call, None, Standard]:
+    """Return `x` of rank 1 to 4 divided by sqrt(mean square + epsilon) along `axes`."""
+    square = yield from compute(n, MUL, x, x)
+    mean = yield from reduced(n, MEAN, square, axes)
+    more = yield from compute(n, ADD, mean, n.scalar(epsilon, x))
+    inverse = yield from compute(n, RSQRT, more)
+    return Standard((yield from compute(n, MUL, x, inverse)), inverse)
+
+
+def standardized(
+    n: Node, x: Value, axes: Collection[int], epsilon: float
+) -> Generator[Call, None, Standard]:
+    """Return `x` of rank 1 to 4 as (x - mean) / sqrt(variance + epsilon) along `axes`."""
+    mean = yield from reduced(n, MEAN, x, axes)
+    centred = yield from compute(n, SUB, x, mean)
+    found = yield from scaled(n, centred, axes, epsilon)
+    return replace(found, mean=mean)
+
+
+Normalize: TypeAlias = Callable[
+    [Node, Value, Collection[int], float], Generator[Call, None, Standard]
+]
+
+
+@frozen
+class Norm:
+    """A normalization over all axes from `axis` on by function `by`, then `scale` and `shift`."""
+
+    by: Normalize
+    axis: int
+    epsilon: float
+    scale: Value
+    shift: Value | None = None
+
+
+def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, Standard]:
+    """Emit `y` = `x` normalized, times scale, plus shift; return the result before scale and shift.
+
+    Beyond rank 4 the tensor is reshaped to two axes, split at `norm.axis`.
+    """
+    axis, shape = norm.axis, x.shape
+    axes = range(axis, x.rank)
+    if x.rank > MAX_RANK:
+        shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
+    seen = yield from reshaped(n, x, shape)
+    found = yield from norm.by(n, seen, axes, norm.epsilon)
+    result = output_or_temp(n, y, shape)
+    factor = yield from _from_axis(n, norm.scale, x, axis)
+    if norm.shift is None:
+        yield apply(MUL, found.value, factor, out=result)
+    else:
+        product = yield from compute(n, MUL, found.value, factor, shape=shape)
+        yield apply(ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
+    yield from write_output(n, result, y)
+    return found
+
+
+def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
+    """Return scale or shift in a shape that broadcasts; flattened if `x` has rank above 4."""
+    most = x.rank if x.rank <= MAX_RANK else x.rank - axis
+    n.require(
+        param.rank <= most,
+        Reason.SHAPE,
+        f"{param.name} has rank {param.rank}, for {x.name} of rank {x.rank} normalized from axis "
+        f"{axis} on it has up to {most}; reshape it",
+    )
+    sizes = zip(param.shape[::-1], x.shape[::-1], strict=False)
+    n.require(
+        all(size in (1, whole) for size, whole in sizes),
+        Reason.SHAPE,
+        f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}",
+    )
+    if x.rank <= MAX_RANK:
+        return param
+    wide = yield from expanded(n, param, x.shape[axis:])
+    return (yield from reshaped(n, wide, (prod(x.shape[axis:]),)))

@@ -1,0 +1,299 @@
+"""Gather, GatherElements, GatherND, ReverseSequence, ScatterElements and ScatterND.
+
+Indexes are within the dimension, as ONNX demands, so INT64 ones fit INT32. Negative ones are made
+non-negative, at compile time if constant, at run time otherwise. NNAPI has no scatter: the result
+is gathered from the concatenation of the data and the updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.spec import ADD, CONCATENATION, GATHER, MUL, STRIDED_SLICE
+from ep_nnapi.operators.lib.emit import (
+    Computed,
+    compute,
+    each,
+    indices,
+    of_any_type,
+    output_or_temp,
+    recast,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.operators.lib.movement import sizes_around, slice_ranges
+from ep_nnapi.operators.lib.node import Node, int32, op
+
+
+@op("Gather", since=1)
+def gather(n: Node) -> Iterator[Call]:
+    """Slices of the data along `axis`, in the shape of the indexes.
+
+    Source: ONNX Gather-1, -11, -13; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
+    if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
+        x, y = recast(n, x, DType.INT32), replace(y, dtype=DType.INT32)
+    if index.constant is not None and index.rank == 0:
+        (at,) = constant_indices(n, index, x.shape[axis])
+        yield from of_any_type(n, x, y, lambda a, b: _one(n, a, axis, at, b))
+    else:
+        yield from of_any_type(n, x, y, lambda a, b: _gather(n, a, axis, index, b))
+
+
+def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
+    """Emit one slice with its axis removed, both by one STRIDED_SLICE."""
+    bounds = [(at, at + 1) if i == axis else (0, size) for i, size in enumerate(x.shape)]
+    if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
+        yield apply(
+            STRIDED_SLICE,
+            x,
+            begin=int32([b for b, _ in bounds]),
+            end=int32([e for _, e in bounds]),
+            strides=int32([1] * x.rank),
+            begin_mask=0,
+            end_mask=0,
+            shrink_axis_mask=1 << axis,
+            out=y,
+        )
+        return
+    part = (
+        output_or_temp(n, y, [e - b for b, e in bounds])
+        if x.rank == 1
+        else n.temp(x, [e - b for b, e in bounds])
+    )
+    yield from slice_ranges(n, x, [range(b, e) for b, e in bounds], part)
+    yield from write_output(n, part, y)
+
+
+def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Call]:
+    """Emit GATHER; beyond rank 4, axes before and after `axis` are merged and indexes flattened."""
+    found = yield from indices(n, index, x.shape[axis])
+    if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
+        yield apply(GATHER, x, axis=axis, indices=found, out=y)
+        return
+    before, size, after = sizes_around(x.shape, axis)
+    seen = yield from reshaped(n, x, (before, size, after))
+    row = yield from reshaped(n, found, (index.size,))
+    result = output_or_temp(n, y, (before, index.size, after))
+    yield apply(GATHER, seen, axis=1, indices=row, out=result)
+    yield from write_output(n, result, y)
+
+
+@op("GatherElements", since=11)
+def gather_elements(n: Node) -> Iterator[Call]:
+    """One element for each index, at the index's own position except along `axis`.
+
+    Source: ONNX GatherElements-11, -13; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, index, axis = n.input(0), n.input(1), n.axis(default=0)
+    places = yield from element_positions(n, x, index, axis)
+    yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, 1, places, b))
+
+
+def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call]:
+    """Emit the rows of `row` elements at positions `places` of the flattened `x`."""
+    rest = (row,) if row > 1 else ()
+    seen = yield from reshaped(n, x, (x.size // row, *rest))
+    if places.rank + len(rest) > MAX_RANK:
+        places = yield from reshaped(n, places, (places.size,))
+    result = output_or_temp(n, y, (*places.shape, *rest))
+    yield apply(GATHER, seen, axis=0, indices=places, out=result)
+    yield from write_output(n, result, y)
+
+
+@op("GatherND", since=11)
+def gather_nd(n: Node) -> Iterator[Call]:
+    """Slices selected by rows of indexes, after `batch_dims` common dimensions.
+
+    Source: ONNX GatherND-11, -12, -13; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, index, y, batch = n.input(0), n.input(1), n.output(), n.integer("batch_dims", 0)
+    n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
+    width = index.shape[-1]
+    fits = 0 < width <= x.rank - batch and 0 <= batch < index.rank
+    n.require(
+        fits and x.shape[:batch] == index.shape[:batch],
+        Reason.SHAPE,
+        f"{index.name} of shape {list(index.shape)} does not index {x.name} of shape "
+        f"{list(x.shape)} after {batch} common dimensions",
+    )
+    sizes = x.shape[batch : batch + width]
+    offsets = np.repeat(
+        np.arange(prod(x.shape[:batch])) * prod(sizes),
+        prod(index.shape[:-1]) // prod(x.shape[:batch]),
+    )
+    places = yield from row_positions(n, index, sizes, offsets.astype(np.int32))
+    row = prod(x.shape[batch + width :])
+    yield from of_any_type(n, x, y, lambda a, b: _flat(n, a, row, places, b))
+
+
+@op("ReverseSequence", since=10)
+def reverse_sequence(n: Node) -> Iterator[Call]:
+    """Reverses the first `sequence_lens` (constant) elements along `time_axis` of each batch item.
+
+    Source: ONNX ReverseSequence-10; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, lengths = n.input(0), n.integers_at(1)
+    by_time = n.integer("time_axis", 0) == 0
+    steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
+    n.require(
+        len(lengths) == batch,
+        Reason.SHAPE,
+        f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
+    )
+    within = all(0 <= length <= steps for length in lengths)
+    n.require(within, Reason.CONSTANT, f"{n.input(1).name} has a length outside 0 to {steps}")
+    time = np.arange(steps)[:, np.newaxis]
+    ends = np.array(lengths)
+    turned = np.where(time < ends, ends - 1 - time, time)  # [steps, batch]
+    across = np.arange(batch)
+    places = turned * batch + across if by_time else (across * steps + turned).T
+    row = n.value("places", Constant.of(places.reshape(-1).astype(np.int32)))
+    rest = prod(x.shape[2:])
+    yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, rest, row, b))
+
+
+@op("ScatterElements", since=11)
+def scatter_elements(n: Node) -> Iterator[Call]:
+    """The data with elements replaced where constant indexes say: gathered from data and updates.
+
+    Source: ONNX ScatterElements-11 to -18; NDK ANEURALNETWORKS_GATHER.
+    """
+    yield from _elements(n)
+
+
+@op("Scatter", since=9)
+def scatter_9(n: Node) -> Iterator[Call]:
+    """ScatterElements by its first name.
+
+    Source: ONNX Scatter-9, Scatter-11; NDK ANEURALNETWORKS_GATHER.
+    """
+    yield from _elements(n)
+
+
+def _elements(n: Node) -> Iterator[Call]:
+    n.constant(1)
+    x, index = n.input(0), n.input(1)
+    fits = index.rank == x.rank and all(i <= s for i, s in zip(index.shape, x.shape, strict=True))
+    n.require(
+        fits, Reason.SHAPE, f"{index.name} has shape {list(index.shape)}, {x.name} {list(x.shape)}"
+    )
+    _require_updates(n, index.shape)
+    places = yield from element_positions(n, x, index, n.axis(default=0))
+    yield from _scattered(n, places, 1)
+
+
+@op("ScatterND", since=11)
+def scatter_nd(n: Node) -> Iterator[Call]:
+    """The data with slices replaced where constant rows of indexes say.
+
+    Source: ONNX ScatterND-11 to -18; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, index = n.input(0), n.input(1)
+    n.constant(1)
+    n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
+    width = index.shape[-1]
+    fits = 0 < width <= x.rank
+    n.require(fits, Reason.SHAPE, f"{index.name} has {width} indexes for rank {x.rank}")
+    _require_updates(n, (*index.shape[:-1], *x.shape[width:]))
+    none = np.zeros(prod(index.shape[:-1]), np.int32)
+    places = yield from row_positions(n, index, x.shape[:width], none)
+    yield from _scattered(n, places, prod(x.shape[width:]))
+
+
+def _require_updates(n: Node, shape: tuple[int, ...]) -> None:
+    """Raise Reject(SHAPE) unless the updates (input 2) have the shape that the indexes demand."""
+    updates = n.input(2)
+    n.require(
+        updates.shape == shape,
+        Reason.SHAPE,
+        f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}",
+    )
+
+
+def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
+    """Emit the data with its rows at `places` replaced by updates (input 2).
+
+    Where several updates have the same place, the last one is used.
+    """
+    x, updates, y = n.input(0), n.input(2), n.output()
+    reduction = n.text("reduction", "none")
+    n.require(
+        reduction == "none", Reason.ATTRIBUTE, f"reduction is {reduction!r}; NNAPI scatters nothing"
+    )
+    sources = np.arange(x.size // row, dtype=np.int32)
+    if places.constant is not None:
+        sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
+    parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
+    both = n.temp(x, (len(sources) + places.size, row))
+    yield apply(CONCATENATION, inputs=parts, axis=0, out=both)
+    result = output_or_temp(n, y, (len(sources), row))
+    yield apply(GATHER, both, axis=0, indices=Constant.of(sources), out=result)
+    yield from write_output(n, result, y)
+
+
+def constant_indices(n: Node, index: Value, size: int) -> list[int]:
+    """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
+    array = n.array(1).reshape(-1)
+    n.require(
+        bool(np.all((array >= -size) & (array < size))),
+        Reason.CONSTANT,
+        f"{index.name} has an index outside a dimension of {size}",
+    )
+    return [int(i) % size for i in array]
+
+
+def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
+    """Return, for each element of `index` (as in GatherElements), its position in flat `x`.
+
+    Raises Reject if `index` has another rank than `x`, or is larger beside `axis`.
+    """
+    fits = index.rank == x.rank and all(
+        size <= most or i == axis
+        for i, (size, most) in enumerate(zip(index.shape, x.shape, strict=True))
+    )
+    n.require(
+        fits,
+        Reason.SHAPE,
+        f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}",
+    )
+    strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
+    step, shape = strides[axis], index.shape
+    own = np.indices(shape)
+    own[axis] = 0
+    offsets = np.tensordot(strides, own, 1).astype(np.int32)
+    if index.constant is not None:
+        at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
+        return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
+    found = yield from indices(n, index, x.shape[axis])
+    scaled = yield from compute(n, MUL, found, n.scalar(step, found))
+    return (yield from compute(n, ADD, scaled, Constant.of(offsets)))
+
+
+def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Computed:
+    """Return the flat position of each row of indexes into dimensions `sizes`, plus `offsets`."""
+    strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    if index.constant is not None:
+        given = index.constant.array.reshape(-1, len(sizes))
+        within = bool(np.all((given >= -np.array(sizes)) & (given < sizes)))
+        n.require(within, Reason.CONSTANT, f"{index.name} has an index outside {list(sizes)}")
+        found = (given % sizes) @ strides + offsets
+        return n.value("places", Constant.of(found.astype(np.int32)))
+    rows = yield from reshaped(n, replace(index, dtype=DType.INT32), (len(offsets), len(sizes)))
+    total = n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
+    for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        column = n.temp(rows, (len(offsets), 1))
+        yield from slice_ranges(n, rows, [range(len(offsets)), range(i, i + 1)], column)
+        inside = yield from indices(n, column, size)
+        scaled = yield from compute(n, MUL, inside, n.scalar(stride, inside))
+        total = yield from compute(n, ADD, scaled, total)
+    return total

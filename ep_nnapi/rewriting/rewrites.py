@@ -1,0 +1,252 @@
+"""Rewrites of nodes to equal ones that NNAPI takes: of Clip, int8 tensors and transposes.
+
+Clip becomes Max and Min, int8 tensors between QuantizeLinear and DequantizeLinear become uint8, and
+transposes of rank 5 and more between reshapes get fewer axes, or become DepthToSpace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+
+def clips_as_min_and_max(model: ModelProto, names: Collection[str]) -> ModelProto | None:
+    """Returns the model with the named Clips as Max, then Min; None if none of them is a Clip.
+
+    Clips of opset 11 and later, whose limits are inputs. Max with the lower limit comes first: if
+    the limits are in the wrong order, the upper one wins in both forms.
+    """
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    nodes = [part for node in model.graph.node for part in _parts(node, names)]
+    if len(nodes) == len(model.graph.node) and all(
+        a == b for a, b in zip(nodes, model.graph.node, strict=True)
+    ):
+        return None
+    del rewritten.graph.node[:]
+    rewritten.graph.node.extend(nodes)
+    return rewritten
+
+
+def _parts(node: NodeProto, names: Collection[str]) -> Iterator[NodeProto]:
+    limits = [*node.input[1:], "", ""][:2]
+    if node.op_type != "Clip" or node.name not in names or not any(limits):
+        yield node
+        return
+    value, last = node.input[0], node.output[0]
+    given = [
+        (op_type, limit) for op_type, limit in zip(("Max", "Min"), limits, strict=True) if limit
+    ]
+    for i, (op_type, limit) in enumerate(given):
+        out = last if i == len(given) - 1 else f"{last}_{op_type}"
+        yield helper.make_node(op_type, [value, limit], [out], f"{node.name}/{op_type}")
+        value = out
+
+
+_OFFSET = 128
+
+
+def int8_as_uint8(model: ModelProto, names: Collection[str]) -> ModelProto | None:
+    """Returns the model with int8 activations in uint8; None if there are none near named nodes.
+
+    A stored number s with zero point z becomes s + 128 with z + 128. Both saturate at the same real
+    numbers, so that every dequantized value stays the same. Changes a QuantizeLinear with a
+    constant zero point whose readers are all DequantizeLinear nodes with the same zero point, if
+    one of them or a node that reads from them is named.
+    """
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    graph = rewritten.graph
+    tensors = {t.name: t for t in graph.initializer}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    outputs = {o.name for o in graph.output}
+    changed = False
+    for node in graph.node:
+        if node.op_type != "QuantizeLinear" or node.output[0] in outputs:
+            continue
+        around = readers.get(node.output[0], [])
+        zero = _int8_zero_point(node, tensors)
+        nodes = [node, *around, *(n for d in around for n in readers.get(d.output[0], []))]
+        if (
+            zero is None
+            or not any(n.name in names for n in nodes)
+            or not all(
+                d.op_type == "DequantizeLinear"
+                and d.input[0] == node.output[0]
+                and _int8_zero_point(d, tensors) == zero
+                for d in around
+            )
+        ):
+            continue
+        name = f"{node.output[0]}/zero_point"
+        graph.initializer.append(numpy_helper.from_array(np.array(zero + _OFFSET, np.uint8), name))
+        for each in (node, *around):
+            each.input[2] = name
+        _retype(rewritten, node)
+        changed = True
+    return rewritten if changed else None
+
+
+def _int8_zero_point(node: NodeProto, tensors: dict[str, TensorProto]) -> int | None:
+    """Returns a constant int8 zero point for the whole tensor; None for all others."""
+    tensor = tensors.get(node.input[2]) if len(node.input) > 2 else None
+    if tensor is None or tensor.data_type != TensorProto.INT8:
+        return None
+    array = numpy_helper.to_array(tensor)
+    return int(array.reshape(-1)[0]) if array.size == 1 else None
+
+
+def _retype(model: ModelProto, node: NodeProto) -> None:
+    """Sets the type of a QuantizeLinear's output where the model states it."""
+    for attribute in [a for a in node.attribute if a.name == "output_dtype"]:
+        node.attribute.remove(attribute)
+        node.attribute.append(helper.make_attribute("output_dtype", int(TensorProto.UINT8)))
+    for info in model.graph.value_info:
+        if info.name == node.output[0]:
+            info.type.tensor_type.elem_type = TensorProto.UINT8
+
+
+Sizes: TypeAlias = tuple[int, ...]
+_MAX_RANK = 4
+_BLOCKS = {
+    (0, 3, 4, 1, 5, 2): ("DepthToSpace", {"mode": "DCR"}),
+    (0, 1, 4, 2, 5, 3): ("DepthToSpace", {"mode": "CRD"}),
+    (0, 3, 5, 1, 2, 4): ("SpaceToDepth", {}),
+}
+"""ONNX's definitions of both operators as a transpose between two reshapes."""
+
+
+def merged_axes(sizes: Sequence[int], perm: Sequence[int]) -> tuple[Sizes, Sizes]:
+    """Returns sizes and permutation of an equal transpose in as few axes as possible.
+
+    Axes of size 1 are left out; axes that stay neighbours in the same order are merged.
+
+    >>> merged_axes((1, 2, 3, 5, 7), (0, 2, 1, 3, 4))
+    ((2, 3, 35), (1, 0, 2))
+    """
+    order = [a for a in perm if sizes[a] != 1]
+    runs: list[list[int]] = []
+    for axis in order:
+        inner = [a for a in sorted(order) if runs and runs[-1][-1] < a < axis]
+        if runs and axis > runs[-1][-1] and not inner:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    firsts = sorted(run[0] for run in runs)
+    merged = {run[0]: prod(sizes[a] for a in run) for run in runs}
+    return tuple(merged[a] for a in firsts), tuple(firsts.index(run[0]) for run in runs)
+
+
+def transposes_in_fewer_axes(model: ModelProto, names: Collection[str]) -> ModelProto | None:
+    """Returns the model with transposes between reshapes in at most four axes; None without any.
+
+    Transposes between two reshapes with known sizes: as DepthToSpace or SpaceToDepth where they are
+    one, else with axes merged that stay together. One of the three nodes has to be named.
+    """
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    shapes = _shapes(model)
+    readers: dict[str, list[NodeProto]] = {}
+    for node in rewritten.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    outputs = {o.name for o in rewritten.graph.output}
+    writers = {name: node for node in rewritten.graph.node for name in node.output}
+    changed = False
+    for transpose in [n for n in rewritten.graph.node if n.op_type == "Transpose"]:
+        before, after = writers.get(transpose.input[0]), readers.get(transpose.output[0], [])
+        chain = [before, transpose, *after]
+        if (
+            before is None
+            or [n.op_type for n in chain if n is not None] != ["Reshape", "Transpose", "Reshape"]
+            or not any(n.name in names for n in chain if n is not None)
+            or len(readers[before.output[0]]) != 1
+            or outputs & {before.output[0], transpose.output[0]}
+        ):
+            continue
+        changed |= _replace(rewritten, before, transpose, after[0], shapes)
+    return rewritten if changed else None
+
+
+def _replace(
+    model: ModelProto,
+    before: NodeProto,
+    transpose: NodeProto,
+    after: NodeProto,
+    shapes: Mapping[str, Sizes],
+) -> bool:
+    """Replaces the three nodes by an equal form of lower rank; returns False if there is none."""
+    start, sizes = shapes.get(before.input[0]), shapes.get(before.output[0])
+    end = shapes.get(after.output[0])
+    if start is None or sizes is None or end is None or len(sizes) <= _MAX_RANK or 0 in end:
+        return False
+    perm = tuple(next((a.ints for a in transpose.attribute if a.name == "perm"), ()))
+    perm = perm or tuple(reversed(range(len(sizes))))
+    nodes = list(model.graph.node)
+    block = _block(start, sizes, perm, end)
+    if block is not None:
+        op_type, attributes = block
+        block_node = helper.make_node(op_type, [before.input[0]], [after.output[0]], transpose.name)
+        block_node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
+        kept = [
+            block_node if n is after else n for n in nodes if n is not before and n is not transpose
+        ]
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+        return True
+    merged, order = merged_axes(sizes, perm)
+    if len(merged) > _MAX_RANK:
+        return False
+    shape = f"{before.output[0]}/merged"
+    model.graph.initializer.append(numpy_helper.from_array(np.array(merged, np.int64), shape))
+    before.input[1] = shape
+    del transpose.attribute[:]
+    transpose.attribute.append(helper.make_attribute("perm", list(order)))
+    for name in (before.output[0], transpose.output[0]):
+        for info in [v for v in model.graph.value_info if v.name == name]:
+            model.graph.value_info.remove(info)
+    target = f"{after.output[0]}/sizes"  # the old sizes may copy one of the axes that are merged
+    model.graph.initializer.append(numpy_helper.from_array(np.array(end, np.int64), target))
+    after.input[1] = target
+    return True
+
+
+def _block(
+    start: Sizes, sizes: Sizes, perm: Sizes, end: Sizes
+) -> tuple[str, dict[str, object]] | None:
+    """Returns the operator that the three nodes are together, if they are one."""
+    if perm not in _BLOCKS or len(start) != _MAX_RANK or len(end) != _MAX_RANK:
+        return None
+    op_type, attributes = _BLOCKS[perm]
+    n, c, h, w = start
+    size = sizes[3] if op_type == "SpaceToDepth" else (end[2] // h if h else 0)
+    if size < 1 or c % (size * size if op_type == "DepthToSpace" else 1):
+        return None
+    if op_type == "SpaceToDepth":
+        wanted = (n, c, h // size, size, w // size, size), (n, c * size**2, h // size, w // size)
+    else:
+        depth = c // size**2
+        order = (n, size, size, depth, h, w) if "DCR" in attributes.values() else (
+            n, depth, size, size, h, w
+        )  # fmt: skip
+        wanted = order, (n, depth, h * size, w * size)
+    return (op_type, {**attributes, "blocksize": size}) if (sizes, end) == wanted else None
+
+
+def _shapes(model: ModelProto) -> dict[str, Sizes]:
+    """Returns the shapes of values that are fully known."""
+    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    found = {}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        if info.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
+            found[info.name] = tuple(d.dim_value for d in dims)
+    return found
