@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 wheels fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -76,17 +76,21 @@ test-model-explorer: $(READY)
 	$(PIP) --group model-explorer
 	$(BIN)/python -m pytest tests/report
 
-# The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
-CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/operators/test_elementwise.py \
-	tests/operators/test_convolution.py tests/test_files.py
-test-arm64: $(READY)
-	tests/arm64/run.sh -q $(CORE)
-
 # dist/: the sdist and a wheel for each processor, each built twice and looked into; with the NDK's path
-# in ANDROID_NDK, ep-nnapi-android too.
+# in ANDROID_NDK, ep-nnapi-android too. Then each is used in an empty environment without a compiler,
+# that for ARM64 under emulation; CORE= other tests.
 RELEASE := .venv-release
 wheels: $(RELEASE)/.ready
 	$(RELEASE)/bin/python -m release.wheels
+	$(MAKE) test-wheels
+
+test-wheels: $(RELEASE)/.ready
+	$(RELEASE)/bin/python release/prove.py dist/*_$(shell uname -m).whl $(CORE)
+	test $(shell uname -m) = aarch64 || $(MAKE) test-arm64
+
+# The wheel for ARM64 Linux, under emulation.
+test-arm64: $(RELEASE)/.ready
+	HOST_PYTHON=$(RELEASE)/bin/python tests/arm64/run.sh dist/*_aarch64.whl $(CORE)
 
 $(RELEASE)/.ready: pyproject.toml
 	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)

@@ -7,7 +7,7 @@ exact integer products, as the devices do: processors without VNNI need a slower
 (session.x64quantprecision).
 
 `python -m bench engines` prints the table and writes build/engines.json, from which
-`python -m bench engines_figure` renews the picture of the README.
+`python -m bench engines_figure` renews the picture of docs/good_to_know.md.
 """
 
 from __future__ import annotations

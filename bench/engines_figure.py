@@ -1,4 +1,4 @@
-"""Renewal of docs/engines.svg, the picture of the README, from the last run of bench.engines."""
+"""Renewal of docs/engines.svg, of docs/good_to_know.md, from the last run of bench.engines."""
 
 from __future__ import annotations
 

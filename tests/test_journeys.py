@@ -65,7 +65,16 @@ def installed(folder: Path, *, torch: bool) -> dict[str, str]:
         code = "import sysconfig; print(sysconfig.get_path('purelib'))"
         packages = Path(run(python, "-c", code, env=variables).strip())
         (packages / "torch.pth").write_text(sysconfig.get_path("purelib"))
-    run(python, "-m", "pip", "install", "--quiet", ".", cwd=folder / "clone", env=variables)
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        ".[onnxruntime]",
+        cwd=folder / "clone",
+        env=variables,
+    )
     return variables
 
 

@@ -1,6 +1,6 @@
 """Everything that README.md and CONTRIBUTING.md say is run or looked up.
 
-`python -m tests.test_readme` writes the tables of README.md from the code.
+`python -m tests.test_readme` writes the tables of README.md and of docs/ from the code.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ from tests.preparation import tables as preparing
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+TABLES = {
+    README: ("verbs",),
+    ROOT / "docs" / "options.md": ("options", "flags"),
+    ROOT / "docs" / "prepare.md": ("combinations", "levels"),
+}
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 FLAGS = {
@@ -87,11 +92,17 @@ def filled(text: str) -> str:
     return text
 
 
-def test_tables_are_those_of_the_code():
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
+def test_tables_are_those_of_the_code(path: Path):
     """If this fails: python -m tests.test_readme."""
-    assert README.read_text() == filled(README.read_text())
-    for name in tables():
-        assert f"<!-- {name} -->" in README.read_text()
+    assert path.read_text() == filled(path.read_text())
+    for name in TABLES[path]:
+        assert f"<!-- {name} -->" in path.read_text()
+
+
+def test_it_is_read_in_two_minutes():
+    assert len(README.read_text().splitlines()) <= 220
+    assert {name for names in TABLES.values() for name in names} == tables().keys()
 
 
 def test_it_opens_with_what_this_is_and_the_two_commands():
@@ -188,4 +199,5 @@ def test_files_and_targets_named_to_contributors_exist():
 
 
 if __name__ == "__main__":
-    README.write_text(filled(README.read_text()))
+    for path in TABLES:
+        path.write_text(filled(path.read_text()))

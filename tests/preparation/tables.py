@@ -1,4 +1,4 @@
-"""The tables of README.md that preparation fills."""
+"""The tables of docs/prepare.md that preparation fills."""
 
 from __future__ import annotations
 
