@@ -26,7 +26,7 @@ _CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
 
 _SOURCES = (
     *("native", "termination", "run_options", "inner_session", "direct_run", "selection"),
-    *("profiler", "context_data", "callbacks"),
+    *("profiler", "callbacks"),
 )
 """C files, each of which uses those before it."""
 
@@ -67,7 +67,7 @@ def library() -> Extension:
 def _ffi() -> cffi.FFI:
     header = (_HERE / "native.h").read_text(encoding="utf-8")
     builder = cffi.FFI()
-    builder.cdef("".join(re.findall(r"^typedef struct Ort\w+ \w+;", _TABLES, re.MULTILINE)))
+    builder.cdef(re.sub(r"^#.*", "", _TABLES, flags=re.MULTILINE))
     builder.cdef(header)
     builder.cdef('extern "Python" {\n' + _CALLBACKS + "}")
     builder.set_source(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.errors import printable
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.names import EP_NAME
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -32,6 +33,16 @@ _DTYPES = {
 _INFO, _WARNING = 1, 2  # Source: OrtLoggingLevel.
 
 
+def api() -> Any:  # noqa: ANN401
+    """Returns the OrtApi of the ONNX Runtime that has loaded the plugin; NULL before."""
+    return lib.ort_api()
+
+
+def ep_api() -> Any:  # noqa: ANN401
+    """Returns its OrtEpApi."""
+    return lib.ort_ep_api()
+
+
 def dtype(code: int) -> DType:
     """Returns the element type of an ONNXTensorElementDataType; UNDEFINED if it is unknown."""
     return _DTYPES.get(code, DType.UNDEFINED)
@@ -45,8 +56,8 @@ def text(string: CData) -> str:
 def check(status: CData) -> None:
     """Releases `status` and raises OrtError with its message; NULL means success."""
     if status:
-        message = text(lib.status_message(status))
-        lib.release_status(status)
+        message = text(api().GetErrorMessage(status))
+        api().ReleaseStatus(status)
         raise OrtError(f"onnxruntime: {message}")
 
 
@@ -64,17 +75,18 @@ def status_of(error: BaseException) -> CData:
 def log(logger: int, message: str, *, warning: bool = False) -> None:
     """Logs a line through an OrtLogger, at INFO or WARNING."""
     severity = _WARNING if warning else _INFO
-    check(lib.log_message(logger, severity, printable(message).encode()))
+    log_to, line = ffi.cast("OrtLogger *", logger), printable(message).encode()
+    check(api().Logger_LogMessage(log_to, severity, line, b"ep_nnapi", 0, EP_NAME.encode()))
 
 
 def config_entries(options: CData) -> dict[str, str]:
     """Returns all configuration entries of an OrtSessionOptions."""
-    return _entries(lambda pairs: lib.read_config(options, pairs))
+    return _entries(lambda pairs: api().GetSessionOptionsConfigEntries(options, pairs))
 
 
 def environment_entries() -> dict[str, str]:
     """Returns all configuration entries of ONNX Runtime's environment, OrtEnv."""
-    return _entries(lib.read_environment)
+    return _entries(ep_api().GetEnvConfigEntries)
 
 
 def _entries(read: Callable[[CData], CData]) -> dict[str, str]:
@@ -84,19 +96,20 @@ def _entries(read: Callable[[CData], CData]) -> dict[str, str]:
     count = ffi.new("size_t *")
     check(read(pairs))
     try:
-        lib.list_pairs(pairs[0], keys, values, count)
+        api().GetKeyValuePairs(pairs[0], keys, values, count)
         return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}
     finally:
-        lib.release_pairs(pairs[0])
+        api().ReleaseKeyValuePairs(pairs[0])
 
 
 @contextmanager
 def key_value_pairs(entries: Mapping[str, str]) -> Iterator[CData]:
     """Yields an OrtKeyValuePairs with these entries."""
-    keys = [ffi.new("char[]", name.encode()) for name in entries]
-    values = [ffi.new("char[]", v.encode("utf-8", "surrogateescape")) for v in entries.values()]
-    pairs = lib.new_pairs(keys, values, len(keys))
+    pairs = ffi.new("OrtKeyValuePairs **")
+    api().CreateKeyValuePairs(pairs)
+    for name, value in entries.items():
+        api().AddKeyValuePair(pairs[0], name.encode(), value.encode("utf-8", "surrogateescape"))
     try:
-        yield pairs
+        yield pairs[0]
     finally:
-        lib.release_pairs(pairs)
+        api().ReleaseKeyValuePairs(pairs[0])

@@ -89,7 +89,6 @@ int64_t last_direct_run(PyCompute *compute, size_t index) {
   return atomic_exchange(&compute->direct.entries[index].last, 0);
 }
 
-void *compute_self(PyCompute *compute) { return compute->self; }
 void free_compute(PyCompute *compute) { free(compute); }
 
 static const char *Ep_GetName(const OrtEp *ep) { return ((const PyEp *)ep)->name; }
@@ -133,6 +132,14 @@ static OrtStatus *Ep_OnSessionInitializationEnd(OrtEp *ep) {
   OrtStatus *status = NULL;
   int failed = py_session_initialized(((PyEp *)ep)->self, &status);
   return outcome(failed, status);
+}
+
+/* Source: OrtEpContextDataSupportFlags. */
+static OrtStatus *Ep_GetEpContextDataSupport(const OrtEp *ep, uint32_t *flags) {
+  enum { CAN_READ = 1, CAN_WRITE = 2 };
+  (void)ep;
+  *flags = CAN_READ | CAN_WRITE;
+  return NULL;
 }
 
 PyEp *new_ep(void *self, const char *name) {
@@ -206,11 +213,6 @@ static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
   int failed = py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info, answer,
                                          &status);
   return outcome(failed, status);
-}
-
-OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware,
-                      const OrtKeyValuePairs *metadata, OrtEpDevice **device) {
-  return ep_api->CreateEpDevice(&factory->base, hardware, metadata, NULL, device);
 }
 
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check
+from ep_nnapi.ort.api import OrtError, api, check, ep_api
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import AttributeValue
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _ENABLE, _FILE, _EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
 _COMPILES = "session.disable_model_compile"  # every ModelCompiler sets it, to 0 or 1
+_CONTEXT_DATA = 31
+"""The first version of ONNX Runtime with callbacks for the data of EPContext nodes."""
 _INT, _STRING = 1, 5  # Source: OrtOpAttrType.
 
 
@@ -76,24 +78,18 @@ def create_context_node(fused: GraphNode, context: bytes) -> int:
     """Returns a new OrtNode with this context, and the fused node's inputs and outputs."""
     from ep_nnapi.epcontext.contexts import context_attributes  # most sessions write no context
 
-    attributes, keep = _attributes(context_attributes(context, fused.name))
-    node = ffi.new("uintptr_t *")
+    attributes = _attributes(context_attributes(context, fused.name))
+    node = ffi.new("OrtNode **")
     inputs, outputs = _names(fused.inputs), _names(fused.outputs)
     check(
-        lib.create_node(
-            CONTEXT_OP.encode(),
-            CONTEXT_DOMAIN.encode(),
-            _encoded(fused.name),
-            inputs,
-            len(inputs),
-            outputs,
-            len(outputs),
-            attributes,
-            len(keep),
-            node,
+        api()
+        .GetModelEditorApi()
+        .CreateNode(  # which takes over the attributes
+            *(CONTEXT_OP.encode(), CONTEXT_DOMAIN.encode(), _encoded(fused.name)),
+            *(inputs, len(inputs), outputs, len(outputs), attributes, len(attributes), node),
         )
     )
-    return int(node[0])
+    return int(ffi.cast("uintptr_t", node[0]))
 
 
 def _encoded(name: str) -> bytes:
@@ -104,20 +100,17 @@ def _names(values: Sequence[Value | None]) -> list[CData]:
     return [ffi.new("char[]", _encoded(v.name if v is not None else "")) for v in values]
 
 
-def _attributes(values: Mapping[str, AttributeValue]) -> tuple[CData, list[object]]:
-    """Returns the C array, and what must live as long as it."""
-    new_attributes = ffi.new("NewAttribute[]", len(values))
-    keep: list[object] = []
-    for attribute, (name, value) in zip(new_attributes, values.items(), strict=True):
-        owned = ffi.new("char[]", name.encode())
+def _attributes(values: Mapping[str, AttributeValue]) -> CData:
+    """Returns an array of new attributes."""
+    made: CData = ffi.new("OrtOpAttr *[]", len(values))
+    for i, (name, value) in enumerate(values.items()):
         if isinstance(value, int):
-            kind, data, size = _INT, ffi.new("int64_t *", value), 1
+            data, size, kind = ffi.new("int64_t *", value), 1, _INT
         else:
             given = _encoded(value) if isinstance(value, str) else value
-            kind, data, size = _STRING, ffi.from_buffer(given), len(given)
-        attribute.name, attribute.type, attribute.data, attribute.bytes = owned, kind, data, size
-        keep.append((owned, data))
-    return new_attributes, keep
+            data, size, kind = ffi.from_buffer(given), len(given), _STRING
+        check(api().CreateOpAttr(name.encode(), data, size, kind, made + i))
+    return made
 
 
 class ContextData:
@@ -125,19 +118,29 @@ class ContextData:
 
     def __init__(self, options: CData) -> None:
         """Take the callbacks of an OrtSessionOptions; they are released with this object."""
-        self._data = ffi.gc(ffi.new("ContextData *"), lib.close_context_data)
-        check(lib.open_context_data(options, self._data))
+        self._read = ffi.new("OrtReadNamedBufferFunc *")
+        self._write = ffi.new("OrtWriteNamedBufferFunc *")
+        self._states = ffi.new("void *[2]")
         self._last: tuple[str, Array] | None = None
+        if lib.ort_version() < _CONTEXT_DATA:
+            return
+        ort, config = ep_api(), ffi.new("OrtEpContextConfig **")
+        check(ort.SessionOptions_GetEpContextConfig(options, config))
+        self._config = ffi.gc(config[0], ort.ReleaseEpContextConfig)
+        given = self._config, self._read, self._states
+        check(ort.EpContextConfig_GetEpContextDataReadFunc(*given))
+        given = self._config, self._write, self._states + 1
+        check(ort.EpContextConfig_GetEpContextDataWriteFunc(*given))
 
     @property
     def reads(self) -> bool:
         """True if the application has a callback that reads."""
-        return bool(self._data.read)
+        return bool(self._read[0])
 
     @property
     def writes(self) -> bool:
         """True if the application has a callback that writes."""
-        return bool(self._data.write)
+        return bool(self._write[0])
 
     def read(self, name: str) -> Array:
         """Returns the bytes that the application has under a name.
@@ -150,15 +153,18 @@ class ContextData:
         return self._last[1]
 
     def _copy(self, name: str) -> Array:
-        found, size = ffi.new("void **"), ffi.new("size_t *")
+        found, size, allocator = ffi.new("void **"), ffi.new("size_t *"), ffi.new("OrtAllocator **")
+        check(api().GetAllocatorWithDefaultOptions(allocator))
         try:
-            check(lib.read_context_data(self._data, _encoded(name), found, size))
+            check(self._read[0](self._states[0], _encoded(name), allocator[0], found, size))
+            if size[0] and not found[0]:
+                raise OrtError("onnxruntime: the callback returned no data")
             return np.frombuffer(bytes(ffi.buffer(found[0], size[0])), np.uint8)
         except OrtError as error:
             raise ModelError(f"the application's weights {name!r}: {error}") from None
         finally:
             if found[0]:
-                check(lib.free_context_data(found[0]))
+                check(api().AllocatorFree(allocator[0], found[0]))
 
     def forget(self) -> None:
         """Drops what `read` has kept."""
@@ -167,4 +173,4 @@ class ContextData:
     def write(self, name: str, content: bytes) -> None:
         """Hands bytes to the application under a name; raises OrtError if that fails."""
         data = ffi.from_buffer(content)
-        check(lib.write_context_data(self._data, _encoded(name), data, len(content)))
+        check(self._write[0](self._states[1], _encoded(name), data, len(content)))

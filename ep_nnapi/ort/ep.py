@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ep_nnapi.provider.provider import Provider
 
 
+_INITIALIZATION_END = 27
+"""The first version of ONNX Runtime that calls at the end of a session's initialization."""
+
+
 class Ep:
     """Claims nodes in GetCapability and returns their compiled clusters in Compile.
 
@@ -97,7 +101,7 @@ class Ep:
                 check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
                 outputs = (v for i in cluster.node_ids for v in nodes[i].outputs)
                 self._clusters.update((v.name, cluster) for v in outputs if v is not None)
-            if not graph.key and not lib.has_initialization_end():
+            if not graph.key and lib.ort_version() < _INITIALIZATION_END:
                 self.log_notice()
         except Exception as error:
             self._provider.error = error

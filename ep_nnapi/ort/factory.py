@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, key_value_pairs, text
+from ep_nnapi.ort.api import api, check, ep_api, key_value_pairs, text
 from ep_nnapi.ort.compute import Cluster
 from ep_nnapi.ort.context import ContextData, context_options
 from ep_nnapi.ort.ep import Ep
@@ -60,7 +60,7 @@ class Factory:
 
         hardware   those that ONNX Runtime has found
         """
-        return [(device, {}) for device in hardware if lib.hardware_type(device) == CPU]
+        return [(device, {}) for device in hardware if api().HardwareDevice_Type(device) == CPU]
 
     def create_ep(
         self,
@@ -164,7 +164,6 @@ DEVICES = 8
 """Devices of one factory. Source: EpInfo::Create of onnxruntime, the same in 1.25 to 1.32."""
 _TYPES = {"CPU": CPU, "GPU": 1}  # Source: OrtHardwareDeviceType.
 _NPU = 2
-_vendor = ffi.new("char[]", VENDOR.encode())
 
 
 class VirtualFactory(Factory):
@@ -206,7 +205,8 @@ def _new_hardware(device: VirtualDevice) -> CData:
     made = ffi.new("OrtHardwareDevice **")
     # Source: kOrtHardwareDevice_MetadataKey_IsVirtual.
     with key_value_pairs({"is_virtual": "1", **_metadata(device)}) as pairs:
-        check(lib.new_hardware(_TYPES.get(device.type.name, _NPU), _vendor, pairs, made))
+        kind = _TYPES.get(device.type.name, _NPU)
+        check(ep_api().CreateHardwareDevice(kind, 0, 0, VENDOR.encode(), pairs, made))
     handle: CData = made[0]
     return handle
 

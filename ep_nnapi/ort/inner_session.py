@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +17,15 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check
+from ep_nnapi.ort.api import OrtError, api, check
 from ep_nnapi.ort.reader import view
-from ep_nnapi.sessions.device_session import DeviceModel, Settings, Termination, Threads, writable
+from ep_nnapi.sessions.device_session import DeviceModel, Termination, Threads, writable
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
+_WARNING, _FATAL = 2, 4  # Source: OrtLoggingLevel.
+_ARENA, _DEFAULT = 1, 0  # Source: OrtAllocatorType, OrtMemType.
 _FORK_POLL = 0.0005
 """Seconds between looks for runs that a fork waits for."""
 
@@ -46,9 +49,7 @@ class InnerRunOptions:
     """Options of one run of an inner session."""
 
     def __init__(self) -> None:
-        made = ffi.new("OrtRunOptions **")
-        _check(lib.new_run_options(made))
-        self.struct = ffi.gc(made[0], lib.release_run_options)
+        self.struct = _made("OrtRunOptions", api().CreateRunOptions, api().ReleaseRunOptions)
 
     @property
     def terminate(self) -> bool:
@@ -58,7 +59,7 @@ class InnerRunOptions:
     @terminate.setter
     def terminate(self, value: bool) -> None:
         if value:
-            _check(lib.terminate_run(self.struct))
+            _check(api().RunOptionsSetTerminate(self.struct))
 
 
 class InnerSession:
@@ -72,18 +73,63 @@ class InnerSession:
         self.model = model
         self.input_names, self._inputs = _strings(model.inputs)
         self.output_names, self._outputs = _strings(model.outputs)
-        names, owned = _strings(model.weights)
-        weights, arrays = _named(names, list(model.weights.values()))
-        settings, kept = _settings(threads.settings)
-        made = ffi.new("InnerSession **")
-        content = ffi.from_buffer(model.content)
-        inputs = (self.input_names, len(model.inputs))
-        given = ffi.new("InnerModel *", (content, len(content), *inputs, weights))
-        chosen = (threads.count, settings, len(threads.settings))
-        _check(lib.open_inner_session(given, *chosen, made))
-        self.struct = ffi.gc(made[0], lib.close_inner_session)
+        self.struct = ffi.gc(ffi.new("InnerSession *"), lib.close_inner_session)
+        self._open(threads)
         keep_in_children(self)
-        del owned, arrays, kept
+
+    def _open(self, threads: Threads) -> None:
+        """Opens the session; it reads the memory of the weights while it lives."""
+        ort, editor, struct = api(), api().GetModelEditorApi(), self.struct
+        env, memory, session = (ffi.addressof(struct, n) for n in ("env", "memory", "session"))
+        _check(ort.CreateEnv(_WARNING, b"ep_nnapi", env))  # the process's own, once more
+        _check(ort.CreateCpuMemoryInfo(_ARENA, _DEFAULT, memory))
+        options = _made("OrtSessionOptions", ort.CreateSessionOptions, ort.ReleaseSessionOptions)
+        _check(ort.SetSessionLogSeverityLevel(options, _FATAL))
+        _check(ort.SetIntraOpNumThreads(options, threads.count))
+        for key, value in threads.settings:
+            _check(ort.AddSessionConfigEntry(options, key.encode(), value.encode()))
+        content = ffi.from_buffer(self.model.content)
+        model = (content, len(content), options, session)
+        _check(editor.CreateModelEditorSessionFromArray(struct.env, *model))
+        create = partial(editor.CreateModel, ffi.NULL, ffi.NULL, 0)
+        changes = _made("OrtModel", create, ort.ReleaseModel)
+        graph = ffi.new("OrtGraph **")
+        _check(editor.CreateGraph(graph))
+        try:
+            self._fill(graph[0])
+            _check(editor.AddGraphToModel(changes, graph[0]))
+        except SessionError:
+            ort.ReleaseGraph(graph[0])
+            raise
+        _check(editor.ApplyModelToModelEditorSession(struct.session, changes))
+        _check(editor.FinalizeModelEditorSession(struct.session, options, ffi.NULL))
+
+    def _fill(self, graph: CData) -> None:
+        """Replaces the inputs that stand for weights by the weights themselves, where they are.
+
+        What a graph does not take over is released.
+        """
+        ort, editor, struct = api(), api().GetModelEditorApi(), self.struct
+        inputs = ffi.new("OrtValueInfo *[]", len(self.model.inputs))
+        try:
+            for i, name in enumerate(self.model.inputs):
+                read = partial(ort.SessionGetInputTypeInfo, struct.session, i)
+                kind = _made("OrtTypeInfo", read, ort.ReleaseTypeInfo)
+                _check(editor.CreateValueInfo(name.encode(), kind, inputs + i))
+            _check(editor.SetGraphInputs(graph, inputs, len(inputs)))
+        except SessionError:
+            for value in filter(None, inputs):
+                ort.ReleaseValueInfo(value)
+            raise
+        for name, array in self.model.weights.items():
+            value = ffi.new("OrtValue **")
+            data = ffi.cast("void *", array.ctypes.data)
+            tensor = (data, array.nbytes, array.shape, array.ndim, DType.of(array.dtype))
+            _check(ort.CreateTensorWithDataAsOrtValue(struct.memory, *tensor, value))
+            status = editor.AddInitializerToGraph(graph, name.encode(), value[0], True)
+            if status:
+                ort.ReleaseValue(value[0])
+            _check(status)
 
     def run(
         self,
@@ -104,7 +150,7 @@ class InnerSession:
         finally:
             for result in results:
                 if result:
-                    lib.release_value(result)
+                    api().ReleaseValue(result)
 
     def run_options(self) -> InnerRunOptions:
         """Return new options for a run."""
@@ -113,12 +159,12 @@ class InnerSession:
 
 def open_inner_session(model: DeviceModel, threads: Threads) -> InnerSession | None:
     """Open a session, see `Opener`; None before ONNX Runtime has loaded the plugin."""
-    return InnerSession(model, threads) if lib.has_api() else None
+    return InnerSession(model, threads) if api() else None
 
 
 def _copied(result: CData) -> Array:
     tensor = ffi.new("Tensor *")
-    _check(lib.read_result(result, tensor))
+    _check(lib.read_tensor(result, tensor))
     return view(tensor).copy()
 
 
@@ -143,13 +189,12 @@ def _strings(texts: Sequence[str] | Mapping[str, object]) -> tuple[CData, object
     return ffi.new("const char *[]", owned), owned
 
 
-def _settings(entries: Settings) -> tuple[CData, object]:
-    """Return an array of SessionSetting, and what must live as long as it."""
-    owned = [
-        (ffi.new("char[]", key.encode()), ffi.new("char[]", value.encode()))
-        for key, value in entries
-    ]
-    return ffi.new("SessionSetting[]", owned), owned
+def _made(kind: str, make: Callable[[CData], CData], release: CData) -> CData:
+    """Return what a function of ONNX Runtime's makes, which is released with it."""
+    out = ffi.new(f"{kind} **")
+    _check(make(out))
+    made: CData = ffi.gc(out[0], release)
+    return made
 
 
 def _before_fork() -> None:

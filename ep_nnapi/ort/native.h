@@ -11,13 +11,6 @@ typedef struct PyCompute PyCompute;
 typedef struct PyProfiler PyProfiler;
 
 typedef struct {
-  const char *name;
-  const char *path;
-  size_t inputs, outputs, nodes, opsets;
-  uintptr_t parent; /* the node that holds this inner graph, or 0 */
-} GraphFacts;
-
-typedef struct {
   size_t id;
   const char *name, *op_type, *domain, *claimed_by;
   int since;
@@ -48,31 +41,6 @@ typedef struct {
   size_t bytes;
 } AttributeFacts;
 
-/* An attribute of a new node: OrtOpAttrType; `data` is an int64_t, or the characters of a string. */
-typedef struct {
-  const char *name;
-  int type;
-  const void *data;
-  int bytes;
-} NewAttribute;
-
-/* An event of a profile: times in microseconds from its beginning, `count` keys and values. */
-typedef struct {
-  int32_t process, thread;
-  const char *name;
-  int64_t start, duration;
-  const char *const *keys, *const *values;
-  size_t count;
-} NewEvent;
-
-/* Callbacks for the external data of EPContext nodes; NULL where the application has none. */
-typedef struct {
-  OrtEpContextConfig *config;
-  OrtStatus *(*read)(void *, const char *, OrtAllocator *, void **, size_t *);
-  OrtStatus *(*write)(void *, const char *, const void *, size_t);
-  void *read_state, *write_state;
-} ContextData;
-
 /* One call of Compute: `inputs` has the fused node's inputs, `status` what went wrong. */
 typedef struct {
   OrtKernelContext *context;
@@ -86,28 +54,13 @@ typedef struct {
   OrtEnv *env;
   OrtSession *session;
   OrtMemoryInfo *memory;
-  int threads;
 } InnerSession;
-
-typedef struct {
-  const char *key, *value;
-} SessionSetting;
 
 typedef struct {
   const char *const *names;
   const Tensor *tensors;
   size_t count;
 } NamedTensors;
-
-/* An ONNX model. Its inputs are those named, and after them the weights, which are no inputs of
- * the session: it reads them for as long as it lives. */
-typedef struct {
-  const void *content;
-  size_t bytes;
-  const char *const *inputs;
-  size_t input_count;
-  const NamedTensors *weights;
-} InnerModel;
 
 /* An input or output of a fused node: its position, the only shape that it may have and, unless
  * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session; a scalar
@@ -153,67 +106,19 @@ void name_run_options(const char *const *names, size_t count);
 /* 1 when the run of this thread, if any, is to end: RunOptions.terminate is set. */
 int run_terminated(void);
 
-OrtStatus *create_status(const char *message);
-const char *status_message(const OrtStatus *status);
-void release_status(OrtStatus *status);
-
-/* Logs through a logger of ONNX Runtime's (an OrtLogger), at an OrtLoggingLevel. */
-OrtStatus *log_message(uintptr_t logger, int severity, const char *message);
-
-/* 1 if ONNX Runtime calls the provider at the end of a session's initialization (1.27 and newer). */
-int has_initialization_end(void);
-
-/* The configuration entries of session options, or of the environment; the receiver releases them. */
-OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs);
-OrtStatus *read_environment(OrtKeyValuePairs **pairs);
-void list_pairs(const OrtKeyValuePairs *pairs, const char *const **keys,
-                const char *const **values, size_t *count);
-OrtKeyValuePairs *new_pairs(const char *const *keys, const char *const *values, size_t count);
-void release_pairs(OrtKeyValuePairs *pairs);
-
-int hardware_type(const OrtHardwareDevice *device);
-/* Makes a hardware device of an OrtHardwareDeviceType; ONNX Runtime copies the metadata. */
-OrtStatus *new_hardware(int type, const char *vendor, const OrtKeyValuePairs *metadata,
-                        OrtHardwareDevice **device);
-OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware,
-                      const OrtKeyValuePairs *metadata, OrtEpDevice **device);
-
-OrtStatus *read_graph(uintptr_t graph, GraphFacts *facts);
-OrtStatus *list_graph(uintptr_t graph, const GraphFacts *facts, uintptr_t *members,
-                      const char **domains, int64_t *versions);
-OrtStatus *read_node(uintptr_t node, NodeFacts *facts, uintptr_t *members, size_t capacity);
-OrtStatus *count_inner(uintptr_t node, size_t *graphs);
-OrtStatus *list_inner(uintptr_t node, uintptr_t *graphs, const char **attributes, size_t count);
-OrtStatus *read_value(uintptr_t value, ValueFacts *facts);
-OrtStatus *read_initializer(uintptr_t value, Tensor *tensor);
-OrtStatus *read_attribute(uintptr_t attribute, AttributeFacts *facts, void *data, size_t capacity);
-OrtStatus *read_tensor_attribute(uintptr_t attribute, OrtValue **value, Tensor *tensor);
-void release_value(OrtValue *value);
-/* Makes a node, which its receiver releases; at most 8 attributes. */
-OrtStatus *create_node(const char *op_type, const char *domain, const char *name,
-                       const char *const *inputs, size_t input_count, const char *const *outputs,
-                       size_t output_count, const NewAttribute *attributes, size_t attribute_count,
-                       uintptr_t *node);
-
-/* Those of session options, until they are closed. */
-OrtStatus *open_context_data(const OrtSessionOptions *options, ContextData *data);
-void close_context_data(ContextData *data);
-OrtStatus *write_context_data(const ContextData *data, const char *name, const void *bytes,
-                              size_t size);
-/* The data, which the receiver frees; NULL when empty. */
-OrtStatus *read_context_data(const ContextData *data, const char *name, void **bytes, size_t *size);
-OrtStatus *free_context_data(void *bytes);
-
-/* Version of the ONNX Runtime that has loaded the plugin, like "1.31.1". */
+/* The tables of the ONNX Runtime that has loaded the plugin, NULL before; the version of the structs
+ * that are given to it, and its own version, like "1.31.1". */
+const OrtApi *ort_api(void);
+const OrtEpApi *ort_ep_api(void);
+uint32_t ort_version(void);
 const char *running_version(void);
 
-/* 1 once ONNX Runtime has loaded the plugin, whose own API the functions below call. */
-int has_api(void);
+OrtStatus *create_status(const char *message);
 
-/* Opens a session on a model; it reads the memory of `weights`, external initializers, while it
- * lives. */
-OrtStatus *open_inner_session(const InnerModel *model, int threads, const SessionSetting *settings,
-                              size_t count, InnerSession **session);
+OrtStatus *read_node(uintptr_t node, NodeFacts *facts, uintptr_t *members, size_t capacity);
+OrtStatus *read_value(uintptr_t value, ValueFacts *facts);
+OrtStatus *read_tensor(const OrtValue *value, Tensor *tensor);
+OrtStatus *read_attribute(uintptr_t attribute, AttributeFacts *facts, void *data, size_t capacity);
 void close_inner_session(InnerSession *session);
 
 /* Runs on the caller's memory. An output without data is left in `results`, which has room for a
@@ -221,10 +126,6 @@ void close_inner_session(InnerSession *session);
 OrtStatus *run_inner_session(const InnerSession *session, const NamedTensors *inputs,
                              const NamedTensors *outputs, OrtRunOptions *options,
                              OrtValue **results);
-OrtStatus *read_result(const OrtValue *value, Tensor *tensor);
-OrtStatus *new_run_options(OrtRunOptions **options);
-OrtStatus *terminate_run(OrtRunOptions *options);
-void release_run_options(OrtRunOptions *options);
 
 /* A run that needs no Python, one of MOST_DIRECT_RUNS of `compute` from now on, or none for NULL.
  * Returns 1 if no thread uses an earlier one there any more: as long must each of them live. */
@@ -247,9 +148,6 @@ void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank);
  * the node returns to it; in perf_counter_ns() time. */
 int64_t time_compute(int64_t *ends);
 
-/* Adds an event to the OrtProfilingEventsContainer of a profile that ends. */
-OrtStatus *add_event(uintptr_t events, const NewEvent *event);
-
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version);
 PyEp *new_ep(void *self, const char *name);
 PyCompute *new_compute(void *self, size_t inputs, size_t outputs);
@@ -257,5 +155,4 @@ PyProfiler *new_profiler(void *self);
 void free_ep(PyEp *ep);
 void free_compute(PyCompute *compute);
 void free_profiler(PyProfiler *profiler);
-void *compute_self(PyCompute *compute);
 void *factory_self(PyFactory *factory);

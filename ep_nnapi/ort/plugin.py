@@ -17,6 +17,7 @@ from ep_nnapi.ort.api import (
     check,
     config_entries,
     environment_entries,
+    ep_api,
     key_value_pairs,
     log,
     status_of,
@@ -192,7 +193,8 @@ def py_supported_devices(
     found = this_factory.devices(_listed(hardware, hardware_count))
     for device, metadata in found[:capacity]:
         with key_value_pairs(metadata) as pairs:
-            check(lib.add_device(this, device, pairs, devices + count[0]))
+            own = ffi.cast("OrtEpFactory *", this)
+            check(ep_api().CreateEpDevice(own, device, pairs, ffi.NULL, devices + count[0]))
         count[0] += 1
 
 

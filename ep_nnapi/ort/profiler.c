@@ -61,21 +61,6 @@ PyProfiler *new_profiler(void *self) {
 
 void free_profiler(PyProfiler *profiler) { free(profiler); }
 
-OrtStatus *add_event(uintptr_t events, const NewEvent *event) {
-  enum { KERNEL = 2 };
-  OrtProfilingEvent *made = NULL;
-  const OrtProfilingEvent *only;
-  OrtStatus *status;
-  TRY(ep_api->CreateProfilingEvent(KERNEL, event->process, event->thread, event->name, event->start,
-                                   event->duration, event->keys, event->values, event->count,
-                                   &made));
-  only = made;
-  status = ep_api->ProfilingEventsContainer_AddEvents((OrtProfilingEventsContainer *)events, &only,
-                                                      1);
-  ep_api->ReleaseProfilingEvent(made);
-  return status;
-}
-
 static OrtStatus *Ep_CreateProfiler(OrtEp *ep, OrtEpProfilerImpl **profiler) {
   OrtStatus *status = NULL;
   int failed = py_create_profiler(((PyEp *)ep)->self, (PyProfiler **)profiler, &status);

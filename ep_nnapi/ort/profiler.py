@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check
+from ep_nnapi.ort.api import check, ep_api
 from ep_nnapi.provider.run_events import Listener, RunEvent, RunEvents
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
 
+_KERNEL = 2  # Source: OrtProfilingEventCategory.
 _returning: list[CData] = []
 """Times that C code still writes: of runs that return while a profile ends."""
 
@@ -64,13 +65,19 @@ class Profiler:
             "device": event.device,
             "bytes": str(event.bytes),
         }
-        keys, contents = _strings(values), _strings(values.values())
-        name = ffi.new("char[]", event.name.encode())
-        new = ffi.new("NewEvent *")
-        new.process, new.thread, new.name = os.getpid(), event.thread, name
-        new.start, new.duration, new.count = start, end - start, len(values)
-        new.keys, new.values = keys[0], contents[0]
-        check(lib.add_event(container, new))
+        times = start, end - start
+        made = ffi.new("OrtProfilingEvent **")
+        (keys, _keys), (contents, _contents) = _strings(values), _strings(values.values())
+        check(
+            ep_api().CreateProfilingEvent(
+                *(_KERNEL, os.getpid(), event.thread, event.name.encode(), *times),
+                *(keys, contents, len(values), made),
+            )
+        )
+        events = ffi.cast("OrtProfilingEventsContainer *", container)
+        status = ep_api().ProfilingEventsContainer_AddEvents(events, made, 1)
+        ep_api().ReleaseProfilingEvent(made[0])
+        check(status)
 
 
 def _strings(given: Iterable[str]) -> tuple[CData, list[CData]]:

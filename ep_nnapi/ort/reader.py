@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check, dtype, text
+from ep_nnapi.ort.api import OrtError, api, check, dtype, text
 
 if TYPE_CHECKING:
-    from ep_nnapi.ort._native import AttributeFacts, GraphFacts, NodeFacts, Tensor, ValueFacts
+    from ep_nnapi.ort._native import AttributeFacts, CData, NodeFacts, Tensor, ValueFacts
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
@@ -95,13 +95,13 @@ class AttributeReader:
 def _tensor(handle: int) -> Constant:
     value = ffi.new("OrtValue **")
     tensor: Tensor = ffi.new("Tensor *")
-    status = lib.read_tensor_attribute(handle, value, tensor)
+    attribute = ffi.cast("OrtOpAttr *", handle)
+    check(api().OpAttr_GetTensorAttributeAsOrtValue(attribute, value))
     try:
-        check(status)
+        check(lib.read_tensor(value[0], tensor))
         return _copied(tensor)
     finally:
-        if value[0]:
-            lib.release_value(value[0])
+        api().ReleaseValue(value[0])
 
 
 def _copied(tensor: Tensor) -> Constant:
@@ -209,7 +209,9 @@ class Reader:
             raise OrtError(f"constant {name} is read after ONNX Runtime's callback has returned")
         if name not in self._loaded:
             tensor: Tensor = ffi.new("Tensor *")
-            check(lib.read_initializer(handle, tensor))
+            value, info = ffi.new("OrtValue **"), ffi.cast("OrtValueInfo *", handle)
+            check(api().ValueInfo_GetInitializerValue(info, value))
+            check(lib.read_tensor(value[0], tensor))
             self._loaded[name] = view(tensor)
         return self._loaded[name]
 
@@ -274,29 +276,48 @@ def first_unclaimed_node(handle: int) -> int:
 
 def count_nodes(handle: int) -> int:
     """Returns the number of nodes of a graph."""
-    facts: GraphFacts = ffi.new("GraphFacts *")
-    check(lib.read_graph(handle, facts))
-    return facts.nodes
+    return int(_found(api().Graph_GetNumNodes, ffi.cast("OrtGraph *", handle), "size_t"))
 
 
 def _members(handle: int) -> _Members:
-    facts: GraphFacts = ffi.new("GraphFacts *")
-    check(lib.read_graph(handle, facts))
-    total = facts.inputs + facts.outputs + facts.nodes
-    handles = ffi.new("uintptr_t[]", total + 1)
-    domains = ffi.new("const char *[]", facts.opsets + 1)
-    versions = ffi.new("int64_t[]", facts.opsets + 1)
-    check(lib.list_graph(handle, facts, handles, domains, versions))
-    members = ffi.unpack(handles, total)
+    ort, graph = api(), ffi.cast("OrtGraph *", handle)
+    opsets = _found(ort.Graph_GetNumOperatorSets, graph, "size_t")
+    domains = ffi.new("const char *[]", opsets + 1)
+    versions = ffi.new("int64_t[]", opsets + 1)
+    check(ort.Graph_GetOperatorSets(graph, domains, versions, opsets))
     return _Members(
-        name=text(facts.name),
-        path=text(facts.path),
-        parent=facts.parent,
-        inputs=members[: facts.inputs],
-        outputs=members[facts.inputs : facts.inputs + facts.outputs],
-        nodes=members[facts.inputs + facts.outputs :],
-        opsets={text(domains[i]): versions[i] for i in range(facts.opsets)},
+        name=text(_found(ort.Graph_GetName, graph, "const char *")),
+        path=text(_found(ort.Graph_GetModelPath, graph, "const char *")),
+        parent=_number(_found(ort.Graph_GetParentNode, graph, "const OrtNode *")),
+        inputs=_listed(graph, ort.Graph_GetNumInputs, ort.Graph_GetInputs, "OrtValueInfo"),
+        outputs=_listed(graph, ort.Graph_GetNumOutputs, ort.Graph_GetOutputs, "OrtValueInfo"),
+        nodes=_listed(graph, ort.Graph_GetNumNodes, ort.Graph_GetNodes, "OrtNode"),
+        opsets={text(domains[i]): versions[i] for i in range(opsets)},
     )
+
+
+def _found(read: Callable[[CData, CData], CData], owner: CData, kind: str) -> Any:  # noqa: ANN401
+    """Returns what a function of ONNX Runtime's stores in its last argument."""
+    stored = ffi.new(f"{kind}[1]")
+    check(read(owner, stored))
+    return stored[0]
+
+
+def _number(handle: CData) -> int:
+    return int(ffi.cast("uintptr_t", handle))
+
+
+def _listed(
+    owner: CData,
+    count: Callable[[CData, CData], CData],
+    list_into: Callable[[CData, CData, int], CData],
+    kind: str,
+) -> list[int]:
+    """Returns the members of a graph, as handles."""
+    number = _found(count, owner, "size_t")
+    handles = ffi.new("uintptr_t[]", number + 1)
+    check(list_into(owner, ffi.cast(f"const {kind} **", handles), number))
+    return ffi.unpack(handles, number)
 
 
 def _key(members: _Members) -> str:
@@ -320,10 +341,10 @@ def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
 
 
 def _inner_graphs(node: int) -> Iterator[tuple[int, str]]:
-    count = ffi.new("size_t *")
-    check(lib.count_inner(node, count))
-    graphs = ffi.new("uintptr_t[]", count[0] + 1)
-    attributes = ffi.new("const char *[]", count[0] + 1)
-    check(lib.list_inner(node, graphs, attributes, count[0]))
-    for i in range(count[0]):
-        yield graphs[i], text(attributes[i])
+    ort, owner = api(), ffi.cast("OrtNode *", node)
+    count = _found(ort.Node_GetNumSubgraphs, owner, "size_t")
+    graphs = ffi.new("const OrtGraph *[]", count + 1)
+    attributes = ffi.new("const char *[]", count + 1)
+    check(ort.Node_GetSubgraphs(owner, graphs, count, attributes))
+    for i in range(count):
+        yield _number(graphs[i]), text(attributes[i])

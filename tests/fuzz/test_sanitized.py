@@ -13,7 +13,7 @@ from ep_nnapi.ort._native import ffi, lib
 
 compute = lib.new_compute(ffi.NULL, 1, 1)
 lib.free_compute(compute)
-lib.compute_self(compute)
+lib.set_direct_run(compute, 0, ffi.NULL)
 """
 
 

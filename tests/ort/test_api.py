@@ -9,8 +9,8 @@ import pytest
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.ort import names
-from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check, dtype, status_of, text
+from ep_nnapi.ort._native import ffi
+from ep_nnapi.ort.api import OrtError, api, check, dtype, status_of, text
 from ep_nnapi.ort.session import register
 
 
@@ -49,7 +49,7 @@ def test_a_null_text_is_empty() -> None:
 def test_an_error_as_a_status_and_back(error: Exception, said: str) -> None:
     register()  # the C API is known from then on
     status = status_of(error)
-    assert text(lib.status_message(status)) == said
+    assert text(api().GetErrorMessage(status)) == said
     with pytest.raises(OrtError, match=r"^onnxruntime: "):
         check(status)  # releases it
 

@@ -66,7 +66,7 @@ def claimed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         found.append(list(nodes)[:count])
         return 0
 
-    library = SimpleNamespace(add_cluster=add_cluster, has_initialization_end=lambda: True)
+    library = SimpleNamespace(add_cluster=add_cluster, ort_version=lambda: 31)
     monkeypatch.setattr(ep, "lib", library)
     monkeypatch.setattr(ep, "check", lambda status: None)
     monkeypatch.setattr(ep, "is_inlined_later", lambda handle: False)
