@@ -19,9 +19,8 @@ demo: $(PACKAGE)
 native:
 	$(MAKE) -C native BUILD=$(CURDIR)/build/native
 
-# What is written by programs: C headers, and tables of the documents. Each has a test that holds it.
+# What is written by programs: a C header, and tables of the documents. Each has a test that holds it.
 generate: $(READY)
-	$(BIN)/python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include
 	for module in native.test_headers epcontext.test_layout capi.test_docs test_imports test_readme; do \
 		$(BIN)/python -m tests.$$module || exit 1; done
 
@@ -129,7 +128,7 @@ zoo: $(READY)
 	$(BIN)/python -m models.zoo zoo
 
 # The package, installed when it is missing or when what it is built from is newer.
-$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.[ch]' -o -name _build.py -o -name functions.py)
+$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.c' -o -name '*.h' ! -path '*/include/*' -o -name _build.py) $(addprefix ep_nnapi/nnapi/,functions.py codes.py spec.py capi/header.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	touch $@.begun  # so that a file which changes during the build is built again

@@ -44,6 +44,7 @@ def context_library() -> Extension:
     )
 
 
+CAPI["write_headers"]()
 LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
 
 

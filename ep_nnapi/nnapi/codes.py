@@ -3,45 +3,59 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
-
-import numpy as np
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 
+if TYPE_CHECKING:
+    import numpy as np
+
 
 class OperandCode(IntEnum):
-    """Operand types (OperandCode)."""
+    """Operand types (OperandCode), each with the name of its element type in numpy."""
 
-    FLOAT32 = 0
-    INT32 = 1
-    UINT32 = 2
-    TENSOR_FLOAT32 = 3
-    TENSOR_INT32 = 4
-    TENSOR_QUANT8_ASYMM = 5
-    BOOL = 6
-    TENSOR_QUANT16_SYMM = 7
-    TENSOR_FLOAT16 = 8
-    TENSOR_BOOL8 = 9
-    FLOAT16 = 10
-    TENSOR_QUANT8_SYMM_PER_CHANNEL = 11
-    TENSOR_QUANT16_ASYMM = 12
-    TENSOR_QUANT8_SYMM = 13
-    TENSOR_QUANT8_ASYMM_SIGNED = 14
+    FLOAT32 = 0, "float32"
+    INT32 = 1, "int32"
+    UINT32 = 2, "uint32"
+    TENSOR_FLOAT32 = 3, "float32"
+    TENSOR_INT32 = 4, "int32"
+    TENSOR_QUANT8_ASYMM = 5, "uint8"
+    BOOL = 6, "bool"
+    TENSOR_QUANT16_SYMM = 7, "int16"
+    TENSOR_FLOAT16 = 8, "float16"
+    TENSOR_BOOL8 = 9, "bool"
+    FLOAT16 = 10, "float16"
+    TENSOR_QUANT8_SYMM_PER_CHANNEL = 11, "int8"
+    TENSOR_QUANT16_ASYMM = 12, "uint16"
+    TENSOR_QUANT8_SYMM = 13, "int8"
+    TENSOR_QUANT8_ASYMM_SIGNED = 14, "int8"
     MODEL = 15
 
     tensor: bool
     quantized: bool
 
-    def __init__(self, code: int) -> None:
+    _element: str
+
+    def __new__(cls, code: int, element: str = "") -> OperandCode:
+        """Keep the element type."""
+        made = int.__new__(cls, code)
+        made._value_, made._element = code, element
+        return made
+
+    def __init__(self, *_: object) -> None:
         """Set `tensor`, True for tensors, and `quantized`, True if elements have a scale."""
         self.tensor = self.name.startswith("TENSOR_")
         self.quantized = "QUANT" in self.name
 
-    @property
+    @cached_property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype of one element; raises KeyError for MODEL."""
-        return _NUMPY[self]
+        import numpy as np  # the build, which lacks it, reads the codes too
+
+        if not self._element:
+            raise KeyError(self)
+        return np.dtype(self._element)
 
     @property
     def level(self) -> int:
@@ -49,25 +63,6 @@ class OperandCode(IntEnum):
         if self in (OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.MODEL):
             return 4
         return 1 if self <= OperandCode.TENSOR_QUANT8_ASYMM else 3
-
-
-_NUMPY: dict[OperandCode, np.dtype[Any]] = {
-    OperandCode.FLOAT32: np.dtype(np.float32),
-    OperandCode.INT32: np.dtype(np.int32),
-    OperandCode.UINT32: np.dtype(np.uint32),
-    OperandCode.TENSOR_FLOAT32: np.dtype(np.float32),
-    OperandCode.TENSOR_INT32: np.dtype(np.int32),
-    OperandCode.TENSOR_QUANT8_ASYMM: np.dtype(np.uint8),
-    OperandCode.BOOL: np.dtype(np.bool_),
-    OperandCode.TENSOR_QUANT16_SYMM: np.dtype(np.int16),
-    OperandCode.TENSOR_FLOAT16: np.dtype(np.float16),
-    OperandCode.TENSOR_BOOL8: np.dtype(np.bool_),
-    OperandCode.FLOAT16: np.dtype(np.float16),
-    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype(np.int8),
-    OperandCode.TENSOR_QUANT16_ASYMM: np.dtype(np.uint16),
-    OperandCode.TENSOR_QUANT8_SYMM: np.dtype(np.int8),
-    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype(np.int8),
-}
 
 
 class ResultCode(IntEnum):

@@ -12,9 +12,8 @@ kernels beneath it, by their code and on the systems.
 
 from __future__ import annotations
 
+from ctypes import c_float
 from math import prod
-
-import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
@@ -24,9 +23,14 @@ _Q8 = OperandCode.TENSOR_QUANT8_ASYMM
 _QUANTIZED = (_Q8, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
+def _float32(number: float) -> float:
+    """The number rounded to float32; the build, which has no numpy, imports this too."""
+    return c_float(number).value
+
+
 def _wide(output: Typed, a: Typed, b: Typed) -> bool:
     """True if output scale > scale of a * scale of b, in float32 arithmetic as in Android."""
-    return bool(np.float32(output.scale) > np.float32(a.scale) * np.float32(b.scale))
+    return _float32(output.scale) > _float32(_float32(a.scale) * _float32(b.scale))
 
 
 def product_scale_below_3(first: str, second: str) -> Rule:
@@ -114,8 +118,8 @@ def same_quantization(name: str) -> Rule:
 
 
 def _same_quantization(a: Typed, b: Typed) -> bool:
-    same_scale = np.float32(a.scale) == np.float32(b.scale)
-    return bool(same_scale) and a.zero_point == b.zero_point
+    same_scale = _float32(a.scale) == _float32(b.scale)
+    return same_scale and a.zero_point == b.zero_point
 
 
 def _quantization(operand: Typed) -> str:
@@ -221,9 +225,9 @@ def not_of(code: OperandCode) -> Rule:
 
 def sum_scale(use: RuleOperands) -> RequiredLevel | None:
     """Refuse a quantized output scale below 2^-19 of the inputs' greatest scale."""
-    greatest = max(np.float32(use[f"input{i}"].scale) for i in (1, 2))
-    output = np.float32(use["output"].scale)
-    if use.typing.types["T"] in _QUANTIZED and not 2 * float(greatest) < 2**20 * float(output):
+    greatest = max(_float32(use[f"input{i}"].scale) for i in (1, 2))
+    output = _float32(use["output"].scale)
+    if use.typing.types["T"] in _QUANTIZED and not 2 * greatest < 2**20 * output:
         detail = f"an output scale of {output:g} for inputs of scales up to {greatest:g}"
         raise Reject(Reason.QUANTIZATION, f"{use.operation} has no kernel for {detail}")
     return None
@@ -233,9 +237,9 @@ def fixed_point(integer_bits: int) -> Rule:
     """Refuse a quantized input scale below the step of a fixed-point number of 31 bits."""
 
     def rule(use: RuleOperands) -> RequiredLevel | None:
-        scale = np.float32(use["input"].scale)
+        scale = _float32(use["input"].scale)
         quantized = use.typing.types["T"] in _QUANTIZED
-        if quantized and not float(scale) * 2 ** (31 - integer_bits) > 1:
+        if quantized and not scale * 2 ** (31 - integer_bits) > 1:
             detail = f"{use.operation} has no kernel for an input scale of {scale:g}"
             raise Reject(Reason.QUANTIZATION, detail)
         return None

@@ -54,7 +54,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_the_headers_beside_the_library_are_those_of_the_tables():
-    """If this fails: python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include."""
+    """If this fails: make .venv/.ready, which builds them."""
     assert {path.name: path.read_text() for path in SHIPPED.iterdir()} == headers()
 
 

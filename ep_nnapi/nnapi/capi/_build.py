@@ -3,12 +3,13 @@
 The library is pure C and loads Python with dlopen at run time, so one build serves every CPython
 version and non-Python programs can link it. The callbacks are a cffi module for the stable ABI.
 
-setuptools executes this file by path: it must not import the package.
+setuptools executes this file by path: it must not import what the package depends on.
 """
 
 from __future__ import annotations
 
 import runpy
+import sys
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,6 +146,15 @@ def library() -> Extension:
         _INPUTS,
     )
     return extension
+
+
+def write_headers() -> None:
+    """Writes the C headers into `include`, where compilers find them."""
+    sys.path.insert(0, str(_ROOT))
+    try:
+        runpy.run_path(str(_HERE / "header.py"))["write_header"](_HERE / "include")
+    finally:
+        sys.path.pop(0)
 
 
 ffi = _callbacks()

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 
-from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from ep_nnapi.nnapi.codes import (
     COPIED_AT_ONCE,
     TOKEN_BYTES,
@@ -43,15 +42,15 @@ def write_header(directory: str | Path) -> Path:
     folder = Path(directory, "android")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in headers().items():
-        (folder / name).write_text(text, encoding="utf-8")
+        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text:
+            (folder / name).write_text(text, encoding="utf-8")
     return folder / "NeuralNetworks.h"
 
 
 def headers() -> dict[str, str]:
     """Returns the two headers by name, for C and C++; the first includes the second, as Android's.
 
-    They are checked in under `include`, because generating them needs the whole table of
-    operations; `python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include` renews them.
+    The build, which has no numpy, writes them into `include`.
     """
     objects = (f"typedef struct {PREFIX}{o} {PREFIX}{o};" for o in OBJECTS)
     types = [
@@ -107,7 +106,7 @@ def _enum(name: str, values: Mapping[str, int]) -> str:
     return f"typedef enum {{\n{lines}}} {name};" if name else f"enum {{\n{lines}}};"
 
 
-_FOLDER = Path(libneuralnetworks_path()).parent
+_FOLDER = Path(__file__).resolve().parent
 
 PKG_CONFIG = _FOLDER / "pkgconfig"
 """Directory for PKG_CONFIG_PATH; the package is `neuralnetworks`."""
