@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -86,6 +86,10 @@ wheels: $(RELEASE)/.ready
 test-wheels: $(RELEASE)/.ready
 	$(RELEASE)/bin/python release/prove.py dist/*_$(shell uname -m).whl $(CORE)
 	test $(shell uname -m) = aarch64 || $(MAKE) test-arm64
+
+# The checklist of a release, in a clean clone.
+release-check: $(READY) $(RELEASE)/.ready
+	$(RELEASE)/bin/python -m release.check
 
 # The wheel for ARM64 Linux, under emulation.
 test-arm64: $(RELEASE)/.ready

@@ -47,7 +47,6 @@ def findings(path: Path, secrets: Sequence[str]) -> Iterator[str]:
 
     secrets   paths of this machine, which no file may name
     """
-    yield _twine(path)
     contents = _contents(path)
     for name, data in contents.items():
         for secret in secrets:
@@ -55,6 +54,7 @@ def findings(path: Path, secrets: Sequence[str]) -> Iterator[str]:
                 raise Finding(f"{path.name}: {name} names {secret}")
     if path.suffix == ".whl":
         yield _listed(path, contents)
+    yield _twine(path)
     if path.suffix == ".whl" and "-none-any" not in path.name:
         yield _bill(path.name, contents)
         yield _libraries(path.name, contents)

@@ -1,11 +1,12 @@
 """Installs a wheel into an empty environment without a compiler, and uses it there.
 
-    python release/prove.py dist/WHEEL [--wheels DIR] [TEST ...]
+    python release/prove.py dist/WHEEL [--wheels DIR] [--onnxruntime PACKAGE] [TEST ...]
 
 What runs: README's first snippets of Python with the output that it shows, the demo, and the tests
 (default: a core of the suite), with nothing of ep_nnapi or partitioner but what is installed. It
 needs the clone's files but the standard library only, so that any Python can be asked. With
---wheels nothing is downloaded: all that pip installs is in that folder.
+--wheels nothing is downloaded: all that pip installs is in that folder. --onnxruntime names another
+distribution of the module onnxruntime, which has to be the only one in the end.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ DEMO = (
     (("check", "models/digits.onnx"), "8 of 8 nodes"),
     (("run", "models/digits.onnx", "--input", "models/digits/samples.npz"), "19 of 20 right"),
 )
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 COMPILERS = ("cc", "gcc", "clang", "zig", "c99", "tcc")
 
-READ = """
+READ = """# README's snippets
 import contextlib, io, re, sys
 text = open("README.md", encoding="utf-8").read()
 def blocks(language): return re.findall(rf"^```{language}\\n(.*?)^```$", text, re.M | re.S)
@@ -51,6 +53,14 @@ for code in blocks("python"):
     printed.append(out.getvalue())
 assert [p for p in printed if p] == blocks("output"), printed
 print(len(printed), "snippets")
+"""
+
+
+ONE_PROVIDER = """# distributions of onnxruntime
+import importlib.metadata, sys
+providers = importlib.metadata.packages_distributions()["onnxruntime"]
+assert set(providers) == {sys.argv[1]}, providers
+print("onnxruntime is from", sys.argv[1])
 """
 
 
@@ -80,7 +90,7 @@ def run(*command: object, cwd: Path, tail: int = 3) -> str:
     )
     if done.returncode:
         raise Unproven(f"{' '.join(words)} failed:\n{done.stdout}")
-    shown = " ".join(words[1:])[:100]
+    shown = " ".join(word.partition("\n")[0] for word in words[1:])[:100]
     print(f"  {time.monotonic() - begun:6.0f} s  {Path(words[0]).name} {shown}", flush=True)
     for line in done.stdout.splitlines()[-tail:] if tail else ():
         print(f"            {line}", flush=True)
@@ -101,16 +111,17 @@ def stage() -> Iterator[Path]:
         yield Path(folder)
 
 
-def prove(wheel: Path, wheels: Path | None, tests: Sequence[str]) -> None:
+def prove(wheel: Path, onnxruntime: str, wheels: Path | None, tests: Sequence[str]) -> None:
     """Raises Unproven if something does not run."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--only-binary=:all:")
     offline = ("--no-index", "--find-links", wheels) if wheels else ()
     with stage() as folder:
         run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
         python, clone = folder / "venv" / "bin" / "python", folder / "clone"
-        (onnxruntime,) = project["project"]["optional-dependencies"]["onnxruntime"]
-        run(python, *pip, *offline, wheel, onnxruntime, cwd=folder)
+        run(python, *pip, *offline, onnxruntime, cwd=folder)
+        run(python, *pip, *offline, wheel, cwd=folder)  # alone, as by someone who has the other
+        run(python, "-c", ONE_PROVIDER, re.split("[^\\w-]", onnxruntime)[0], cwd=folder)
+        run(python, "-m", "pip", "check", cwd=folder)
         where = run(python, "-c", "import ep_nnapi; print(ep_nnapi.__file__)", cwd=clone)
         if not Path(where.strip()).is_relative_to(folder / "venv"):
             raise Unproven(f"ep_nnapi is imported from {where}")
@@ -120,9 +131,9 @@ def prove(wheel: Path, wheels: Path | None, tests: Sequence[str]) -> None:
             said = run(python.with_name("ep-nnapi"), *arguments, cwd=clone, tail=0)
             if expected not in said:
                 raise Unproven(f"ep-nnapi {' '.join(arguments)} does not say {expected!r}: {said}")
-        needed = [d for d in project["dependency-groups"]["test"] if re.match("pytest>|hypoth", d)]
+        needed = [d for d in PROJECT["dependency-groups"]["test"] if re.match("pytest>|hypoth", d)]
         run(python, *pip, *offline, *needed, cwd=folder)
-        run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, cwd=clone, tail=1)
+        run(python, "-m", "pytest", "-p", "no:cacheprovider", *tests, cwd=clone, tail=1)
 
 
 def main() -> int:
@@ -130,11 +141,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--wheels", type=Path, help="folder with all that pip needs")
+    (own,) = PROJECT["project"]["optional-dependencies"]["onnxruntime"]
+    parser.add_argument("--onnxruntime", default=own, help=f"distribution (default: {own})")
     parser.add_argument("tests", nargs="*", default=CORE)
     given = parser.parse_args()
     print(f"{given.wheel.name} on {platform.machine()}, Python {platform.python_version()}")
     try:
-        prove(given.wheel.resolve(), given.wheels and given.wheels.resolve(), given.tests)
+        wheels = given.wheels and given.wheels.resolve()
+        prove(given.wheel.resolve(), given.onnxruntime, wheels, given.tests)
     except Unproven as error:
         print(f"release/prove.py: {error}", file=sys.stderr)
         return 1

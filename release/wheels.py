@@ -78,19 +78,23 @@ def build(source: Path, out: Path, *arguments: str, **environment: str) -> Path:
 
 
 def build_sdist(source: Path, work: Path, time: str) -> Path:
-    """Returns the sdist of the source folder: in order, of one time, with no user's name."""
+    """Returns the sdist of the source folder."""
     made = build(source, work / "made", "--sdist", **reproducible(time))
-    plain = work / made.name
+    return normalized(made, work / made.name, int(time))
+
+
+def normalized(made: Path, plain: Path, time: int) -> Path:
+    """Writes an archive anew: its files in order, of one time, with no user's name and mask."""
     with (
         tarfile.open(made) as old,
         plain.open("wb") as file,
-        gzip.GzipFile("", "wb", 9, file, mtime=int(time)) as packed,
+        gzip.GzipFile("", "wb", 9, file, mtime=time) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
     ):
         for member in sorted(old.getmembers(), key=lambda member: member.name):
             member.uid = member.gid = 0
             member.uname = member.gname = ""
-            member.mtime, member.pax_headers = int(time), {}
+            member.mtime, member.pax_headers = time, {}
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             new.addfile(member, old.extractfile(member) if member.isfile() else None)
     return plain

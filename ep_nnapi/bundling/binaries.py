@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
@@ -47,10 +48,19 @@ class Elf:
 
 
 def folder_of(native: str | PathLike[str] | None, abi: str) -> Path:
-    """Returns the folder with the binaries: the given one, or that of docs/android.md."""
+    """Returns the folder with the binaries: the given one, that of docs/android.md, or a package's.
+
+    The package is ep-nnapi-android, which has them for every ABI.
+    """
     if abi not in ABIS:
         raise OptionError(f"abi is {abi!r}; it must be one of {', '.join(ABIS)}")
-    return Path("build", "android", abi) if native is None else Path(native)
+    if native is not None:
+        return Path(native)
+    built = Path("build", "android", abi)
+    package = find_spec("ep_nnapi_android")
+    if built.is_dir() or package is None or package.origin is None:
+        return built
+    return Path(package.origin).with_name(abi)
 
 
 def find_binary(folder: Path, name: str, abi: str) -> tuple[Path, Elf]:
@@ -59,7 +69,10 @@ def find_binary(folder: Path, name: str, abi: str) -> tuple[Path, Elf]:
     Raises OptionError, with the command that builds it, if it is missing or for another ABI.
     """
     path = folder / name
-    how = f"build it in a clone of ep-nnapi: {build_commands(folder, abi)}"
+    how = (
+        "pip install ep-nnapi-android, or build it in a clone of ep-nnapi: "
+        f"{build_commands(folder, abi)}"
+    )
     if not path.is_file():
         raise OptionError(f"{path} is missing; {how}")
     found = read_elf(path)

@@ -80,7 +80,8 @@ def bundle(
     model   written by `prepare` with format context; the digests of its files are checked
     out     folder that is not there or empty, or a file that ends with .zip, which is replaced
     abi     Android's name of the processor: arm64-v8a, armeabi-v7a, x86_64 or x86
-    native  folder with nnapi_run and the plugin (default: build/android/ABI)
+    native  folder with nnapi_run and the plugin (default: build/android/ABI, where that is not
+            there the package ep-nnapi-android's)
     inputs  for nnapi_run, as for `run` (default: random numbers from `seed`)
     The bundle is written whole or not at all. Raises ModelError or OptionError.
     """

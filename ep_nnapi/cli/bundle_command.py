@@ -30,7 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--native",
         metavar="DIR",
-        help="folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI)",
+        help="folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI, "
+        "else that of the package ep-nnapi-android)",
     )
     arguments.add_inputs(parser)
     arguments.add_json(parser)

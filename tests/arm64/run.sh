@@ -59,7 +59,7 @@ git ls-files -z --cached --others --exclude-standard --deduplicate |
 cp "$wheel" "$root/source"
 
 # /sys stays unmounted: ONNX Runtime reads the processor's features there and finds the host's.
-timeout "${ARM64_SECONDS:-5400}" unshare --user --map-root-user --mount --pid --fork --kill-child \
+timeout --signal=KILL "${ARM64_SECONDS:-5400}" unshare --user --map-root-user --mount --pid --fork --kill-child \
     bash -euo pipefail -s -- "$root" "$emulator" "$(basename "$wheel")" "$@" <<'INSIDE'
 root=$1 emulator=$2 wheel=$3
 shift 3

@@ -70,7 +70,9 @@ def test_what_a_cross_compiler_makes(tmp_path: Path) -> None:
 
 
 def test_a_missing_one_comes_with_the_commands_that_build_it(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=f"{PLUGIN} is missing; build it in a clone") as refused:
+    with pytest.raises(
+        OptionError, match=f"{PLUGIN} is missing; pip install ep-nnapi-an"
+    ) as refused:
         find_binary(tmp_path, PLUGIN, "x86")
     assert str(refused.value).endswith(build_commands(tmp_path, "x86"))
     assert "-DANDROID_ABI=x86 " in str(refused.value)
@@ -105,6 +107,20 @@ def test_the_folder() -> None:
     assert folder_of("here", "x86_64") == Path("here")
     with pytest.raises(OptionError, match="abi is 'mips'; it must be one of arm64-v8a, arme"):
         folder_of(None, "mips")
+
+
+def test_the_folder_of_the_package_for_android(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site-packages" / "ep_nnapi_android"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.chdir(tmp_path)
+    assert folder_of(None, "x86") == package / "x86"
+    assert folder_of("here", "x86") == Path("here")
+    Path("build", "android", "x86").mkdir(parents=True)
+    assert folder_of(None, "x86") == Path("build/android/x86")
 
 
 def test_the_commands_name_what_there_is() -> None:
