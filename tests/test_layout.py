@@ -46,8 +46,8 @@ TESTED_BY = {
     "nnapi/host/test_cache": "nnapi/host/cache_folder",
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
-    "nnapi/test_model": "nnapi/array",
-    "preparation/test_job": "cli/prepare_arguments",
+    "nnapi/test_model": "nnapi/array",  # a type alias
+    "preparation/test_job": "cli/prepare_arguments",  # each with its job
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
@@ -67,20 +67,12 @@ TESTED_BY = {
     "provider/test_planner": "provider/replan",
     "sessions/test_cpu": "sessions/external_weights",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
-    "tuning/test_tune": "tuning/accuracy tuning/choice tuning/trial",
-    "html_report/test_boxes": "html_report/layering html_report/pictures",
-    "lowering/test_permutes": "lowering/reshapes",
-    "nnapi/library/test_runtime": "nnapi/library/available_memory nnapi/library/constants "
-    "nnapi/library/deadline",
-    "nnapi/library/test_memory_file": "nnapi/library/handles nnapi/library/loading",
-    "tuning/test_search": "tuning/candidates tuning/timing",
-    "partitioner/test_graph": "partitioner/tensors",
-    "partitioner/test_merging": "partitioner/constraints",
+    "tuning/test_tune": "tuning/accuracy tuning/trial",
 }
 """Test files of modules that belong together, or that a command runs as Python does."""
 
 ELSEWHERE = {
-    name if name.startswith("partitioner/") else f"ep_nnapi/{name}": f"tests/{file}"
+    f"ep_nnapi/{name}": f"tests/{file}"
     for file, names in TESTED_BY.items()
     for name in names.split()
 }

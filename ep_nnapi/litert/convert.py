@@ -16,7 +16,8 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
-from ep_nnapi.ort_devices.scope import Inexpressible, Perm, inverse, is_coded, permuted
+from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.ort_devices.scope import Perm, inverse, is_coded, permuted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ep_nnapi.litert.interpreter import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.ort_devices.scope import require
+from ep_nnapi.ort_devices.graph import require
 
 _INT8_IS_1 = frozenset(["HARD_SWISH", "PRELU", "QUANTIZE", "RELU_N1_TO_1", "RESHAPE"])
 """Operators whose version 1 has int8 tensors; of others, version 2 is the first with them."""

@@ -21,16 +21,9 @@ from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import OperandAccess
-from ep_nnapi.ort_devices.scope import (
-    TO_NCHW,
-    TO_NHWC,
-    OperandFacts,
-    Perm,
-    is_coded,
-    permuted,
-    require,
-)
+from ep_nnapi.ort_devices.scope import TO_NCHW, TO_NHWC, OperandFacts, Perm, is_coded, permuted
 
 _KINDS = frozenset((F32, I32, BOOL8, Q8, Q8S, Q8C, Q8Y))
 """Types of operands that LiteRT computes with here."""

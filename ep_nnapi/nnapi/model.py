@@ -124,6 +124,14 @@ class Operand:
         element: bool | int | float = self.value.bytes.view(self.type.numpy).item()
         return element
 
+    def opened(self) -> Operand:
+        """The operand with 0, an unknown dimension, for each of its sizes that is no number."""
+        if not any(isinstance(d, Size) for d in self.dimensions):
+            return self
+        return replace(
+            self, dimensions=tuple(0 if isinstance(d, Size) else d for d in self.dimensions)
+        )
+
     def bind(self, symbols: Symbols) -> Operand:
         """The operand with numbers for its sizes."""
         value = self.value

@@ -177,6 +177,15 @@ class Runtime(Protocol):
 
 
 @runtime_checkable
+class SizedRuntime(Protocol):
+    """A runtime some of whose devices compile models whose sizes are expressions."""
+
+    def takes_sizes(self, device: Device) -> bool:
+        """True if the device does."""
+        ...
+
+
+@runtime_checkable
 class ExplainingRuntime(Protocol):
     """A runtime that knows why its device declines operations."""
 

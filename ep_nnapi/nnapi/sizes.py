@@ -416,3 +416,13 @@ def bound(sizes: Iterable[int], symbols: Symbols) -> tuple[int, ...]:
     return tuple(
         s.expression.evaluate(symbols) if isinstance(s, Size) else int.__index__(s) for s in sizes
     )
+
+
+def identical(left: Iterable[int], right: Iterable[int]) -> bool:
+    """True if the sizes are equal for all values of their symbols; nothing becomes a condition."""
+    return [*map(Expression.of, left)] == [*map(Expression.of, right)]
+
+
+def now(size: int) -> int:
+    """Return the value of a size, for choices that hold whatever it is: that is no condition."""
+    return int.__index__(size)

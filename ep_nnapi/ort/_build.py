@@ -25,8 +25,8 @@ _CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
 """Declarations of the callbacks in Python."""
 
 _SOURCES = (
-    *("native", "termination", "run_options", "inner_session", "direct_run", "selection"),
-    *("profiler", "callbacks"),
+    *("native", "termination", "run_options", "inner_session", "size_program", "direct_run"),
+    *("selection", "profiler", "callbacks"),
 )
 """C files, each of which uses those before it."""
 

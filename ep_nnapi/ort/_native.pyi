@@ -76,6 +76,18 @@ class FFI:
     ) -> Callable[[_F], _F]: ...
 
 class Lib:
+    SIZE_SYMBOL: int
+    SIZE_NUMBER: int
+    SIZE_ADD: int
+    SIZE_MULTIPLY: int
+    SIZE_DIVIDE: int
+    SIZE_ZERO: int
+    SIZE_NONZERO: int
+    SIZE_NOT_NEGATIVE: int
+    SIZE_STORE: int
+    MOST_SYMBOLS: int
+    MOST_SIZES: int
+    MOST_OPERANDS: int
     MOST_DIRECT_TENSORS: int
     MOST_DIRECT_RUNS: int
     def entry_points(self) -> int: ...

@@ -17,9 +17,11 @@ from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 from ep_nnapi.ort.inner_session import InnerSession
+from ep_nnapi.ort.size_program import size_program
 from ep_nnapi.sessions import device_session
 
 if TYPE_CHECKING:
@@ -152,6 +154,7 @@ class DirectSlot:
             for run in self._runner.direct_runs()
             if isinstance(run.session, InnerSession)
             and max(len(run.tensors.inputs), len(run.tensors.outputs)) <= lib.MOST_DIRECT_TENSORS
+            and (run.sizes is None or _program(run) is not None)
         ]
         return dict(possible[: lib.MOST_DIRECT_RUNS])
 
@@ -182,13 +185,33 @@ def _run_struct(session: InnerSession, direct: DirectRun, counts: CData) -> tupl
     run.given_count, run.input_count, run.output_count = len(given), len(inputs), len(outputs)
     run.long_ns = round(device_session.LONG_RUN * 1e9)
     run.counts = counts
-    owned = owned_given, owned_inputs, owned_outputs
+    run.sizes, owned_sizes = _sizes(direct)
+    owned = owned_given, owned_inputs, owned_outputs, owned_sizes
     return run, (session, given, inputs, outputs, owned, counts)
+
+
+def _program(direct: DirectRun) -> list[int] | None:
+    sizes = direct.sizes
+    if sizes is None:
+        return None
+    stored = [size for place in direct.tensors.outputs for size in place.shape]
+    return size_program([*sizes.symbols], sizes.conditions, stored)
+
+
+def _sizes(direct: DirectRun) -> tuple[CData, object]:
+    """Returns a SizeProgram in C, or NULL, and what must live as long as it."""
+    numbers = _program(direct)
+    if direct.sizes is None or numbers is None:
+        return ffi.NULL, None
+    symbols = ffi.new("SizeSymbol[]", [*direct.sizes.symbols.values()])
+    code = ffi.new("int64_t[]", numbers)
+    return ffi.new("SizeProgram *", (symbols, code, len(symbols), len(numbers))), (symbols, code)
 
 
 def _tensors(places: Sequence[Place]) -> tuple[CData, object]:
     """Returns an array of DirectTensor, and what must live as long as it."""
-    dims = [ffi.new("int64_t[]", place.shape) for place in places]
+    shapes = [[-1 if isinstance(d, Size) else d for d in place.shape] for place in places]
+    dims = [ffi.new("int64_t[]", shape) for shape in shapes]
     contents = [ffi.NULL if p.contents is None else ffi.from_buffer(p.contents) for p in places]
     made = [
         (p.position, len(p.shape), sizes, p.narrowed, known, len(p.contents or b""))

@@ -1,6 +1,6 @@
 /* Fused nodes whose tensors need no conversion run in the session of a device without Python.
  *
- * inner_session.c stands in front of this file.
+ * inner_session.c and size_program.c stand in front of this file.
  */
 #include <stdatomic.h>
 
@@ -28,12 +28,14 @@ static int enter_direct_run(void) {
 static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, int *fits) {
   const OrtValue *value = NULL;
   Tensor found;
+  size_t i;
   *fits = 0;
   TRY(api->KernelContext_GetInput(context, wanted->position, &value));
   if (value == NULL) return NULL;
   TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims, &found.rank));
   if (found.rank != wanted->rank) return NULL;
-  if (found.rank > 0 && memcmp(found.dims, wanted->dims, found.rank * sizeof *found.dims)) return NULL;
+  for (i = 0; i < found.rank; i++)
+    if (wanted->dims[i] < 0 ? found.dims[i] < 1 : found.dims[i] != wanted->dims[i]) return NULL;
   *fits = 1;
   if (wanted->contents == NULL) return NULL;
   TRY(read_tensor(value, &found));
@@ -42,11 +44,13 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   return NULL;
 }
 
-static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int *fits) {
+/* `sizes`: of the outputs, one after another, if the run has a program for them. */
+static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int64_t *sizes,
+                            int *fits) {
   size_t i;
   *fits = 1;
   for (i = 0; i < run->given_count && *fits; i++) TRY(match(context, &run->given[i], fits));
-  return NULL;
+  return *fits && run->sizes != NULL ? compute_sizes(run->sizes, context, sizes, fits) : NULL;
 }
 
 /* A tensor whose type or rank is another one in the session, and the value that the session has.
@@ -115,16 +119,18 @@ static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
   return NULL;
 }
 
-static OrtStatus *make_outputs(const DirectRun *run, OrtKernelContext *context, OrtValue **outputs,
-                               Converted *converted) {
-  const DirectTensor *tensor;
+static OrtStatus *make_outputs(const DirectRun *run, OrtKernelContext *context,
+                               const int64_t *sizes, OrtValue **outputs, Converted *converted) {
+  DirectTensor tensor;
   size_t i;
   for (i = 0; i < run->output_count; i++) {
-    tensor = &run->outputs[i];
-    TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
+    tensor = run->outputs[i];
+    if (run->sizes != NULL) tensor.dims = sizes;
+    sizes += tensor.rank;
+    TRY(api->KernelContext_GetOutput(context, tensor.position, tensor.dims, tensor.rank,
                                      &outputs[i]));
-    if (!is_converted(tensor)) continue;
-    TRY(convert(run->session, tensor, outputs[i], &converted[i]));
+    if (!is_converted(&tensor)) continue;
+    TRY(convert(run->session, &tensor, outputs[i], &converted[i]));
     outputs[i] = converted[i].value;
   }
   return NULL;
@@ -137,12 +143,12 @@ static void widen_outputs(const Converted *converted, size_t count) {
 }
 
 static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
-                                const OrtValue *const *inputs) {
+                                const int64_t *sizes, const OrtValue *const *inputs) {
   OrtValue *outputs[MOST_DIRECT_TENSORS];
   Converted converted[MOST_DIRECT_TENSORS];
   OrtStatus *status;
   memset(converted, 0, run->output_count * sizeof *converted);
-  status = make_outputs(run, context, outputs, converted);
+  status = make_outputs(run, context, sizes, outputs, converted);
   if (status == NULL)
     status = api->Run(run->session->session, run_options, run->input_names, inputs,
                       run->input_count, run->output_names, run->output_count, outputs);
@@ -151,13 +157,14 @@ static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
   return status;
 }
 
-static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context) {
+static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context,
+                                 const int64_t *sizes) {
   const OrtValue *inputs[MOST_DIRECT_TENSORS];
   Converted converted[MOST_DIRECT_TENSORS];
   OrtStatus *status;
   memset(converted, 0, run->input_count * sizeof *converted);
   status = read_inputs(run, context, inputs, converted);
-  if (status == NULL) status = run_on_inputs(run, context, inputs);
+  if (status == NULL) status = run_on_inputs(run, context, sizes, inputs);
   release_converted(converted, run->input_count);
   return status;
 }
@@ -194,14 +201,14 @@ static void count_direct_run(DirectCounts *counts, int64_t ns) {
 static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *fits) {
   const DirectRun *run;
   OrtStatus *status = NULL;
-  int64_t start, ns;
+  int64_t sizes[MOST_SIZES], start, ns;
   atomic_fetch_add(&entry->users, 1);
   run = atomic_load(&entry->run);
-  if (run != NULL) status = match_all(run, context, fits);
+  if (run != NULL) status = match_all(run, context, sizes, fits);
   if (status == NULL && *fits) {
     start = now_ns();
     atomic_store(&entry->last, start);
-    status = run_on_tensors(run, context);
+    status = run_on_tensors(run, context, sizes);
     ns = now_ns() - start;
     if (status == NULL) count_direct_run(run->counts, ns);
     if (ns > run->long_ns) atomic_store(&entry->run, NULL);

@@ -80,16 +80,39 @@ typedef struct {
   int timed;
 } DirectCounts;
 
-enum { MOST_DIRECT_TENSORS = 16, MOST_DIRECT_RUNS = 8 };
+enum { MOST_DIRECT_TENSORS = 64, MOST_DIRECT_RUNS = 8 };
+
+/* A size of a fused node's input. */
+typedef struct {
+  size_t position, axis;
+} SizeSymbol;
+
+/* Instructions of a stack machine for 64-bit integers; a number follows the first two. The others
+ * take operands from the stack: a condition that does not hold, a division by 0 and an overflow end
+ * the program. */
+enum {
+  SIZE_SYMBOL, SIZE_NUMBER, SIZE_ADD, SIZE_MULTIPLY, SIZE_DIVIDE,
+  SIZE_ZERO, SIZE_NONZERO, SIZE_NOT_NEGATIVE, SIZE_STORE
+};
+enum { MOST_SYMBOLS = 64, MOST_SIZES = 512, MOST_OPERANDS = 64 };
+
+/* Conditions on the sizes of a node's inputs, and the sizes of all its outputs one after another. */
+typedef struct {
+  const SizeSymbol *symbols;
+  const int64_t *code;
+  size_t symbol_count, length;
+} SizeProgram;
 
 /* A fused node whose tensors are those of a session, in the order of the session's names; `given`
- * are inputs of the node that decide if the session fits. After a run of more than `long_ns`
+ * are inputs of the node that decide if the session fits: a negative size is any, and `sizes`, if it
+ * is not NULL, has conditions and the sizes of the outputs. After a run of more than `long_ns`
  * nanoseconds the next one goes through Python, which can end it. */
 typedef struct {
   const InnerSession *session;
   const char *const *input_names, *const *output_names;
   const DirectTensor *given, *inputs, *outputs;
   size_t given_count, input_count, output_count; /* of the latter at most MOST_DIRECT_TENSORS each */
+  const SizeProgram *sizes;
   int64_t long_ns;
   DirectCounts *counts;
 } DirectRun;

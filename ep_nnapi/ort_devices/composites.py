@@ -18,13 +18,12 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Operand, Port
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
-from ep_nnapi.ort_devices.graph import CONTRIB, OnnxGraph
+from ep_nnapi.ort_devices.graph import CONTRIB, Inexpressible, OnnxGraph, require
 from ep_nnapi.ort_devices.lowering.normalization import unshifted
 from ep_nnapi.ort_devices.lowering.reduction import IMAGES, mean_of_image
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.scope import (
     Q8S,
-    Inexpressible,
     Perm,
     Scope,
     Shape,
@@ -32,7 +31,6 @@ from ep_nnapi.ort_devices.scope import (
     inverse,
     is_coded,
     permuted,
-    require,
 )
 
 

@@ -20,10 +20,10 @@ from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import wholes
-from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
-from ep_nnapi.ort_devices.scope import Inexpressible, Scope
+from ep_nnapi.ort_devices.scope import Scope
 from ep_nnapi.sessions.device_session import DeviceModel
 
 _SMALL = 1 << 16
@@ -280,7 +280,7 @@ def _fact(operand: Operand, dims: Dims | None) -> Known:
     """The facts of an operand from which shapes are inferred."""
     if isinstance(operand.value, Data):
         if operand.type.tensor:
-            return Tensor.of(operand.array)
+            return Tensor.of(operand.array, operand.value.numbers)
         return operand.item
     if not operand.type.tensor:
         return Pending.PENDING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import ClassVar
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.host import HostDevice
@@ -26,6 +27,7 @@ class CpuDevice:
     Relaxed models and float16 are computed in float32.
     """
 
+    takes_sizes: ClassVar[bool] = True
     name: str = HOST_CPU
     type: DeviceCode = DeviceCode.CPU
     version: str = "1"
@@ -43,7 +45,7 @@ class CpuDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure for a model of other operations."""
-        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import open_model, threads_of
 
         try:

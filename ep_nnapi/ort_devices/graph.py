@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnx import (
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.sizes import Atom, Expression, Quotient, Size, identical
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -76,7 +78,14 @@ class Constants:
 
 
 def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
-    """Add an attribute; `helper.make_attribute` takes five times as long for integers."""
+    """Add an attribute; `helper.make_attribute` takes five times as long for integers.
+
+    It is a number, so that a `Size` in it has to be its value.
+    """
+    if isinstance(value, Size):
+        value = value.plain()
+    elif type(value) is tuple and any(isinstance(n, Size) for n in value):
+        value = tuple(int(n) for n in value)
     if type(value) is int:
         node.attribute.add(name=name, type=AttributeProto.INT, i=value)
     elif type(value) is tuple and value and set(map(type, value)) == {int}:
@@ -95,6 +104,111 @@ def _without_unread_reshapes(nodes: Sequence[NodeProto], outputs: Set[str]) -> l
     return kept[::-1]
 
 
+def _relative(source: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:
+    """The sizes as Reshape takes them: a `Size` is copied, or what is left, if one of them can be.
+
+    source  sizes of what is reshaped, empty if they are unknown
+    """
+    if not any(isinstance(n, Size) for n in sizes) or any(n <= 0 for n in sizes):
+        return sizes
+    pairs = zip(source, sizes, strict=False)
+    copied = [isinstance(b, Size) and identical([a], [b]) for a, b in pairs]
+    found = [0 if same else size for same, size in zip(copied, sizes, strict=False)]
+    found += sizes[len(found) :]
+    left = [axis for axis, size in enumerate(found) if isinstance(size, Size)]
+    if len(left) == 1:
+        found[left[0]] = -1
+    return found
+
+
+class Inexpressible(Exception):
+    """An operation that these devices cannot compute exactly, or not with what is known of it."""
+
+
+def require(condition: bool, detail: str) -> None:
+    """Raises Inexpressible(detail) unless `condition`."""
+    if not condition:
+        raise Inexpressible(detail)
+
+
+class SizeNodes:
+    """Sizes in a graph as int64 tensors, each computed once."""
+
+    def __init__(self, nodes: OnnxGraph) -> None:
+        self._nodes = nodes
+        self._sources: dict[Expression, tuple[str, int]] = {}
+        self._made: dict[Expression, str] = {}
+        self._vectors: dict[tuple[Expression, ...], str] = {}
+
+    def enter(self, name: str, dims: Iterable[int | None]) -> None:
+        """Declare an input of the graph, whose sizes are known in a run."""
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, Size):
+                self._sources.setdefault(dim.expression, (name, axis))
+
+    def vector(self, sizes: Sequence[int]) -> str:
+        """Name of the sizes as a tensor [n]; raises Inexpressible."""
+        key = tuple(map(Expression.of, sizes))
+        if key not in self._vectors:
+            parts = [
+                name
+                for known, group in groupby(key, lambda e: e.constant is not None)
+                for name in ([self._numbers(group)] if known else map(self._of, group))
+            ]
+            joined = parts[0] if len(parts) == 1 else self._nodes.node("Concat", *parts, axis=0)
+            self._vectors[key] = joined
+        return self._vectors[key]
+
+    def _numbers(self, given: Iterable[Expression]) -> str:
+        return self._nodes.constant(np.array([e.constant for e in given], np.int64))
+
+    def _of(self, expression: Expression) -> str:
+        """Name of the value of an expression, a tensor [1]."""
+        if expression not in self._made:
+            self._made[expression] = self._new(expression)
+        return self._made[expression]
+
+    def _new(self, expression: Expression) -> str:
+        if expression in self._sources:
+            name, axis = self._sources[expression]
+            return self._nodes.node("Shape", name, start=axis, end=axis + 1)
+        terms = [self._product(monomial, factor) for monomial, factor in expression.terms]
+        total = terms[0] if terms else self._numbers([expression])
+        for term in terms[1:]:
+            total = self._nodes.node("Add", total, term)
+        return total
+
+    def _product(self, monomial: tuple[Atom, ...], factor: int) -> str:
+        whole = Expression(((monomial, 1),))
+        if len(monomial) > 1 and whole in self._sources:
+            factors = [self._of(whole)]
+        else:
+            factors = [self._atom(atom) for atom in monomial]
+        if factor != 1 or not factors:
+            factors.append(self._numbers([Expression.of(factor)]))
+        product = factors[0]
+        for name in factors[1:]:
+            product = self._nodes.node("Mul", product, name)
+        return product
+
+    def _atom(self, atom: Atom) -> str:
+        if isinstance(atom, Quotient):
+            return self._quotient(atom)
+        symbol = Expression.symbol(atom)
+        if symbol not in self._sources:
+            raise Inexpressible(f"the size {atom} is no size of an input")
+        return self._of(symbol)
+
+    def _quotient(self, quotient: Quotient) -> str:
+        """The quotient rounded down, where ONNX's Div rounds towards zero."""
+        dividend, divisor = self._of(quotient.dividend), self._of(quotient.divisor)
+        least = quotient.dividend.least
+        if least is None or least < 0:
+            rest = self._nodes.node("Mod", dividend, divisor)  # has the divisor's sign
+            dividend = self._nodes.node("Sub", dividend, rest)
+        return self._nodes.node("Div", dividend, divisor)
+
+
 class OnnxGraph:
     """A graph to which nodes are added in topological order.
 
@@ -108,6 +222,7 @@ class OnnxGraph:
         self._sources: dict[str, str] = {}
         self._inner: set[str] = set()  # results of nodes that are no outputs of the graph
         self._counter = 0
+        self.sizes = SizeNodes(self)
 
     def name(self) -> str:
         """Return a value name that is new in this graph."""
@@ -142,10 +257,11 @@ class OnnxGraph:
 
         sizes   as Reshape takes them: 0 copies a size of `value`, -1 stands for what is left
         """
-        source = self._sources.get(value, value) if min(sizes, default=1) > 0 else value
-        if self.shapes.get(source) == tuple(sizes):
+        source = self._sources.get(value, value) if all(n > 0 for n in sizes) else value
+        known = self.shapes.get(source)
+        if known is not None and identical(known, sizes):
             return source
-        name = self.node("Reshape", source, self.ints(sizes))
+        name = self.node("Reshape", source, self.ints(_relative(known or (), sizes)))
         self._sources[name] = source
         return name
 
@@ -161,8 +277,14 @@ class OnnxGraph:
         return value
 
     def ints(self, values: Sequence[int]) -> str:
-        """Name of an int64 constant [n]: shapes, axes and the like."""
-        return self.constants.array(np.array(values, np.int64))
+        """Name of an int64 tensor [n]: shapes, axes and the like; constant without a `Size`."""
+        if any(isinstance(n, Size) for n in values):
+            return self.sizes.vector(values)
+        return self.constant(np.array(values, np.int64))
+
+    def constant(self, value: Array) -> str:
+        """Name of a small constant."""
+        return self.constants.array(value)
 
     def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
         """The whole model."""

@@ -17,16 +17,15 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.ort_devices.graph import CONTRIB, Attribute
+from ep_nnapi.nnapi.sizes import Size, now
+from ep_nnapi.ort_devices.graph import CONTRIB, Attribute, Inexpressible, require
 from ep_nnapi.ort_devices.scope import (
-    Inexpressible,
     OperandFacts,
     Perm,
     Scope,
     Shape,
     identity,
     is_coded,
-    require,
     zero_point,
 )
 
@@ -102,7 +101,9 @@ class OperandAccess:
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Elements of a constant integer tensor in row-major order."""
-        return tuple(int(i) for i in self.constant(name).reshape(-1))
+        operand = self._constant_operand(name)
+        numbers = operand.value.numbers if isinstance(operand.value, Data) else ()
+        return numbers or tuple(int(i) for i in operand.array.reshape(-1))
 
     def scalar(self, name: str, default: Scalar | None = None) -> Scalar:
         """Value of a constant scalar; `default` if it is left out."""
@@ -120,7 +121,8 @@ class OperandAccess:
 
     def number(self, name: str, default: int | None = None) -> int:
         """Value of a constant integer scalar."""
-        return int(self.scalar(name, default))
+        found = self.scalar(name, default)
+        return found if isinstance(found, Size) else int(found)
 
     def axis(self, name: str, rank: int, default: int | None = None) -> int:
         """Value of a scalar that names an axis, counted from the front."""
@@ -242,7 +244,7 @@ class Op(OperandAccess):
 
     def _largest(self, indexes: Sequence[int]) -> list[int]:
         """Those of the operands that have the most elements, or that may have."""
-        sizes = {i: prod(n or 0 for n in self.scope.dims.get(i) or ()) for i in indexes}
+        sizes = {i: now(prod(n or 0 for n in self.scope.dims.get(i) or ())) for i in indexes}
         known = [size for size in sizes.values() if size]
         return [i for i, size in sizes.items() if size in (0, max(known, default=0))]
 

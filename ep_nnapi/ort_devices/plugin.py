@@ -98,7 +98,7 @@ class PluginDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
-        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
         latest = self._opened[:]
@@ -111,7 +111,7 @@ class PluginDevice:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 
     def _opens(self, model: Model) -> bool:
-        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
         try:

@@ -23,7 +23,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
-from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph, require
 
 Perm: TypeAlias = tuple[int, ...]
 Shape: TypeAlias = tuple[int, ...]
@@ -33,16 +34,6 @@ TO_NHWC: Perm = (0, 2, 3, 1)
 Q8, Q8S = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 _HALVES = (OperandCode.TENSOR_FLOAT16, OperandCode.FLOAT16)
 _FLIP = np.uint8(128)
-
-
-class Inexpressible(Exception):
-    """An operation that these devices cannot compute exactly, or not with what is known of it."""
-
-
-def require(condition: bool, detail: str) -> None:
-    """Raises Inexpressible(detail) unless `condition`."""
-    if not condition:
-        raise Inexpressible(detail)
 
 
 def zero_point(operand: Operand) -> int:
@@ -195,10 +186,20 @@ class Scope(OperandFacts):
         self.define(index, self.graph.reshape(value, (1,)), real=False)
 
     def _constant(self, operand: Operand, perm: Perm) -> str:
+        if isinstance(operand.value, Data) and operand.value.numbers:
+            return self._computed(operand.value.numbers, operand, perm)
+
         def make() -> Array:
             return converted(operand.array, operand.type).transpose(perm)
 
         return self.graph.constants.lazy((id(operand.value), perm, operand.type), make)
+
+    def _computed(self, numbers: Sequence[int], operand: Operand, perm: Perm) -> str:
+        """Integers some of which only a run knows."""
+        require(perm == identity(len(perm)), "sizes are transposed")
+        dtype = helper.np_dtype_to_tensor_dtype(operand.type.numpy)
+        value = self.graph.node("Cast", self.graph.ints(numbers), to=dtype)
+        return self.graph.reshape(value, operand.dimensions or ())
 
     def weight(self, key: object, make: Callable[[], Array]) -> str:
         """A constant computed from constants, identified by `key`."""
@@ -232,10 +233,13 @@ class Scope(OperandFacts):
     def declare(self, index: int, name: str) -> ValueInfoProto:
         """The declaration of an operand in a graph's inputs or outputs, with its own type."""
         dtype = helper.np_dtype_to_tensor_dtype(self.operand(index).type.numpy)
-        return helper.make_tensor_value_info(name, dtype, self.dims.get(index))
+        dims = self.dims.get(index)
+        declared = dims and [str(d.expression) if isinstance(d, Size) else d for d in dims]
+        return helper.make_tensor_value_info(name, dtype, declared)
 
     def enter(self, index: int, name: str) -> None:
         """Define an operand by an input of the graph, which has the operand's own type."""
+        self.graph.sizes.enter(name, self.dims.get(index, ()))
         code = self.operand(index).type
         if code in _HALVES:
             name = self.graph.node("Cast", name, to=TensorProto.FLOAT)

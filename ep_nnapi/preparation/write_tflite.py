@@ -17,7 +17,7 @@ from ep_nnapi.litert.interpreter import load
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
-from ep_nnapi.ort_devices.scope import Inexpressible
+from ep_nnapi.ort_devices.graph import Inexpressible
 from ep_nnapi.preparation.job import FLATBUFFER
 from ep_nnapi.preparation.write_epcontext import (
     make_names_unique,

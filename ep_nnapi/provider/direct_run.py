@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ep_nnapi.lowering.border import BoundBorder, Place, Unconverted
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
+from ep_nnapi.nnapi.sizes import Condition
 from ep_nnapi.provider.cluster_record import CountDirectRuns
 from ep_nnapi.provider.compiler import Compiler
+
+
+@frozen
+class OpenSizes:
+    """What the sizes of a run's inputs must meet, where others than those of one run will do.
+
+    symbols  for each symbol the position of an input that has it as a size, and the axis
+    """
+
+    symbols: Mapping[str, tuple[int, int]]
+    conditions: tuple[Condition, ...]
 
 
 @frozen
@@ -19,6 +31,7 @@ class DirectRun:
     used   to be called for runs of the session that its runner knows nothing of
     count  takes what returns the number and, if they are `timed`, the times of such runs
     by     equal for runs that are counted together
+    sizes  where the shapes in `tensors` and `given` have a `Size`; None if there is none
     """
 
     session: object
@@ -28,6 +41,7 @@ class DirectRun:
     count: Callable[[CountDirectRuns], object] = lambda _: None
     timed: bool = False
     by: object = None
+    sizes: OpenSizes | None = None
 
 
 def direct_run(

@@ -11,7 +11,6 @@ from ep_nnapi.cli.main import main
 from ep_nnapi.nnapi.capi import header
 from ep_nnapi.nnapi.capi.header import headers
 from tests.capi.programs import LIBRARY
-from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "exclusive_or.c"
@@ -44,7 +43,15 @@ def needs(*tools: str) -> None:
 
 def run(*command: object, **environment: str) -> str:
     """Output of the command, in an environment without variables for Python or libraries."""
-    done = ran(*command, timeout=300, env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment})
+    done = subprocess.run(
+        [str(part) for part in command],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

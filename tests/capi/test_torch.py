@@ -5,6 +5,7 @@
 
 import ctypes
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
-from tests.programs import ran
 
 torch = pytest.importorskip("torch", reason="stock PyTorch is not installed")
 
@@ -281,5 +281,11 @@ def test_eight_threads_run_one_module() -> None:
         "threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]\n"
         "[t.start() for t in threads]; [t.join() for t in threads]; print(len(wrong))"
     )
-    done = ran(sys.executable, "-W", "ignore", "-c", program, status=None, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("0\n", "")

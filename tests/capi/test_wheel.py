@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi.header import write_header
-from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
@@ -43,7 +42,15 @@ pytestmark = pytest.mark.long
 
 
 def run(*command: object, **options: object) -> str:
-    done = ran(*command, timeout=600, **options)
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

@@ -15,7 +15,8 @@ from ep_nnapi.html_report.boxes import LIMIT
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
-from tests.html_report.models import EVIL, Shown, blocks, named
+from tests.html_report.models import EVIL, blocks, named
+from tests.html_report.shown import Shown
 
 pytestmark = pytest.mark.web
 REPORT = ep_nnapi.check(blocks(12))

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.litert.flat_graph import FlatGraph, Parameters, Signature, Tensor, version
 from ep_nnapi.litert.interpreter import load, schema
-from ep_nnapi.ort_devices.scope import Inexpressible
+from ep_nnapi.ort_devices.graph import Inexpressible
 from tests.litert.needs import LITERT
 
 F = np.dtype(np.float32)

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8C, Q8S
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
-from ep_nnapi.ort_devices.scope import Inexpressible
+from ep_nnapi.ort_devices.graph import Inexpressible
 from tests.ort_devices.networks import Network
 
 IMAGE = Operand(Q8, (1, 3, 4, 2), 0.5, 128)

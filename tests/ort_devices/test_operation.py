@@ -10,11 +10,11 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.lowering.movement import concatenation
 from ep_nnapi.ort_devices.operation import Op, row, table
-from ep_nnapi.ort_devices.scope import TO_NCHW, Inexpressible, Scope, identity
+from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity
 from tests.ort_devices.networks import Network
 
 SHAPE = (1, 2, 3, 4)

@@ -10,18 +10,16 @@ from onnx.reference import ReferenceEvaluator
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph, require
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
     TO_NHWC,
-    Inexpressible,
     Scope,
     composed,
     converted,
     identity,
     inverse,
     permuted,
-    require,
     zero_point,
 )
 

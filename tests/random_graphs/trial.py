@@ -15,7 +15,8 @@ import ep_nnapi
 from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
 from ep_nnapi.diagnostics.compare import Comparison
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_backend.trial import delegated, provider_session, quiet, require_sound
+from tests.onnx_backend.delegation import delegated, provider_session, require_sound
+from tests.onnx_backend.trial import quiet
 from tests.random_graphs.drawing import Drawing, Unfit
 from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
 from tests.random_graphs.values import Values, fed

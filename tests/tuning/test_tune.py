@@ -1,9 +1,9 @@
-"""`tune` from a model to settings, and its choice, with times of the test."""
+"""`tune` from a model to settings, with times of the test."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -20,14 +20,13 @@ from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.accuracy import Group, fewest, nodes_to_leave
 from ep_nnapi.tuning.candidates import Candidate
-from ep_nnapi.tuning.choice import Measured, choose
-from ep_nnapi.tuning.timing import Run, Timing
 from ep_nnapi.tuning.trial import Subject
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
 from tests.provider.test_planner import SHAPE, model
 from tests.runtimes import host_only
+from tests.tuning.times import Times
 
 OPTIONS = {"device": "nnapi-reference"}
 CPU = {"extended": 3.0, "all": 2.0, "thread": 4.0}
@@ -215,97 +214,3 @@ def test_nodes_of_a_wrong_device_are_left_to_the_cpu(tmp_path: Path):
     names = {"Tanh_b", "Sigmoid_d"}
     with wrong_device.installed(lambda operation: bool(names & set(operation.origin))):
         assert set(nodes_to_leave(subject, candidate)) == names
-
-
-class Times:
-    """Measures nothing: the times of candidates are those of the longest name that ends theirs.
-
-    stages   the names that were to be measured, by stage
-    """
-
-    def __init__(self, **seconds: float) -> None:
-        self.seconds = {name.replace("_", " "): s for name, s in seconds.items()}
-        self.stages: list[list[str]] = []
-
-    def __call__(self, stage: int, runs: Mapping[str, Run]) -> Mapping[str, Timing]:
-        assert stage == len(self.stages)
-        self.stages.append(list(runs))
-        return {name: self._timing(name) for name in runs}
-
-    def _timing(self, name: str) -> Timing:
-        plain = name.replace("-", " ").replace("_", " ")
-        found = max((known for known in self.seconds if plain.endswith(known)), key=len)
-        seconds = self.seconds[found]
-        return Timing(seconds, 0.99 * seconds, 1.01 * seconds, seconds, 20)
-
-
-def measured(
-    name: str, seconds: float, cpu: float | None = None, *, problem: str = "", within: bool = True
-) -> Measured:
-    """A candidate with an interval of 5 % to both sides; names that begin with cpu are the CPU."""
-    timing = Timing(seconds, 0.95 * seconds, 1.05 * seconds, seconds if cpu is None else cpu, 30)
-    if name.startswith("cpu"):
-        candidate = Candidate(Chosen.CPU, "all", {}, tuple(name.split()[1:]))
-    else:
-        changes = tuple(name.split()[1:])
-        candidate = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": "npu"}, changes)
-    return Measured(candidate, timing, None, None, within, problem)
-
-
-def test_nnapi_wins_when_it_is_faster_beyond_doubt():
-    found = choose([measured("cpu", 1.0), measured("npu", 0.5), measured("npu half", 0.25)])
-    assert found.best.candidate.changes == ("half",)
-    assert (
-        found.reason == "NNAPI npu, nnapi-aware, half takes 250 ms, CPU all 1e+03 ms: 4 x as fast."
-    )
-
-
-def test_the_cpu_wins_when_nnapi_loses():
-    found = choose([measured("cpu", 0.5), measured("npu", 1.0)])
-    assert found.best.candidate.on_cpu
-    assert (
-        found.reason
-        == "NNAPI npu, nnapi-aware takes 1e+03 ms, CPU all 500 ms: NNAPI loses, 2 x as slow."
-    )
-
-
-def test_in_doubt_the_cpu_is_recommended():
-    """NNAPI's median is smaller by 5 %, the intervals overlap."""
-    found = choose([measured("cpu", 1.0), measured("npu", 0.95)])
-    assert found.best.candidate.on_cpu
-    assert found.reason.endswith("NNAPI is not faster beyond doubt.")
-
-
-@pytest.mark.parametrize(("cpu", "wins"), [(0.89, True), (0.91, False)])
-def test_as_fast_with_less_processor_time_nnapi_wins(cpu: float, wins: bool):
-    found = choose([measured("cpu", 1.0), measured("npu", 1.0, cpu)])
-    assert found.best.candidate.on_cpu is not wins
-    assert ("as fast, with 890 instead of 1e+03 ms of processor time" in found.reason) is wins
-
-
-def test_less_processor_time_does_not_pay_for_a_slower_run():
-    assert choose([measured("cpu", 1.0), measured("npu", 1.2, 0.01)]).best.candidate.on_cpu
-
-
-def test_among_equals_the_fewest_changes_win():
-    found = choose([measured("cpu", 9.0), measured("npu a b", 0.98), measured("npu", 1.0)])
-    assert found.best.candidate.changes == ()
-
-
-def test_the_fastest_cpu_is_the_rival():
-    found = choose([measured("cpu", 2.0), measured("cpu fast", 0.5), measured("npu", 1.0)])
-    assert found.best.candidate.changes == ("fast",)
-
-
-def test_what_is_inaccurate_or_failed_is_never_chosen():
-    bad = [
-        measured("npu a", 0.1, within=False, problem="its outputs are beyond the tolerance"),
-        measured("npu b", 0.1, problem="device failed"),
-    ]
-    assert choose([measured("cpu", 1.0), *bad, measured("npu", 0.5)]).best.candidate.changes == ()
-    found = choose([measured("cpu", 1.0), *bad])
-    assert found.best.candidate.on_cpu
-    assert found.reason == (
-        "No candidate with NNAPI can be taken; NNAPI npu, nnapi-aware, a: its outputs are beyond "
-        "the tolerance."
-    )

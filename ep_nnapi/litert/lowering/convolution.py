@@ -13,8 +13,9 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
-from ep_nnapi.ort_devices.scope import TO_NHWC, is_coded, permuted, require
+from ep_nnapi.ort_devices.scope import TO_NHWC, is_coded, permuted
 
 SAME, VALID = 0, 1
 """Padding schemes. Source: LiteRT's schema, Padding."""

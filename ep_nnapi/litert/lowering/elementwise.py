@@ -5,8 +5,8 @@ from __future__ import annotations
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import BINARY, row
-from ep_nnapi.ort_devices.scope import require
 
 
 def _arithmetic(operator: str, kind: str) -> FlatLowering:

@@ -10,8 +10,9 @@ from ep_nnapi.litert.lowering.convolution import filler
 from ep_nnapi.litert.operation import FlatOp, is_signed, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
-from ep_nnapi.ort_devices.scope import is_coded, require
+from ep_nnapi.ort_devices.scope import is_coded
 
 
 def reshape(op: FlatOp) -> None:

@@ -10,8 +10,9 @@ from ep_nnapi.litert.flat_graph import Option
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
-from ep_nnapi.ort_devices.scope import Perm, inverse, require
+from ep_nnapi.ort_devices.scope import Perm, inverse
 
 
 def softmax(op: FlatOp) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode
@@ -58,3 +58,13 @@ class HostDevice(Protocol):
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Prepare a valid model to run; raises RuntimeFailure."""
         ...
+
+
+@runtime_checkable
+class SizedDevice(Protocol):
+    """A device that prepares a model whose sizes are expressions for all that they may be.
+
+    What it finds out about them, it notes in their trace: the conditions of the prepared model.
+    """
+
+    takes_sizes: ClassVar[bool]

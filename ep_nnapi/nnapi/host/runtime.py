@@ -13,7 +13,7 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
-from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
+from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel, SizedDevice
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
@@ -75,12 +75,20 @@ class HostRuntime:
     def compile(
         self, model: Model, device: Device, options: CompileOptions | None = None
     ) -> Compilation:
-        """Compile `model` for `device` only."""
+        """Compile `model` for `device` only; one with sizes for devices that take them."""
         validate(model, self._feature_level)
+        if model.conditions and not self.takes_sizes(device):
+            raise failure(_COMPILE, ResultCode.BAD_DATA, f"{device.name} compiles numbers only")
         with _failing(_COMPILE):
             found = self._find(device).prepare(model, options or CompileOptions())
-        ins, outs = ([model.operands[i] for i in ends] for ends in (model.inputs, model.outputs))
+        ins, outs = (
+            [model.operands[i].opened() for i in ends] for ends in (model.inputs, model.outputs)
+        )
         return HostCompilation(found, tuple(ins), tuple(outs))
+
+    def takes_sizes(self, device: Device) -> bool:
+        """True if `device` compiles models whose sizes are expressions."""
+        return isinstance(self._find(device), SizedDevice)
 
     def _find(self, device: Device) -> HostDevice:
         for found in self._devices:

@@ -30,15 +30,17 @@ class Tensor:
 
     known   sizes, None for an unknown size; None if the rank is unknown
     data    the elements, None if unknown
+    numbers  the same of integers, if some of them are a `Size`; else empty
     """
 
     known: Dims | None
     data: Array | None = None
+    numbers: tuple[int, ...] = ()
 
     @staticmethod
-    def of(array: Array) -> Tensor:
+    def of(array: Array, numbers: tuple[int, ...] = ()) -> Tensor:
         """A tensor of known shape and value."""
-        return Tensor(array.shape, array)
+        return Tensor(array.shape, array, numbers)
 
     @property
     def dims(self) -> Dims:
@@ -62,7 +64,7 @@ class Tensor:
     @property
     def ints(self) -> tuple[int, ...]:
         """The elements of an integer tensor in row-major order; raises UnknownOperand."""
-        return tuple(int(i) for i in self.value.reshape(-1))
+        return self.numbers or tuple(int(i) for i in self.value.reshape(-1))
 
     def size(self, dim: int) -> int:
         """The size of dimension `dim`; raises UnknownOperand if it is unknown."""

@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.ort_devices.graph import Attribute
+from ep_nnapi.ort_devices.graph import Attribute, require
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
@@ -20,7 +20,6 @@ from ep_nnapi.ort_devices.scope import (
     identity,
     is_coded,
     permuted,
-    require,
     zero_point,
 )
 

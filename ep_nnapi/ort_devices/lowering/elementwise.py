@@ -10,8 +10,9 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import BINARY, Lowering, Op, row
-from ep_nnapi.ort_devices.scope import Perm, is_coded, require
+from ep_nnapi.ort_devices.scope import Perm, is_coded
 
 
 def _plain(op_type: str, *names: str) -> Lowering:

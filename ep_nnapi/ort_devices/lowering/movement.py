@@ -11,7 +11,9 @@ from onnx import TensorProto
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.movement import ranges
+from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
@@ -20,7 +22,6 @@ from ep_nnapi.ort_devices.scope import (
     identity,
     inverse,
     is_coded,
-    require,
     zero_point,
 )
 
@@ -61,7 +62,7 @@ def _joined_layout(op: Op, indexes: Sequence[int]) -> Perm:
         return perm
 
     def transposed(layout: Perm) -> int:
-        return sum(prod(scope.shape(i)) for i in computed if not scope.has(i, layout))
+        return now(sum(prod(scope.shape(i)) for i in computed if not scope.has(i, layout)))
 
     return TO_NCHW if transposed(TO_NCHW) <= transposed(perm) else perm
 
@@ -110,8 +111,8 @@ def _pad(op: Op, value: float) -> None:
         _pad_by_input(op, filler)
         return
     layout = op.layout("input")
-    pairs = op.constant("paddings").reshape(-1, 2)
-    ends = [int(pairs[axis, end]) for end in (0, 1) for axis in layout]
+    numbers = op.ints("paddings")
+    ends = [numbers[2 * axis + end] for end in (0, 1) for axis in layout]
     op.keep(op.node("Pad", op.stored("input", layout), op.sizes(ends), filler), layout)
 
 
@@ -136,7 +137,7 @@ def mirror_pad(op: Op) -> None:
     for axis, ((before, after), size) in enumerate(zip(pairs, op.shape("input"), strict=True)):
         require(max(before, after) <= size - (mode == _REFLECT), "paddings exceed the input")
         if before or after:
-            around, every = (before, after), np.arange(size)
+            around, every = (before, after), np.arange(int(size))
             if mode == _REFLECT:
                 order = np.pad(every, around, mode="reflect")
             else:
@@ -231,7 +232,8 @@ def _gather(op: Op, values: str, indices: str, axis: int) -> None:
         require(bool(np.all((numbers >= 0) & (numbers < size))), "an index is out of range")
     else:
         negative = op.node("Less", at, op.array(0, np.int32))
-        at = op.node("Where", negative, op.array(size, np.int32), at)
+        beyond = op.node("Cast", op.sizes([size]), to=TensorProto.INT32)
+        at = op.node("Where", negative, beyond, at)
     op.keep(op.node("Gather", op.stored(values), at, axis=axis))
 
 
@@ -246,15 +248,15 @@ def topk_v2(op: Op) -> None:
     value, coded = op.stored("input"), is_coded(op.operand("input"))
     if coded:
         value = op.node("Cast", value, to=TensorProto.INT32)
-    order = op.array(np.arange(size)[::-1], np.int64)
-    reversed_rows = op.node("Gather", value, order, axis=last)
+    backwards = (op.sizes([number]) for number in (-1, _BEFORE_ALL, last, -1))
+    reversed_rows = op.node("Slice", value, *backwards)
     values, places = op.scope.graph.many(
         "TopK", 2, reversed_rows, op.sizes([op.number("k")]), axis=last
     )
     if coded:
         values = op.node("Cast", values, to=TensorProto.UINT8)
     op.keep(values, output="values")
-    indexes = op.node("Sub", op.array(size - 1, np.int64), places)
+    indexes = op.node("Sub", op.sizes([size - 1]), places)
     op.keep(op.node("Cast", indexes, to=TensorProto.INT32), output="indices")
 
 

@@ -8,9 +8,11 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Lowering, Op, row
-from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded, require
+from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded
 
 _LEAST_LENGTH = 1e-6
 """Least L2 norm to divide by, as on Android."""
@@ -40,7 +42,7 @@ def unshifted(scope: Scope, index: int) -> str:
     QuantizeLinear into QLinearSoftmax, which takes up to four times as long as all of them.
     """
     operand = scope.operand(index)
-    if not is_coded(operand) or prod(scope.shape(index)) <= _FEW:
+    if not is_coded(operand) or now(prod(scope.shape(index))) <= _FEW:
         return scope.value(index, real=True)
     stored = scope.graph.node("Cast", scope.value(index, real=False), to=TensorProto.FLOAT)
     return scope.graph.node("Mul", stored, scope.quantization(operand)[0])

@@ -16,8 +16,8 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     RECURRENT,
 )
 from ep_nnapi.nnapi.spec import F16, F32
+from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Op, row
-from ep_nnapi.ort_devices.scope import require
 
 _MOST_STEPS = 256
 """Steps that are unrolled at most: each adds some twenty nodes to the session."""

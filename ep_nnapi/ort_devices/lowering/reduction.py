@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
+from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import CONTRIB
 from ep_nnapi.ort_devices.operation import Lowering, Op, row
@@ -71,7 +72,8 @@ def mean(op: Op) -> None:
     value = op.real("input", layout)
     shape = op.shape("input")
     pixels = list(layout[2:4])
-    if len(layout) < 4 or pixels != list(axes) or prod(shape[i] for i in pixels) > MOST_POOLED:
+    few = now(prod(shape[i] for i in pixels)) <= MOST_POOLED
+    if len(layout) < 4 or pixels != list(axes) or not few:
         op.deliver(_reduced(op, "ReduceMean", value, axes, layout), layout if keep else None)
         return
     pooled = op.node("GlobalAveragePool", value)

@@ -8,7 +8,6 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from tests.programs import Done, ran
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
@@ -35,9 +34,20 @@ def compiled(folder: Path, source: Path, *command: str) -> Path:
     return program
 
 
-def run(*command: object, text: str = "", timeout: int = 120, **environment: str) -> Done:
+def run(
+    *command: object, text: str = "", timeout: int = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command in an environment that says nothing about Python, in another folder."""
-    return ran(*command, status=None, input=text, timeout=timeout, cwd="/", env=environment)
+    return subprocess.run(
+        [str(part) for part in command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd="/",
+        env=environment,
+    )
 
 
 def base_python() -> str:

@@ -1,0 +1,105 @@
+"""The candidates: each varies one thing, what the user gave is not varied, and settings of each."""
+
+from __future__ import annotations
+
+import pytest
+
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.options.settings import Chosen
+from ep_nnapi.options.table import parse
+from ep_nnapi.tuning import candidates
+from ep_nnapi.tuning.candidates import (
+    Candidate,
+    combined,
+    on_devices,
+    on_the_cpu,
+    variants,
+    without_nodes,
+)
+
+BASE = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": "host-cpu"})
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates.os, "cpu_count", lambda: 2)
+
+
+def test_the_cpu_takes_part_with_extended_and_all():
+    assert [c.name for c in on_the_cpu()] == ["CPU extended", "CPU all", "CPU all, 1 thread"]
+    assert all(c.on_cpu for c in on_the_cpu())
+
+
+@pytest.mark.parametrize(
+    ("given", "devices"),
+    [({}, {"host-cpu", "nnapi-reference"}), ({"device": "nnapi-reference"}, {"nnapi-reference"})],
+)
+def test_every_device_or_the_named_one(given: dict[str, object], devices: set[str]):
+    found = list(on_devices(host_runtime(), given))
+    assert {c.options["device"] for c in found} == devices
+    assert {c.level for c in found} == {"nnapi-aware"}
+
+
+def test_each_variant_differs_in_one_respect():
+    assert [c.name.removeprefix("NNAPI host-cpu, ") for c in variants(BASE)] == [
+        "basic",
+        "extended",
+        "nnapi-aware, worth_it",
+        "nnapi-aware, USE_FP16",
+        "nnapi-aware, USE_NCHW",
+        "nnapi-aware, 1 thread",
+    ]
+    for variant in variants(BASE):
+        parse(variant.options)
+        new = variant.options.keys() - BASE.options.keys()
+        assert len(new) + (variant.level != BASE.level) == 1
+
+
+def test_what_is_given_is_not_varied():
+    given = {
+        **BASE.options,
+        "flags": "USE_NCHW",
+        "partitioning": "maximal",
+        "intra_op_num_threads": 2,
+    }
+    found = list(variants(Candidate(Chosen.NNAPI, "nnapi-aware", given)))
+    assert [c.level for c in found] == ["basic", "extended"]
+
+
+@pytest.mark.parametrize("device", ["nnapi-reference"])
+def test_threads_are_an_option_of_host_cpu_alone(device: str):
+    first = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": device})
+    assert not any("1 thread" in c.changes for c in variants(first))
+
+
+def test_improvements_are_combined_the_best_first():
+    basic, _, worth_it, half, nchw, one = variants(BASE)
+    made = combined(BASE, [half, basic, nchw, one, worth_it])
+    assert made.level == "basic"
+    assert made.changes == ("USE_FP16", "1 thread", "worth_it")
+    assert made.options == {
+        "device": "host-cpu",
+        "flags": "USE_FP16",
+        "intra_op_num_threads": 1,
+        "partitioning": "worth_it",
+    }
+
+
+def test_nodes_left_to_the_cpu_are_added_to_those_excluded():
+    first = Candidate(Chosen.NNAPI, "basic", {**BASE.options, "exclude": "Softmax"})
+    made = without_nodes(first, ("Conv_1", "Conv_2"))
+    assert parse(made.options).exclude == ("Softmax", "Conv_1", "Conv_2")
+    assert made.name == "NNAPI host-cpu, basic, 2 nodes left to the CPU"
+
+
+def test_settings_have_the_options_but_those_that_name_files():
+    first = Candidate(Chosen.NNAPI, "basic", {"device": "host-cpu", "cache_dir": "/tmp/x"})
+    settings = without_nodes(first, ("Conv_1", "Conv_2")).settings({})
+    assert settings.options == {"device": "host-cpu", "exclude": "Conv_1,Conv_2"}
+    assert (settings.provider, settings.level) == (Chosen.NNAPI, "basic")
+
+
+def test_names_that_exclude_cannot_hold_are_refused():
+    with pytest.raises(OptionError, match="a comma separates names"):
+        without_nodes(BASE, ("a,b",)).settings({})
