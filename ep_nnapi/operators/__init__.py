@@ -58,9 +58,8 @@ def ops() -> tuple[OperatorInfo, ...]:
 @cache
 def operations(op: Op) -> Reachable:
     """Return the NNAPI operations that the operator can lower to, as `reachable` does."""
-    from ep_nnapi.operators.lib.reachable import (
-        reachable,  # takes longer than a session should wait
-    )
+    # takes longer than a session should wait
+    from ep_nnapi.operators.lib.reachable import reachable
 
     return reachable(VARIANTS["", op.equivalent][0].lower if op.equivalent else op.lower)
 

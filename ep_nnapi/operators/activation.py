@@ -50,10 +50,7 @@ from ep_nnapi.operators.lib.quantizing import is_8bit
 
 @op("Relu", since=6)
 def relu(n: Node) -> Iterator[Call]:
-    """The larger of x and 0.
-
-    Source: ONNX Relu-6, Relu-13, Relu-14; NDK ANEURALNETWORKS_RELU.
-    """
+    """The larger of x and 0."""
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
         yield apply(MAXIMUM, x, n.scalar(0, x), out=y)
@@ -65,10 +62,7 @@ def relu(n: Node) -> Iterator[Call]:
 
 @op("Clip", since=6)
 def clip_6(n: Node) -> Iterator[Call]:
-    """Clipped to the attributes `min` and `max`.
-
-    Source: ONNX Clip-6; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and siblings.
-    """
+    """Clipped to the attributes `min` and `max`."""
     x, y = n.input(0), n.output()
     if is_8bit(y):
         yield from clip(n, x, bounds_of(n), y)
@@ -81,20 +75,13 @@ def clip_6(n: Node) -> Iterator[Call]:
 
 @op("Clip", since=11)
 def clip_11(n: Node) -> Iterator[Call]:
-    """Clipped to the inputs `min` and `max`, either of which may be omitted or computed.
-
-    Source: ONNX Clip-11, Clip-12, Clip-13; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and
-    siblings.
-    """
+    """Clipped to the inputs `min` and `max`, either of which may be omitted or computed."""
     yield from clip(n, n.input(0), bounds_of(n), n.output())
 
 
 @op("HardSigmoid", since=6)
 def hard_sigmoid(n: Node) -> Iterator[Call]:
-    """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that.
-
-    Source: ONNX HardSigmoid-6, HardSigmoid-22; NDK FuseCode RELU6.
-    """
+    """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that."""
     x = n.input(0)
     share = yield from scaled_hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
     yield apply(MUL, share, n.scalar(1 / 6, x), out=n.output())
@@ -102,10 +89,7 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
 
 @op("HardSwish", since=14)
 def hard_swish(n: Node) -> Iterator[Call]:
-    """X times its hard sigmoid with slope 1/6.
-
-    Source: ONNX HardSwish-14, HardSwish-22; NDK ANEURALNETWORKS_HARD_SWISH.
-    """
+    """X times its hard sigmoid with slope 1/6."""
     x, y = n.input(0), n.output()
     call = apply(HARD_SWISH, x, out=y)
     if n.supports(call) or x.quantization is not None:
@@ -118,20 +102,14 @@ def hard_swish(n: Node) -> Iterator[Call]:
 
 @op("LeakyRelu", since=6)
 def leaky_relu(n: Node) -> Iterator[Call]:
-    """X, times `alpha` where negative: PRELU with one slope.
-
-    Source: ONNX LeakyRelu-6, LeakyRelu-16; NDK ANEURALNETWORKS_PRELU.
-    """
+    """X, times `alpha` where negative: PRELU with one slope."""
     x = n.input(0)
     yield from write_leaky_relu(n, x, n.real("alpha", 0.01), n.output())
 
 
 @op("PRelu", since=7)
 def prelu(n: Node) -> Iterator[Call]:
-    """X, times its slope where negative; slopes broadcast to x.
-
-    Source: ONNX PRelu-7, PRelu-9, PRelu-16; NDK ANEURALNETWORKS_PRELU.
-    """
+    """X, times its slope where negative; slopes broadcast to x."""
     x, slope = n.input(0), n.input(1)
     detail = f"slopes {list(slope.shape)} do not broadcast to {list(x.shape)}"
     n.require(broadcast_shape(x.shape, slope.shape) == x.shape, Reason.SHAPE, detail)
@@ -140,10 +118,7 @@ def prelu(n: Node) -> Iterator[Call]:
 
 @op("ThresholdedRelu", since=10)
 def thresholded_relu(n: Node) -> Iterator[Call]:
-    """X where it exceeds `alpha`, else 0.
-
-    Source: ONNX ThresholdedRelu-10, ThresholdedRelu-22; NDK ANEURALNETWORKS_SELECT.
-    """
+    """X where it exceeds `alpha`, else 0."""
     x = n.input(0)
     alpha = n.scalar(n.real("alpha", 1.0), x)
     above = yield from compute(n, GREATER, x, alpha, dtype=DType.BOOL)
@@ -153,10 +128,7 @@ def thresholded_relu(n: Node) -> Iterator[Call]:
 
 @op("Shrink", since=9)
 def shrink(n: Node) -> Iterator[Call]:
-    """X nearer to 0 by `bias` where it is beyond `lambd`, else 0.
-
-    Source: ONNX Shrink-9; NDK ANEURALNETWORKS_SELECT.
-    """
+    """X nearer to 0 by `bias` where it is beyond `lambd`, else 0."""
     x, bias, limit = n.input(0), n.real("bias", 0.0), n.real("lambd", 0.5)
     n.require(limit >= 0, Reason.ATTRIBUTE, f"lambd is {limit:g}; a limit is at least 0")
     above = yield from compute(n, GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
@@ -176,10 +148,7 @@ ONE_TO_ONE = (
 
 @op("Elu", since=6)
 def elu(n: Node) -> Iterator[Call]:
-    """X, or alpha (e^x - 1) where negative.
-
-    Source: ONNX Elu-6, Elu-22; NDK ANEURALNETWORKS_ELU.
-    """
+    """X, or alpha (e^x - 1) where negative."""
     x = n.input(0)
     yield from _elu(n, x, n.real("alpha", 1.0), n.output())
 
@@ -203,10 +172,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
 
 @op("Selu", since=6)
 def selu(n: Node) -> Iterator[Call]:
-    """Gamma times ELU of alpha.
-
-    Source: ONNX Selu-6, Selu-22; NDK ANEURALNETWORKS_ELU.
-    """
+    """Gamma times ELU of alpha."""
     x, y = n.input(0), n.output()
     part = n.temp(x)
     yield from _elu(n, x, n.real("alpha", 1.67326319217681884765625), part)
@@ -215,10 +181,7 @@ def selu(n: Node) -> Iterator[Call]:
 
 @op("Celu", since=12)
 def celu(n: Node) -> Iterator[Call]:
-    """RELU(x) + ELU(min(x, 0) / alpha) of alpha.
-
-    Source: ONNX Celu-12; NDK ANEURALNETWORKS_ELU.
-    """
+    """RELU(x) + ELU(min(x, 0) / alpha) of alpha."""
     x, y, alpha = n.input(0), n.output(), n.real("alpha", 1.0)
     n.require(alpha != 0, Reason.ATTRIBUTE, "alpha is 0, and Celu divides by it")
     if alpha == 1.0:
@@ -234,10 +197,7 @@ def celu(n: Node) -> Iterator[Call]:
 @op("Softplus", since=1)
 @widened
 def softplus(n: Node) -> Iterator[Call]:
-    """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|.
-
-    Source: ONNX Softplus-1, Softplus-22; NDK ANEURALNETWORKS_EXP.
-    """
+    """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|."""
     x, y = n.input(0), n.output()
     below = yield from negative_of(n, (yield from absolute_of(n, x)))
     power = yield from compute(n, EXP, below)
@@ -248,10 +208,7 @@ def softplus(n: Node) -> Iterator[Call]:
 @op("Mish", since=18)
 @widened
 def mish(n: Node) -> Iterator[Call]:
-    """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|.
-
-    Source: ONNX Mish-18, Mish-22; NDK ANEURALNETWORKS_EXP.
-    """
+    """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|."""
     x, two = n.input(0), n.scalar(2, n.input(0))
     below = yield from compute(n, MINIMUM, x, n.scalar(20, x))  # beyond, m / (m + 2) is 1
     power = yield from compute(n, EXP, below)
@@ -264,10 +221,7 @@ def mish(n: Node) -> Iterator[Call]:
 
 @op("Softsign", since=1)
 def softsign(n: Node) -> Iterator[Call]:
-    """X / (1 + |x|).
-
-    Source: ONNX Softsign-1, Softsign-22; NDK ANEURALNETWORKS_DIV.
-    """
+    """X / (1 + |x|)."""
     x = n.input(0)
     size = yield from absolute_of(n, x)
     yield apply(DIV, x, (yield from compute(n, ADD, size, n.scalar(1, x))), out=n.output())
@@ -275,10 +229,7 @@ def softsign(n: Node) -> Iterator[Call]:
 
 @op("Swish", since=24)
 def swish(n: Node) -> Iterator[Call]:
-    """X sigmoid(alpha x).
-
-    Source: ONNX Swish-24; NDK ANEURALNETWORKS_LOGISTIC.
-    """
+    """X sigmoid(alpha x)."""
     yield from sigmoid_times(n, n.input(0), n.output(), n.real("alpha", 1.0))
 
 
@@ -288,7 +239,6 @@ def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function, or its approximation by `tanh`.
 
     The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
-    Source: ONNX Gelu-20; NDK ANEURALNETWORKS_LOGISTIC.
     """
     by_tanh = n.text("approximate", "none") == "tanh"
     yield from (tanh_gelu if by_tanh else exact_gelu)(n, n.input(0), n.output())

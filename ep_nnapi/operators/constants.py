@@ -58,10 +58,7 @@ def _copy_constant(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
 
 @op("Shape", since=1)
 def shape(n: Node) -> Iterator[Call]:
-    """The sizes of x from axis `start` (default 0) to `end` (default: all).
-
-    Source: ONNX Shape-1 to Shape-25; NDK ANEURALNETWORKS_CAST.
-    """
+    """The sizes of x from axis `start` (default 0) to `end` (default: all)."""
     sizes = n.input(0).shape
     start, end = n.integer("start", 0), n.integer("end", len(sizes))
     yield from _copy_constant(n, np.array(sizes[start:end], np.int64))
@@ -69,19 +66,13 @@ def shape(n: Node) -> Iterator[Call]:
 
 @op("Size", since=1)
 def size(n: Node) -> Iterator[Call]:
-    """The number of elements of x.
-
-    Source: ONNX Size-1 to Size-25; NDK ANEURALNETWORKS_CAST.
-    """
+    """The number of elements of x."""
     yield from _copy_constant(n, np.array(n.input(0).size, np.int64))
 
 
 @op("EyeLike", since=9)
 def eye_like(n: Node) -> Iterator[Call]:
-    """A matrix as large as x, with ones along its `k`-th diagonal.
-
-    Source: ONNX EyeLike-9, EyeLike-22; NDK ANEURALNETWORKS_RESHAPE.
-    """
+    """A matrix as large as x, with ones along its `k`-th diagonal."""
     y, (rows, columns) = narrow(n.output()), n.input(0).shape
     k = max(-rows, min(n.integer("k", 0), columns))
     to = y.dtype.numpy
@@ -91,10 +82,7 @@ def eye_like(n: Node) -> Iterator[Call]:
 
 @op("Range", since=11)
 def numbers(n: Node) -> Iterator[Call]:
-    """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant.
-
-    Source: ONNX Range-11; NDK ANEURALNETWORKS_RESHAPE.
-    """
+    """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant."""
     start, _, delta = (n.array(i).reshape(()) for i in range(3))
     count = n.output().size
     yield from _copy_constant(n, start + np.arange(count, dtype=start.dtype) * delta)
@@ -102,10 +90,7 @@ def numbers(n: Node) -> Iterator[Call]:
 
 @op("ConstantOfShape", since=9)
 def constant_of_shape(n: Node) -> Iterator[Call]:
-    """A uniform tensor of `value` (default: 0 as a float) in the inferred shape.
-
-    Source: ONNX ConstantOfShape-9 to ConstantOfShape-25; NDK ANEURALNETWORKS_FILL.
-    """
+    """A uniform tensor of `value` (default: 0 as a float) in the inferred shape."""
     y, given = narrow(n.output()), n.node.attributes.get("value")
     number = only_element(given, "value") if isinstance(given, Constant) else 0.0
     yield from reshape(n, (yield from full(n, number, y.shape, y.dtype)), y)
@@ -117,10 +102,7 @@ MAX_CUM_SUM_SIZE = 1024
 
 @op("Trilu", since=14)
 def trilu(n: Node) -> Iterator[Call]:
-    """The upper (or lower) triangle of each matrix from its k-th diagonal, else 0.
-
-    Source: ONNX Trilu-14; NDK ANEURALNETWORKS_SELECT.
-    """
+    """The upper (or lower) triangle of each matrix from its k-th diagonal, else 0."""
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
     shape, sizes = x.shape, operand_shape(x.shape)
     far = max(shape)
@@ -144,7 +126,6 @@ def cum_sum(n: Node) -> Iterator[Call]:
     """Cumulative sums along the constant `axis`: a product with a matrix of ones and zeros.
 
     For finite numbers only: infinity times the matrix's zeros is NaN.
-    Source: ONNX CumSum-11, CumSum-14; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     x, y = n.input(0), n.output()
     axis = n.normalized(n.integer_at(1), x.rank)
@@ -185,20 +166,14 @@ def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Consta
 
 @op("Hardmax", since=1)
 def hardmax_1(n: Node) -> Iterator[Call]:
-    """1 at the first greatest of all from `axis` (default 1) on, else 0.
-
-    Source: ONNX Hardmax-1, Hardmax-11; NDK ANEURALNETWORKS_ARGMAX.
-    """
+    """1 at the first greatest of all from `axis` (default 1) on, else 0."""
     x, axis = n.input(0), n.axis(default=1)
     yield from _hardmax(n, (prod(x.shape[:axis]), prod(x.shape[axis:]), 1))
 
 
 @op("Hardmax", since=13)
 def hardmax_13(n: Node) -> Iterator[Call]:
-    """1 at the first greatest along the one `axis` (default: the last), else 0.
-
-    Source: ONNX Hardmax-13; NDK ANEURALNETWORKS_ARGMAX.
-    """
+    """1 at the first greatest along the one `axis` (default: the last), else 0."""
     yield from _hardmax(n, sizes_around(n.input(0).shape, n.axis(default=-1)))
 
 
@@ -221,7 +196,6 @@ def one_hot(n: Node) -> Iterator[Call]:
     """A new `axis` of constant `depth`: the second of `values` at the index, else the first.
 
     Indexes must be INT32: out-of-range INT64 indexes, which set nothing, may wrap in 32 bits.
-    Source: ONNX OneHot-9, OneHot-11; NDK ANEURALNETWORKS_EQUAL.
     """
     index, y = n.input(0), narrow(n.output())
     depth, axis = n.integer_at(1), n.integer("axis", -1)

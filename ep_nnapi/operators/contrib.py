@@ -9,13 +9,7 @@ from typing import TypeAlias
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    LOGISTIC,
-    MUL,
-    RELU,
-    TANH,
-)
+from ep_nnapi.nnapi.spec import ADD, LOGISTIC, MUL, RELU, TANH
 from ep_nnapi.operators.lib.activation import (
     clip,
     scaled_hard_sigmoid,
@@ -35,10 +29,7 @@ MICROSOFT_DOMAIN = "com.microsoft"
 
 @op("FusedConv", since=1, domain=MICROSOFT_DOMAIN)
 def fused_conv(n: Node) -> Iterator[Call]:
-    """A convolution, plus input Z, then an activation.
-
-    Source: com.microsoft FusedConv-1; NDK ANEURALNETWORKS_CONV_2D and siblings.
-    """
+    """A convolution, plus input Z, then an activation."""
     y = n.output()
     active = _activation(n, n.text("activation", ""), n.reals("activation_params", ()))
     convolved = n.temp(y)
@@ -50,10 +41,7 @@ def fused_conv(n: Node) -> Iterator[Call]:
 
 @op("FusedGemm", since=1, domain=MICROSOFT_DOMAIN)
 def fused_gemm(n: Node) -> Iterator[Call]:
-    """Gemm, then an activation.
-
-    Source: com.microsoft FusedGemm-1; NDK ANEURALNETWORKS_FULLY_CONNECTED.
-    """
+    """Gemm, then an activation."""
     y = n.output()
     given = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
     params = [n.real(name) for name in given if n.has_attribute(name)]
@@ -108,20 +96,14 @@ def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[C
 @op("Gelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def gelu(n: Node) -> Iterator[Call]:
-    """X times the normal distribution function; bounds as ai.onnx Gelu.
-
-    Source: com.microsoft Gelu-1; NDK ANEURALNETWORKS_LOGISTIC.
-    """
+    """X times the normal distribution function; bounds as ai.onnx Gelu."""
     yield from exact_gelu(n, n.input(0), n.output())
 
 
 @op("BiasGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def bias_gelu(n: Node) -> Iterator[Call]:
-    """Gelu of the sum of both inputs.
-
-    Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
-    """
+    """Gelu of the sum of both inputs."""
     total = yield from _biased(n)
     yield from exact_gelu(n, total, n.output())
 
@@ -140,10 +122,7 @@ def _biased(n: Node) -> Computed:
 @op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
-    """Gelu by tanh, of the input or of its sum with a bias.
-
-    Source: com.microsoft FastGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
-    """
+    """Gelu by tanh, of the input or of its sum with a bias."""
     x = n.input(0)
     if n.has(1):
         x = yield from _biased(n)
@@ -153,19 +132,13 @@ def fast_gelu(n: Node) -> Iterator[Call]:
 @op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def quick_gelu(n: Node) -> Iterator[Call]:
-    """X sigmoid(alpha x).
-
-    Source: com.microsoft QuickGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
-    """
+    """X sigmoid(alpha x)."""
     yield from swish(n, n.input(0), n.output(), n.real("alpha", 1.702))
 
 
 @op("FusedMatMul", since=1, domain=MICROSOFT_DOMAIN)
 def fused_matmul(n: Node) -> Iterator[Call]:
-    """`alpha` times a product of matrices, each transposed by `transA`, `transB`.
-
-    Source: com.microsoft FusedMatMul-1; NDK ANEURALNETWORKS_BATCH_MATMUL.
-    """
+    """`alpha` times a product of matrices, each transposed by `transA`, `transB`."""
     a, b, y, alpha = n.input(0), n.input(1), n.output(), n.real("alpha", 1.0)
     for name in ("transBatchA", "transBatchB"):
         n.require(not n.integer(name, 0), Reason.ATTRIBUTE, f"{name} is 1; only 0 is supported")
@@ -184,10 +157,7 @@ def fused_matmul(n: Node) -> Iterator[Call]:
 @op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def skip_layer_normalization(n: Node) -> Iterator[Call]:
-    """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3.
-
-    Source: com.microsoft SkipLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
-    """
+    """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3."""
     total = yield from _skipped(n, 4)
     shift = n.input(3) if n.has(3) else None
     norm = Norm(standardized, total.rank - 1, n.real("epsilon", 1e-12), n.input(2), shift)
@@ -200,10 +170,7 @@ def skip_layer_normalization(n: Node) -> Iterator[Call]:
 @op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
-    """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3.
-
-    Source: com.microsoft SkipSimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
-    """
+    """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3."""
     total = yield from _skipped(n, 3)
     norm = Norm(scaled, total.rank - 1, n.real("epsilon", 1e-12), n.input(2))
     found = yield from normalize(n, total, norm, n.output())

@@ -96,14 +96,9 @@ def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
     yield from _cast(n, number, narrow(y))
 
 
-def _casting(op_type: str, since: int, doc: str) -> Op:
-    source = f"Source: ONNX {op_type}-{since} to {op_type}-25; NDK ANEURALNETWORKS_CAST."
-    return Op(op_type, "", since, lower, f"{doc}\n\n{source}")
-
-
 CASTS = (
-    _casting("Cast", 6, "The same numbers as another type; fractions are cut off."),
-    _casting("CastLike", 15, "The same numbers as the second input's type."),
+    Op("Cast", "", 6, lower, "The same numbers as another type; fractions are cut off."),
+    Op("CastLike", "", 15, lower, "The same numbers as the second input's type."),
 )
 
 
@@ -112,10 +107,7 @@ MICROSOFT_DOMAIN = "com.microsoft"
 
 @op("QuantizeLinear", since=10)
 def quantize(n: Node) -> Iterator[Call]:
-    """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero.
-
-    Source: ONNX QuantizeLinear-10 to QuantizeLinear-25; NDK ANEURALNETWORKS_QUANTIZE.
-    """
+    """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero."""
     x, y = n.input(0), n.output()
     _require_quantization(n, y)
     _require_one_scale(n, y)
@@ -124,10 +116,7 @@ def quantize(n: Node) -> Iterator[Call]:
 
 @op("DequantizeLinear", since=10)
 def dequantize(n: Node) -> Iterator[Call]:
-    """Dequantized with one constant scale, or one for each slice along `axis`.
-
-    Source: ONNX DequantizeLinear-10 to DequantizeLinear-25; NDK ANEURALNETWORKS_DEQUANTIZE.
-    """
+    """Dequantized with one constant scale, or one for each slice along `axis`."""
     x, y = n.input(0), n.output()
     _require_quantization(n, x)
     if x.dtype is DType.INT32:
@@ -158,10 +147,7 @@ def _left(n: Node) -> Iterator[Call]:
 
 def _qlinear(op_type: str, domain: str = MICROSOFT_DOMAIN, since: int = 1) -> Op:
     plain = op_type.removeprefix("Q").removeprefix("Linear")
-    doc = (
-        f"{plain} of tensors with constant scales and zero points.\n\n"
-        f"Source: {domain or 'ONNX'} {op_type}-{since}; the QDQ group of {plain} replaces it."
-    )
+    doc = f"{plain} of tensors with constant scales, as the QDQ group of {plain} that replaces it."
     return Op(op_type, domain, since, _left, doc, plain)
 
 
@@ -224,11 +210,7 @@ _STEPS = 255
 
 @op("DynamicQuantizeLinear", since=11)
 def dynamic_quantize(n: Node) -> Iterator[Call]:
-    """To 8 bits over the range that the numbers and 0 have; ties may round to the other side.
-
-    Source: ONNX DynamicQuantizeLinear-11; NDK ANEURALNETWORKS_REDUCE_MIN,
-    ANEURALNETWORKS_REDUCE_MAX, ANEURALNETWORKS_QUANTIZE.
-    """
+    """To 8 bits over the range that the numbers and 0 have; ties may round to the other side."""
     x, (y, scale, zero_point) = n.input(0), n.outputs
     zero = n.scalar(0, x)
     low, high = n.temp(x, (1,)), n.temp(x, (1,))
@@ -251,11 +233,7 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
 
 @op("MatMulInteger", since=10, keeps=True)
 def matmul_integer(n: Node) -> Iterator[Call]:
-    """Products of matrices of 8 bits, each less its zero point: INT32.
-
-    Source: ONNX MatMulInteger-10; NDK ANEURALNETWORKS_FULLY_CONNECTED,
-    ANEURALNETWORKS_BATCH_MATMUL.
-    """
+    """Products of matrices of 8 bits, each less its zero point: INT32."""
     a, b, y = n.input(0), n.input(1), n.output()
     n.require(
         min(a.rank, b.rank) > 1,
@@ -271,10 +249,7 @@ def matmul_integer(n: Node) -> Iterator[Call]:
 
 @op("ConvInteger", since=10, keeps=True)
 def conv_integer(n: Node) -> Iterator[Call]:
-    """A convolution of 8 bits, image and filter less their zero points: INT32.
-
-    Source: ONNX ConvInteger-10; NDK ANEURALNETWORKS_CONV_2D.
-    """
+    """A convolution of 8 bits, image and filter less their zero points: INT32."""
     x, w, y = n.input(0), n.input(1), n.output()
     image = yield from _centred(n, x, 2, axis=None)
     taps = yield from _centred(n, w, 3, axis=0)

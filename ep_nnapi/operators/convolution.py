@@ -28,8 +28,6 @@ def conv(n: Node) -> Iterator[Call]:
     """Convolution in one or two dimensions: plain, depthwise (one channel a group) or grouped.
 
     x [N, C, H, W] or [N, C, L], w [O, C / group, kH, kW], b [O] (zeros when absent)
-    Source: ONNX Conv-1, Conv-11, Conv-22; NDK ANEURALNETWORKS_CONV_2D,
-    ANEURALNETWORKS_DEPTHWISE_CONV_2D, ANEURALNETWORKS_GROUPED_CONV_2D.
     """
     yield from convolve(n, n.output())
 
@@ -40,7 +38,6 @@ def conv_transpose(n: Node) -> Iterator[Call]:
 
     x [N, C, H, W] or [N, C, L], w [C, O / group, kH, kW], b [O] (zeros when absent)
     Dilation, and outputs larger than NNAPI computes, become zeros in the constant filter.
-    Source: ONNX ConvTranspose-1, -11, -22; NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     yield from transpose_convolve(n, n.output())
 

@@ -68,10 +68,7 @@ class _RoiAxis:
 @op("RoiAlign", since=10)
 @widened
 def roi_align_10(n: Node) -> Iterator[Call]:
-    """As RoiAlign-16 in mode output_half_pixel.
-
-    Source: ONNX RoiAlign-10; NDK ANEURALNETWORKS_BATCH_MATMUL.
-    """
+    """As RoiAlign-16 in mode output_half_pixel."""
     yield from _roi_align(n, half=False)
 
 
@@ -83,7 +80,6 @@ def roi_align_16(n: Node) -> Iterator[Call]:
     x [N, C, H, W], rois [R, 4] (left, top, right, bottom), their images [R], y [R, C, h, w]
     Interpolation is separable: a bin is a weighted sum over columns, then over rows, i.e. two
     matrix products. NNAPI's ROI_ALIGN is not used, as it fails on regions outside the image.
-    Source: ONNX RoiAlign-16, RoiAlign-22; NDK ANEURALNETWORKS_BATCH_MATMUL.
     """
     mode = n.text("coordinate_transformation_mode", "half_pixel")
     yield from _roi_align(n, half=mode == "half_pixel")

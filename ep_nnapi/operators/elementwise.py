@@ -41,8 +41,7 @@ def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
     def lower(n: Node) -> Iterator[Call]:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
 
-    doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, "", since, lower, doc)
+    return Op(op_type, "", since, lower, f"{row.name} of two tensors.")
 
 
 def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
@@ -54,19 +53,24 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
     def lower(n: Node) -> Iterator[Call]:
         yield from _chain(n, row, n.inputs, n.output())
 
-    doc = (
-        f"{row.name} of the tensors, one after the other.\n\n"
-        f"Source: ONNX {op_type}-{since}; NDK {row.name}."
-    )
-    return Op(op_type, "", since, lower, doc)
+    return Op(op_type, "", since, lower, f"{row.name} of the tensors, one after the other.")
 
 
-ARITHMETIC = (
+TABLE = (
     binary("Add", ADD),
     binary("Mul", MUL),
     variadic("Max", MAXIMUM),
     variadic("Min", MINIMUM),
     variadic("Sum", ADD),
+    binary("And", LOGICAL_AND),
+    binary("Or", LOGICAL_OR),
+    binary("Xor", NOT_EQUAL),
+    one_to_one("Not", LOGICAL_NOT, since=1),
+    binary("Equal", EQUAL),
+    binary("Greater", GREATER),
+    binary("GreaterOrEqual", GREATER_EQUAL, since=12),
+    binary("Less", LESS),
+    binary("LessOrEqual", LESS_EQUAL, since=12),
 )
 
 
@@ -91,10 +95,7 @@ def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> I
 
 @op("Mean", since=6)
 def mean(n: Node) -> Iterator[Call]:
-    """The sum of the tensors, divided by their number.
-
-    Source: ONNX Mean-6, Mean-8, Mean-13; NDK ANEURALNETWORKS_ADD, ANEURALNETWORKS_MUL.
-    """
+    """The sum of the tensors, divided by their number."""
     y = n.output()
     share = n.scalar(1 / len(n.inputs), y)
     total = n.temp(y)
@@ -104,10 +105,7 @@ def mean(n: Node) -> Iterator[Call]:
 
 @op("Sub", since=7)
 def sub(n: Node) -> Iterator[Call]:
-    """The difference; a sum with the opposite where the level has no SUB, which is as exact.
-
-    Source: ONNX Sub-7, Sub-13, Sub-14; NDK ANEURALNETWORKS_SUB.
-    """
+    """The difference; a sum with the opposite where the level has no SUB, which is as exact."""
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is not DType.FLOAT or n.supports(apply(SUB, y, y, out=y)):
         yield from broadcast(n, SUB, (a, b), y)
@@ -121,7 +119,6 @@ def div(n: Node) -> Iterator[Call]:
     """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
 
     Where the level has no DIV: the product with a constant's inverse, rounded once more.
-    Source: ONNX Div-7, Div-13, Div-14; NDK ANEURALNETWORKS_DIV.
     """
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is DType.INT32:
@@ -156,10 +153,7 @@ def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
 
 @op("Mod", since=10)
 def mod(n: Node) -> Iterator[Call]:
-    """Remainder of a division of integers, with the sign of the divisor.
-
-    Source: ONNX Mod-10, Mod-13; NDK ANEURALNETWORKS_DIV (INT32 rounds down).
-    """
+    """Remainder of a division of integers, with the sign of the divisor."""
     a, b, y = n.input(0), n.input(1), n.output()
     n.require(
         n.integer("fmod", 0) == 0,
@@ -175,10 +169,7 @@ def mod(n: Node) -> Iterator[Call]:
 
 @op("Pow", since=7)
 def power(n: Node) -> Iterator[Call]:
-    """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly.
-
-    Source: ONNX Pow-7, Pow-12, Pow-13, Pow-15; NDK ANEURALNETWORKS_POW.
-    """
+    """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly."""
     x, exponent, y = n.input(0), n.input(1), n.output()
     floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
     if floats and exponent.constant is not None and exponent.size == 1 and x.shape == y.shape:
@@ -209,35 +200,9 @@ def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
 _KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}
 
 
-def _compared(op_type: str, row: OperationSpec, since: int = 7) -> Op:
-    """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
-
-    def lower(n: Node) -> Iterator[Call]:
-        yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
-
-    doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, "", since, lower, doc)
-
-
-COMPARISONS = (
-    _compared("And", LOGICAL_AND),
-    _compared("Or", LOGICAL_OR),
-    _compared("Xor", NOT_EQUAL),
-    one_to_one("Not", LOGICAL_NOT, since=1),
-    _compared("Equal", EQUAL),
-    _compared("Greater", GREATER),
-    _compared("GreaterOrEqual", GREATER_EQUAL, since=12),
-    _compared("Less", LESS),
-    _compared("LessOrEqual", LESS_EQUAL, since=12),
-)
-
-
 @op("Where", since=9)
 def where(n: Node) -> Iterator[Call]:
-    """X where the condition holds, else Y; SELECT takes equal shapes, so they are broadcast first.
-
-    Source: ONNX Where-9, Where-16; NDK ANEURALNETWORKS_SELECT.
-    """
+    """X where the condition holds, else Y; all are broadcast first: SELECT takes equal shapes."""
     condition, a, b, y = n.input(0), n.input(1), n.input(2), n.output()
     if y.dtype is not DType.BOOL:
         yield from select(n, condition, a, b, y)

@@ -30,8 +30,6 @@ def matmul(n: Node) -> Iterator[Call]:
     """Products of matrices in the last two dimensions, what is before broadcast.
 
     a [..., M, K] or [K], b [..., K, N] or [K]
-    Source: ONNX MatMul-1, MatMul-9, MatMul-13; NDK ANEURALNETWORKS_FULLY_CONNECTED,
-    ANEURALNETWORKS_BATCH_MATMUL.
     """
     a, b, y = n.input(0), n.input(1), n.output()
     n.require(min(a.rank, b.rank) > 0, Reason.RANK, f"{a.name} or {b.name} is a scalar")
@@ -58,7 +56,6 @@ def gemm(n: Node) -> Iterator[Call]:
     """Alpha a b + beta c as a fully connected layer; both factors in the constants where they can.
 
     a [M, K] (transA: [K, M]), b [K, N] (transB: [N, K]), c broadcast to [M, N]
-    Source: ONNX Gemm-7, Gemm-9, Gemm-11, Gemm-13; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     _require_matrices(n)
     _require_bias_of_product(n)
@@ -123,7 +120,6 @@ def einsum(n: Node) -> Iterator[Call]:
     """Pairwise products of tensors, summed over the labels that the result does not have.
 
     A label that occurs twice in one tensor (a diagonal) is rejected.
-    Source: ONNX Einsum-12; NDK ANEURALNETWORKS_FULLY_CONNECTED, ANEURALNETWORKS_BATCH_MATMUL.
     """
     y, (terms, result) = n.output(), _parsed(n)
     rest = []

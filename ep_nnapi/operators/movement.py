@@ -48,8 +48,7 @@ def lower(n: Node) -> Iterator[Call]:
 
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
     """Return an operator whose output has the elements of its first input, in order."""
-    source = f"Source: ONNX {op_type}-{since} and later; NDK ANEURALNETWORKS_RESHAPE."
-    return Op(op_type, "", since, lower, f"{doc}\n\n{source}")
+    return Op(op_type, "", since, lower, doc)
 
 
 TABLE = (
@@ -63,20 +62,14 @@ TABLE = (
 
 @op("Dropout", since=7)
 def dropout_7(n: Node) -> Iterator[Call]:
-    """The input as it is: nothing is dropped in inference.
-
-    Source: ONNX Dropout-7, Dropout-10; NDK ANEURALNETWORKS_RESHAPE.
-    """
+    """The input as it is: nothing is dropped in inference."""
     n.require(not n.has_output(1), Reason.ATTRIBUTE, "output mask is used; NNAPI has no dropout")
     yield from lower(n)
 
 
 @op("Dropout", since=12)
 def dropout_12(n: Node) -> Iterator[Call]:
-    """The input as it is, where `training_mode` is constant and false or left out.
-
-    Source: ONNX Dropout-12, Dropout-13, Dropout-22; NDK ANEURALNETWORKS_RESHAPE.
-    """
+    """The input as it is, where `training_mode` is constant and false or left out."""
     trains = n.has(2) and bool(n.array(2).any())
     n.require(not trains, Reason.ATTRIBUTE, "training_mode is true; NNAPI supports only inference")
     yield from dropout_7.lower(n)
@@ -84,10 +77,7 @@ def dropout_12(n: Node) -> Iterator[Call]:
 
 @op("Transpose", since=1)
 def transpose(n: Node) -> Iterator[Call]:
-    """Axes permuted; reversed without `perm`.
-
-    Source: ONNX Transpose-1 to Transpose-25; NDK ANEURALNETWORKS_TRANSPOSE.
-    """
+    """Axes permuted; reversed without `perm`."""
     x = n.input(0)
     perm = n.integers("perm", range(x.rank)[::-1])
     detail = f"perm {list(perm)} does not permute the {x.rank} axes of {x.name}"
@@ -97,10 +87,7 @@ def transpose(n: Node) -> Iterator[Call]:
 
 @op("Concat", since=4)
 def concat(n: Node) -> Iterator[Call]:
-    """Tensors one behind the other along `axis`.
-
-    Source: ONNX Concat-4, Concat-11, Concat-13; NDK ANEURALNETWORKS_CONCATENATION.
-    """
+    """Tensors one behind the other along `axis`."""
     y, axis = n.output(), n.axis()
     parts = [list(x.shape) for x in n.inputs]
     together = {len(p) for p in parts} == {y.rank} and sum(p[axis] for p in parts) == y.shape[axis]
@@ -137,10 +124,7 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
 
 @op("Split", since=2)
 def split(n: Node) -> Iterator[Call]:
-    """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE.
-
-    Source: ONNX Split-2, -11, -13, -18; NDK ANEURALNETWORKS_SPLIT, ANEURALNETWORKS_SLICE.
-    """
+    """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE."""
     x, axis = n.input(0), n.axis(default=0)
     parts = n.outputs
     ranks = [y.rank for y in parts]
@@ -163,10 +147,7 @@ def split(n: Node) -> Iterator[Call]:
 
 @op("Slice", since=1)
 def slice_1(n: Node) -> Iterator[Call]:
-    """From `starts` to `ends` along `axes` (default: the first ones), attributes.
-
-    Source: ONNX Slice-1; NDK ANEURALNETWORKS_SLICE.
-    """
+    """From `starts` to `ends` along `axes` (default: the first ones), attributes."""
     starts, ends = n.integers("starts"), n.integers("ends")
     axes = n.integers("axes", range(len(starts)))
     yield from _slice(n, starts, ends, axes, [1] * len(starts))
@@ -177,8 +158,6 @@ def slice_10(n: Node) -> Iterator[Call]:
     """From `starts` to `ends` in `steps` (default: 1) along `axes` (default: the first ones).
 
     All constant; negative ones count from the end.
-    Source: ONNX Slice-10, Slice-11, Slice-13; NDK ANEURALNETWORKS_SLICE,
-    ANEURALNETWORKS_STRIDED_SLICE.
     """
     starts, ends = n.integers_at(1), n.integers_at(2)
     axes = n.integers_at(3) if n.has(3) else range(len(starts))
@@ -202,20 +181,14 @@ def _slice(
 
 @op("Expand", since=8)
 def expand_8(n: Node) -> Iterator[Call]:
-    """Broadcast to the inferred shape.
-
-    Source: ONNX Expand-8, Expand-13; NDK ANEURALNETWORKS_TILE.
-    """
+    """Broadcast to the inferred shape."""
     x = n.input(0)
     yield from expand(n, x, n.output())
 
 
 @op("Tile", since=6)
 def tile_6(n: Node) -> Iterator[Call]:
-    """Repeated along each axis, as often as the shapes say.
-
-    Source: ONNX Tile-6, Tile-13; NDK ANEURALNETWORKS_TILE.
-    """
+    """Repeated along each axis, as often as the shapes say."""
     x, y = n.input(0), n.output()
     repeats = [b // a for a, b in zip(x.shape, y.shape, strict=True)]
     yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
@@ -226,7 +199,6 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     """Channels as blocks of pixels; in mode CRD the channels are put in the order of DCR first.
 
     x [N, C, H, W]
-    Source: ONNX DepthToSpace-1, -11, -13; NDK ANEURALNETWORKS_DEPTH_TO_SPACE.
     """
     x, y, size = n.input(0), n.output(), n.integer("blocksize")
     n.require(size > 0, Reason.ATTRIBUTE, f"blocksize is {size}; it must be positive")
@@ -264,7 +236,6 @@ def space_to_depth(n: Node) -> Iterator[Call]:
     """Blocks of pixels as channels.
 
     x [N, C, H, W]
-    Source: ONNX SpaceToDepth-1, SpaceToDepth-13; NDK ANEURALNETWORKS_SPACE_TO_DEPTH.
     """
     yield apply(
         SPACE_TO_DEPTH,
@@ -284,21 +255,14 @@ _REFLECT = 0
 
 @op("Pad", since=2)
 def pad_2(n: Node) -> Iterator[Call]:
-    """Padded by the attributes `pads`, `value` and `mode`.
-
-    Source: ONNX Pad-2; NDK ANEURALNETWORKS_PAD, ANEURALNETWORKS_PAD_V2.
-    """
+    """Padded by the attributes `pads`, `value` and `mode`."""
     given = _by_axis(n, n.integers("pads"), range(n.input(0).rank))
     yield from _pad(n, given, n.real("value", 0.0))
 
 
 @op("Pad", since=11)
 def pad_11(n: Node) -> Iterator[Call]:
-    """Padded by constant `pads` (negative ones crop), along `axes` (default: all).
-
-    Source: ONNX Pad-11, -13, -18, -19, -21, -23 to -25; NDK ANEURALNETWORKS_PAD,
-    ANEURALNETWORKS_PAD_V2, ANEURALNETWORKS_MIRROR_PAD, ANEURALNETWORKS_GATHER.
-    """
+    """Padded by constant `pads` (negative ones crop), along `axes` (default: all)."""
     x, pads = n.input(0), n.integers_at(1)
     axes = n.integers_at(3) if n.has(3) else range(x.rank)
     yield from _pad(n, _by_axis(n, pads, axes), _number(n) if n.has(2) else 0.0)

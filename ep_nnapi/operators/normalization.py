@@ -51,10 +51,7 @@ from ep_nnapi.operators.lib.reduction import (
 
 @op("Softmax", since=1)
 def softmax_1(n: Node) -> Iterator[Call]:
-    """Normalizes all from `axis` (default 1) on as one row.
-
-    Source: ONNX Softmax-1, Softmax-11; NDK ANEURALNETWORKS_SOFTMAX.
-    """
+    """Normalizes all from `axis` (default 1) on as one row."""
     x, axis = n.input(0), n.axis(default=1)
     if prod(x.shape[axis + 1 :]) == 1:
         yield from _softmax(n, x, axis, n.output())
@@ -68,10 +65,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
 
 @op("Softmax", since=13)
 def softmax_13(n: Node) -> Iterator[Call]:
-    """Normalizes along the one `axis` (default: the last).
-
-    Source: ONNX Softmax-13; NDK ANEURALNETWORKS_SOFTMAX.
-    """
+    """Normalizes along the one `axis` (default: the last)."""
     yield from _softmax(n, n.input(0), n.axis(default=-1), n.output())
 
 
@@ -95,20 +89,14 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
 
 @op("LogSoftmax", since=1)
 def log_softmax_1(n: Node) -> Iterator[Call]:
-    """The logarithm of Softmax-1: all from `axis` (default 1) on is one row.
-
-    Source: ONNX LogSoftmax-1, LogSoftmax-11; NDK ANEURALNETWORKS_LOG_SOFTMAX.
-    """
+    """The logarithm of Softmax-1: all from `axis` (default 1) on is one row."""
     x, axis = n.input(0), n.axis(default=1)
     yield from _log_softmax(n, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
 @op("LogSoftmax", since=13)
 def log_softmax_13(n: Node) -> Iterator[Call]:
-    """The logarithm of Softmax-13, along the one `axis` (default: the last).
-
-    Source: ONNX LogSoftmax-13; NDK ANEURALNETWORKS_LOG_SOFTMAX.
-    """
+    """The logarithm of Softmax-13, along the one `axis` (default: the last)."""
     x, axis = n.input(0), n.axis(default=-1)
     if x.rank <= MAX_RANK:
         yield apply(LOG_SOFTMAX, x, beta=1.0, axis=axis, out=n.output())
@@ -129,7 +117,6 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     """Each channel times a factor, plus a term; both computed beforehand where they are constant.
 
     x [N, C, ...]; scale, B, mean and var [C] (`spatial` 0, opset 7: [C, ...])
-    Source: ONNX BatchNormalization-7, -9, -14, -15; NDK ANEURALNETWORKS_MUL, ANEURALNETWORKS_ADD.
     """
     x, y = n.input(0), n.output()
     trains = n.integer("training_mode", 0) or any(n.has_output(i) for i in range(1, 5))
@@ -185,7 +172,6 @@ def instance_normalization(n: Node) -> Iterator[Call]:
     """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
 
     x [N, C, ...], scale and B [C]
-    Source: ONNX InstanceNormalization-6, -22; NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
     x, y = n.input(0), n.output()
     _require_channels(n)
@@ -232,7 +218,6 @@ def group_normalization_18(n: Node) -> Iterator[Call]:
     """Each group of channels to mean `bias` and deviation `scale`, one of each a group.
 
     x [N, C, ...], scale and bias [num_groups]
-    Source: ONNX GroupNormalization-18; NDK ANEURALNETWORKS_RSQRT.
     """
     standard = yield from _grouped(n)
     shape = (n.input(1).size, 1)
@@ -247,7 +232,6 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
     """Each group of channels to mean 0 and deviation 1, times `scale` plus `bias` by channel.
 
     x [N, C, ...], scale and bias [C]
-    Source: ONNX GroupNormalization-21; NDK ANEURALNETWORKS_RSQRT.
     """
     x = n.input(0)
     _require_channels(n)
@@ -274,9 +258,7 @@ def _grouped(n: Node) -> Computed:
 def layer_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
 
-    outputs y, mean and inverse deviation, any of which may be omitted
-    Source: ONNX LayerNormalization-17 (and ONNX Runtime's of version 1); NDK
-    ANEURALNETWORKS_RSQRT.
+    outputs y, mean and inverse deviation, any of which may be omitted; version 1 is ONNX Runtime's
     """
     shift = n.input(2) if n.has(2) else None
     yield from _normalized(n, standardized, shift)
@@ -285,20 +267,14 @@ def layer_normalization(n: Node) -> Iterator[Call]:
 @op("RMSNormalization", since=23)
 @widened
 def rms_normalization(n: Node) -> Iterator[Call]:
-    """All from `axis` on divided by its root mean square, times scale.
-
-    Source: ONNX RMSNormalization-23; NDK ANEURALNETWORKS_RSQRT.
-    """
+    """All from `axis` on divided by its root mean square, times scale."""
     yield from _normalized(n, scaled, None)
 
 
 @op("SimplifiedLayerNormalization", since=1)
 @widened
 def simplified_layer_normalization(n: Node) -> Iterator[Call]:
-    """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square.
-
-    Source: ONNX Runtime's SimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
-    """
+    """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square."""
     norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
     found = yield from normalize(n, n.input(0), norm, n.output())
     if n.has_output(1):
@@ -318,7 +294,6 @@ def lrn(n: Node) -> Iterator[Call]:
     """Each number divided by a power of the squares of its neighbours in other channels.
 
     x [N, C, H, W]; an even `size` is rejected: NNAPI's window is symmetric around its centre
-    Source: ONNX LRN-1, LRN-13; NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     x, y, size = n.input(0), n.output(), n.integer("size")
     n.require(
@@ -343,7 +318,6 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     """X divided by its norm along `axis`; what has no norm stays 0.
 
     NNAPI's L2_NORMALIZATION is not used, as it divides vectors shorter than 1e-6 by 1e-6.
-    Source: ONNX LpNormalization-1, -22; NDK ANEURALNETWORKS_REDUCE_SUM, ANEURALNETWORKS_DIV.
     """
     x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)
     n.require(p in (1, 2), Reason.ATTRIBUTE, f"p is {p}; ONNX has 1 and 2")
@@ -364,10 +338,7 @@ def lp_normalization(n: Node) -> Iterator[Call]:
 @op("MeanVarianceNormalization", since=9)
 @widened
 def mean_variance_normalization(n: Node) -> Iterator[Call]:
-    """Mean 0 and deviation 1 along `axes` (default: all but the channels).
-
-    Source: ONNX MeanVarianceNormalization-9, -13; NDK ANEURALNETWORKS_MEAN.
-    """
+    """Mean 0 and deviation 1 along `axes` (default: all but the channels)."""
     x = n.input(0)
     n.require(x.rank <= MAX_RANK, Reason.RANK, f"{x.name} has rank {x.rank}; NNAPI takes 1-4")
     axes = [n.normalized(a, x.rank) for a in n.integers("axes", (0, 2, 3))]

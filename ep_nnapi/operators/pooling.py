@@ -50,7 +50,6 @@ def max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each window.
 
     x [N, C, ...], y [N, C, ...] with one to three dimensions after the channels
-    Source: ONNX MaxPool-1 to MaxPool-22; NDK ANEURALNETWORKS_MAX_POOL_2D.
     """
     n.require(
         not n.has_output(1),
@@ -66,17 +65,13 @@ def average_pool_1(n: Node) -> Iterator[Call]:
     """The mean of each window, of which padding is a part with `count_include_pad`.
 
     A window larger than the image and its padding, as ONNX Runtime allows one, counts wholly then.
-    Source: ONNX AveragePool-1 to AveragePool-11; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
     """
     yield from _average(n, beyond=not n.integer("ceil_mode", 0))
 
 
 @op("AveragePool", since=19)
 def average_pool_19(n: Node) -> Iterator[Call]:
-    """The same, of which no window counts beyond the padding.
-
-    Source: ONNX AveragePool-19 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
-    """
+    """The same, of which no window counts beyond the padding."""
     yield from _average(n, beyond=False)
 
 
@@ -99,20 +94,14 @@ def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
 
 @op("LpPool", since=1)
 def lp_pool(n: Node) -> Iterator[Call]:
-    """The p-norm of each window, `p` being 2 by default.
-
-    Source: ONNX LpPool-1 to LpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
-    """
+    """The p-norm of each window, `p` being 2 by default."""
     x, y = n.input(0), n.output()
     yield from _norms(n, x, axis_windows(n, x, y), y)
 
 
 @op("GlobalLpPool", since=1)
 def global_lp_pool(n: Node) -> Iterator[Call]:
-    """The p-norm of each channel, `p` being 2 by default.
-
-    Source: ONNX GlobalLpPool-1 to GlobalLpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
-    """
+    """The p-norm of each channel, `p` being 2 by default."""
     x, y = n.input(0), n.output()
     yield from _norms(n, x, whole_image(x), y)
 
@@ -141,21 +130,13 @@ def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
 
 @op("GlobalAveragePool", since=1)
 def global_average_pool(n: Node) -> Iterator[Call]:
-    """The mean of each channel.
-
-    Source: ONNX GlobalAveragePool-1, GlobalAveragePool-22; NDK ANEURALNETWORKS_MEAN,
-    ANEURALNETWORKS_AVERAGE_POOL_2D.
-    """
+    """The mean of each channel."""
     yield from _global(n, MEAN, AVERAGE_POOL_2D)
 
 
 @op("GlobalMaxPool", since=1)
 def global_max_pool(n: Node) -> Iterator[Call]:
-    """The greatest element of each channel.
-
-    Source: ONNX GlobalMaxPool-1, GlobalMaxPool-22; NDK ANEURALNETWORKS_REDUCE_MAX,
-    ANEURALNETWORKS_MAX_POOL_2D.
-    """
+    """The greatest element of each channel."""
     yield from _global(n, REDUCE_MAX, MAX_POOL_2D)
 
 

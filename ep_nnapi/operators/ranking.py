@@ -46,7 +46,7 @@ def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
 
     doc = (
         f"Where the {which} element along `axis` is: the first of several, or the last with "
-        f"`select_last_index`.\n\nSource: ONNX {op_type}-1 to {op_type}-13; NDK {row.name}."
+        f"`select_last_index`."
     )
     return Op(op_type, "", 1, lower, doc)
 
@@ -56,10 +56,7 @@ TABLE = (arg_reduction("ArgMax", ARGMAX, "greatest"), arg_reduction("ArgMin", AR
 
 @op("TopK", since=1)
 def top_k_1(n: Node) -> Iterator[Call]:
-    """The `k` (attribute) greatest elements along `axis` and their indexes.
-
-    Source: ONNX TopK-1; NDK ANEURALNETWORKS_TOPK_V2.
-    """
+    """The `k` (attribute) greatest elements along `axis` and their indexes."""
     yield from _top_k(n, n.integer("k"))
 
 
@@ -68,7 +65,6 @@ def top_k_10(n: Node) -> Iterator[Call]:
     """The `k` greatest elements along `axis`, or least with `largest` 0, and their indexes.
 
     They are always sorted; equal elements are in the order of their indexes.
-    Source: ONNX TopK-10 to TopK-24; NDK ANEURALNETWORKS_TOPK_V2.
     """
     yield from _top_k(n, n.integer_at(1))
 

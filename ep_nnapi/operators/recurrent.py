@@ -38,7 +38,6 @@ def rnn(n: Node) -> Iterator[Call]:
     """H = f(W x + R h + B), f being Tanh, Sigmoid or Relu.
 
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
-    Source: ONNX RNN-7, -14, -22; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     yield from _both_directions(n, recurrent_layer(n, ("Tanh",)), _rnn)
 
@@ -51,7 +50,6 @@ def gru(n: Node) -> Iterator[Call]:
     The reset gate multiplies h in the candidate; with `linear_before_reset`, it multiplies the
     product of h and the candidate's weights. Activations Sigmoid, Tanh or Relu.
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
-    Source: ONNX GRU-7, -14, -22; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     yield from _both_directions(n, recurrent_layer(n, ("Sigmoid", "Tanh")), _gru)
 
@@ -191,7 +189,6 @@ def lstm(n: Node) -> Iterator[Call]:
     Activations Sigmoid, Tanh or Relu; f is 1 - i with `input_forget`; peepholes add C to the gates.
     The number of steps is unlimited where UNIDIRECTIONAL_SEQUENCE_LSTM is used.
     x [steps, batch, inputs] (`layout` 1: batch first); W, R and P constant
-    Source: ONNX LSTM-7, -14, -22; NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
     """
     layer = recurrent_layer(n, ("Sigmoid", "Tanh", "Tanh"))
     outputs, states = [], []

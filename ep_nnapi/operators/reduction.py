@@ -75,8 +75,8 @@ def variants(reduction: _ReductionOperator) -> Iterator[Op]:
         yield from _lower(n, reduction.lower, axes)
 
     for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
-        doc = f"{reduction.doc}\n\nSource: ONNX {reduction.op_type}-{since}."
-        yield Op(reduction.op_type, "", since, widened(lower) if reduction.widens else lower, doc)
+        by = widened(lower) if reduction.widens else lower
+        yield Op(reduction.op_type, "", since, by, reduction.doc)
 
 
 def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:

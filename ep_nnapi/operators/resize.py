@@ -81,28 +81,19 @@ class Sampling:
 
 @op("Upsample", since=7)
 def upsample_7(n: Node) -> Iterator[Call]:
-    """Resized by the attribute `scales`, without centres.
-
-    Source: ONNX Upsample-7; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
-    """
+    """Resized by the attribute `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals("scales")))
 
 
 @op("Upsample", since=9)
 def upsample_9(n: Node) -> Iterator[Call]:
-    """Resized by the input `scales`, without centres.
-
-    Source: ONNX Upsample-9; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
-    """
+    """Resized by the input `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
 @op("Resize", since=10)
 def resize_10(n: Node) -> Iterator[Call]:
-    """Resized by the input `scales`, without centres.
-
-    Source: ONNX Resize-10; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
-    """
+    """Resized by the input `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
@@ -112,8 +103,6 @@ def resize_11(n: Node) -> Iterator[Call]:
 
     Lowered to NNAPI's resize operations where these sample the same positions. Otherwise each axis
     becomes a weighted sum of one to four GATHERs.
-    Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
-    ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
     """
     mode = enumerated_text(n, "mode", "nearest")
     n.require(

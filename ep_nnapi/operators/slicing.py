@@ -35,10 +35,7 @@ from ep_nnapi.operators.lib.node import Node, int32, op
 
 @op("Gather", since=1)
 def gather(n: Node) -> Iterator[Call]:
-    """Slices of the data along `axis`, in the shape of the indexes.
-
-    Source: ONNX Gather-1, -11, -13; NDK ANEURALNETWORKS_GATHER.
-    """
+    """Slices of the data along `axis`, in the shape of the indexes."""
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
     if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
         x, y = recast(n, x, DType.INT32), replace(y, dtype=DType.INT32)
@@ -90,10 +87,7 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
 
 @op("GatherElements", since=11)
 def gather_elements(n: Node) -> Iterator[Call]:
-    """One element for each index, at the index's own position except along `axis`.
-
-    Source: ONNX GatherElements-11, -13; NDK ANEURALNETWORKS_GATHER.
-    """
+    """One element for each index, at the index's own position except along `axis`."""
     x, index, axis = n.input(0), n.input(1), n.axis(default=0)
     places = yield from element_positions(n, x, index, axis)
     yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, 1, places, b))
@@ -112,10 +106,7 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
 
 @op("GatherND", since=11)
 def gather_nd(n: Node) -> Iterator[Call]:
-    """Slices selected by rows of indexes, after `batch_dims` common dimensions.
-
-    Source: ONNX GatherND-11, -12, -13; NDK ANEURALNETWORKS_GATHER.
-    """
+    """Slices selected by rows of indexes, after `batch_dims` common dimensions."""
     x, index, y, batch = n.input(0), n.input(1), n.output(), n.integer("batch_dims", 0)
     n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
     width = index.shape[-1]
@@ -138,10 +129,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
 
 @op("ReverseSequence", since=10)
 def reverse_sequence(n: Node) -> Iterator[Call]:
-    """Reverses the first `sequence_lens` (constant) elements along `time_axis` of each batch item.
-
-    Source: ONNX ReverseSequence-10; NDK ANEURALNETWORKS_GATHER.
-    """
+    """Each batch item with its first `sequence_lens` (constant) elements reversed in time."""
     x, lengths = n.input(0), n.integers_at(1)
     by_time = n.integer("time_axis", 0) == 0
     steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
@@ -164,19 +152,13 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
 
 @op("ScatterElements", since=11)
 def scatter_elements(n: Node) -> Iterator[Call]:
-    """The data with elements replaced where constant indexes say: gathered from data and updates.
-
-    Source: ONNX ScatterElements-11 to -18; NDK ANEURALNETWORKS_GATHER.
-    """
+    """The data with elements replaced where constant indexes say, gathered from both."""
     yield from _elements(n)
 
 
 @op("Scatter", since=9)
 def scatter_9(n: Node) -> Iterator[Call]:
-    """ScatterElements by its first name.
-
-    Source: ONNX Scatter-9, Scatter-11; NDK ANEURALNETWORKS_GATHER.
-    """
+    """ScatterElements by its first name."""
     yield from _elements(n)
 
 
@@ -194,10 +176,7 @@ def _elements(n: Node) -> Iterator[Call]:
 
 @op("ScatterND", since=11)
 def scatter_nd(n: Node) -> Iterator[Call]:
-    """The data with slices replaced where constant rows of indexes say.
-
-    Source: ONNX ScatterND-11 to -18; NDK ANEURALNETWORKS_GATHER.
-    """
+    """The data with slices replaced where constant rows of indexes say."""
     x, index = n.input(0), n.input(1)
     n.constant(1)
     n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")

@@ -56,28 +56,19 @@ ONE_TO_ONE = (
 
 @op("Abs", since=6)
 def absolute_value(n: Node) -> Iterator[Call]:
-    """The magnitude; RELU(x) + RELU(-x) where the level has no ABS, which is as exact.
-
-    Source: ONNX Abs-6, Abs-13; NDK ANEURALNETWORKS_ABS.
-    """
+    """The magnitude; RELU(x) + RELU(-x) where the level has no ABS, which is as exact."""
     yield from absolute(n, n.input(0), n.output())
 
 
 @op("Neg", since=6)
 def negation(n: Node) -> Iterator[Call]:
-    """The opposite; a product with -1 where the level has no NEG.
-
-    Source: ONNX Neg-6, Neg-13; NDK ANEURALNETWORKS_NEG.
-    """
+    """The opposite; a product with -1 where the level has no NEG."""
     yield from negative(n, n.input(0), n.output())
 
 
 @op("Ceil", since=6)
 def ceil(n: Node) -> Iterator[Call]:
-    """The least integer above: -floor(-x).
-
-    Source: ONNX Ceil-6, Ceil-13; NDK ANEURALNETWORKS_FLOOR.
-    """
+    """The least integer above: -floor(-x)."""
     x, y = n.input(0), n.output()
     below = n.temp(x)
     yield from negative(n, x, below)
@@ -87,10 +78,7 @@ def ceil(n: Node) -> Iterator[Call]:
 
 @op("Round", since=11)
 def round_half_to_even(n: Node) -> Iterator[Call]:
-    """The nearest integer, of two as near the even one: floor(x), or one more.
-
-    Source: ONNX Round-11, Round-22; NDK ANEURALNETWORKS_FLOOR, ANEURALNETWORKS_SELECT.
-    """
+    """The nearest integer, of two as near the even one: floor(x), or one more."""
     x, y = n.input(0), n.output()
     half, boolean = n.scalar(0.5, x), DType.BOOL
     floor = yield from compute(n, FLOOR, x)
@@ -108,20 +96,14 @@ def round_half_to_even(n: Node) -> Iterator[Call]:
 
 @op("Reciprocal", since=6)
 def reciprocal(n: Node) -> Iterator[Call]:
-    """1 / x.
-
-    Source: ONNX Reciprocal-6, Reciprocal-13; NDK ANEURALNETWORKS_DIV.
-    """
+    """1 / x."""
     x = n.input(0)
     yield apply(DIV, n.scalar(1, x), x, out=n.output())
 
 
 @op("Sign", since=9)
 def sign(n: Node) -> Iterator[Call]:
-    """-1, 0 or 1: x clipped to [-1, 1] after being made large, twice for subnormal numbers.
-
-    Source: ONNX Sign-9, Sign-13; NDK ANEURALNETWORKS_MUL, FuseCode RELU1.
-    """
+    """-1, 0 or 1: x clipped to [-1, 1] after being made large, twice for subnormal numbers."""
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
         below = yield from compute(n, MINIMUM, x, n.scalar(1, x))
@@ -137,10 +119,7 @@ def sign(n: Node) -> Iterator[Call]:
 @op("Cos", since=7)
 @widened
 def cosine(n: Node) -> Iterator[Call]:
-    """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits.
-
-    Source: ONNX Cos-7, Cos-22; NDK ANEURALNETWORKS_SIN.
-    """
+    """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits."""
     x, y = n.input(0), n.output()
     half = yield from compute(n, MUL, x, n.scalar(0.5, x))
     sine = yield from compute(n, SIN, half)
@@ -152,30 +131,21 @@ def cosine(n: Node) -> Iterator[Call]:
 @op("Erf", since=9)
 @widened
 def erf(n: Node) -> Iterator[Call]:
-    """The error function, within 2e-7.
-
-    Source: ONNX Erf-9, Erf-13; NDK ANEURALNETWORKS_TANH.
-    """
+    """The error function, within 2e-7."""
     x, y = n.input(0), n.output()
     yield from error_function(n, x, y)
 
 
 @op("IsNaN", since=9)
 def is_nan(n: Node) -> Iterator[Call]:
-    """True where x is not a number: where it differs from itself.
-
-    Source: ONNX IsNaN-9, IsNaN-13, IsNaN-20; NDK ANEURALNETWORKS_NOT_EQUAL.
-    """
+    """True where x is not a number: where it differs from itself."""
     x = n.input(0)
     yield apply(NOT_EQUAL, x, x, out=n.output())
 
 
 @op("IsInf", since=10)
 def is_infinite(n: Node) -> Iterator[Call]:
-    """True where x is infinite; `detect_positive` and `detect_negative` select the signs.
-
-    Source: ONNX IsInf-10, IsInf-20; NDK ANEURALNETWORKS_EQUAL.
-    """
+    """True where x is infinite; `detect_positive` and `detect_negative` select the signs."""
     x, y = n.input(0), n.output()
     positive, negative_too = n.integer("detect_positive", 1), n.integer("detect_negative", 1)
     infinity = n.scalar(float("inf"), x)
@@ -198,10 +168,7 @@ RIGHT = 1e9
 @op("Sinh", since=9)
 @widened
 def sinh(n: Node) -> Iterator[Call]:
-    """(e^x - e^-x) / 2, below 1 by a polynomial, within 7e-7 |y|.
-
-    Source: ONNX Sinh-9, Sinh-22; NDK ANEURALNETWORKS_EXP.
-    """
+    """(e^x - e^-x) / 2, below 1 by a polynomial, within 7e-7 |y|."""
     far = yield from compute(n, SUB, *(yield from _halves(n)))
     yield from near_zero(n, SINH, far)
 
@@ -209,10 +176,7 @@ def sinh(n: Node) -> Iterator[Call]:
 @op("Cosh", since=9)
 @widened
 def cosh(n: Node) -> Iterator[Call]:
-    """(e^x + e^-x) / 2, within 4e-7 |y|.
-
-    Source: ONNX Cosh-9, Cosh-22; NDK ANEURALNETWORKS_EXP.
-    """
+    """(e^x + e^-x) / 2, within 4e-7 |y|."""
     parts = yield from _halves(n)
     yield apply(ADD, *parts, out=n.output())
 
@@ -234,10 +198,7 @@ def _halves(n: Node) -> Generator[Call, None, list[Value]]:
 @op("Atan", since=7)
 @widened
 def atan(n: Node) -> Iterator[Call]:
-    """The angle of a tangent, within 4e-7.
-
-    Source: ONNX Atan-7, Atan-22; NDK ANEURALNETWORKS_SQRT.
-    """
+    """The angle of a tangent, within 4e-7."""
     x, y = n.input(0), n.output()
     right = min(RIGHT, sqrt(n.limits(x).max) - 5)  # whose square is finite
     below = yield from compute(n, MINIMUM, x, n.scalar(right, x))
@@ -250,10 +211,7 @@ def atan(n: Node) -> Iterator[Call]:
 @op("Asin", since=7)
 @widened
 def asin(n: Node) -> Iterator[Call]:
-    """The angle of a sine, within 4e-7.
-
-    Source: ONNX Asin-7, Asin-22; NDK ANEURALNETWORKS_SQRT.
-    """
+    """The angle of a sine, within 4e-7."""
     half = yield from _half_arcsine(n, n.input(0))
     yield apply(MUL, half, n.scalar(2, half), out=n.output())
 
@@ -261,10 +219,7 @@ def asin(n: Node) -> Iterator[Call]:
 @op("Acos", since=7)
 @widened
 def acos(n: Node) -> Iterator[Call]:
-    """The angle of a cosine: pi/2 - asin(x), within 6e-7.
-
-    Source: ONNX Acos-7, Acos-22; NDK ANEURALNETWORKS_SQRT.
-    """
+    """The angle of a cosine: pi/2 - asin(x), within 6e-7."""
     half = yield from _half_arcsine(n, n.input(0))
     angle = yield from compute(n, MUL, half, n.scalar(-2, half))
     yield apply(ADD, angle, n.scalar(pi / 2, half), out=n.output())
@@ -289,8 +244,6 @@ def asinh(n: Node) -> Iterator[Call]:
 
     With m = |x|, at least 1 and finite: log(|x|/m + sqrt((x/m)^2 + (1/m)^2)) + log m, in which
     nothing overflows.
-
-    Source: ONNX Asinh-9, Asinh-22; NDK ANEURALNETWORKS_LOG.
     """
     x, far = n.input(0), n.temp(n.input(0))
     size = yield from absolute_of(n, x)
@@ -311,10 +264,7 @@ def asinh(n: Node) -> Iterator[Call]:
 @op("Acosh", since=9)
 @widened
 def acosh(n: Node) -> Iterator[Call]:
-    """log(x / 2 + sqrt(x - 1) sqrt(x + 1) / 2) + log 2, within 2e-7 + 2e-7 |y|.
-
-    Source: ONNX Acosh-9, Acosh-22; NDK ANEURALNETWORKS_LOG.
-    """
+    """log(x / 2 + sqrt(x - 1) sqrt(x + 1) / 2) + log 2, within 2e-7 + 2e-7 |y|."""
     x, y = n.input(0), n.output()
     roots = []
     for change in (-1, 1):
@@ -329,10 +279,7 @@ def acosh(n: Node) -> Iterator[Call]:
 @op("Atanh", since=9)
 @widened
 def atanh(n: Node) -> Iterator[Call]:
-    """log((1 + x) / (1 - x)) / 2, below 1/2 by a polynomial, within 6e-7 |y|.
-
-    Source: ONNX Atanh-9, Atanh-22; NDK ANEURALNETWORKS_LOG.
-    """
+    """log((1 + x) / (1 - x)) / 2, below 1/2 by a polynomial, within 6e-7 |y|."""
     x, one = n.input(0), n.scalar(1, n.input(0))
     more = yield from compute(n, ADD, x, one)
     less = yield from compute(n, SUB, one, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import count
 from math import isfinite
 from types import ModuleType
@@ -258,19 +258,22 @@ def one_to_one(op_type: str, row: OperationSpec, since: int, domain: str = "") -
     def lower(n: Node) -> Iterator[Call]:
         yield apply(row, *n.inputs, out=n.output())
 
-    doc = f"{row.name} of the inputs.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, domain, since, lower, doc)
+    return Op(op_type, domain, since, lower, f"{row.name} of the inputs.")
 
 
 def ops_of(module: ModuleType) -> tuple[Op, ...]:
-    """Return all operators that a module declares, in the order of the file."""
+    """Return all operators that a module declares, in the order of the file, with their sources."""
     found: list[Op] = []
     for declared in vars(module).values():
         if isinstance(declared, Op):
             found.append(declared)
         elif isinstance(declared, tuple):
             found.extend(o for o in declared if isinstance(o, Op))
-    return tuple(found)
+    return tuple(replace(o, doc=f"{o.doc}\n\n{_source(o)}") for o in found)
+
+
+def _source(declared: Op) -> str:
+    return f"Source: {declared.domain or 'ONNX'} {declared.op_type}-{declared.since} and later."
 
 
 def int32(numbers: Sequence[int]) -> Constant:
