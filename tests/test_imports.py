@@ -62,7 +62,8 @@ ALLOWED = {
     " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
-    "rewriting": "diagnostics errors graph nnapi options preparation report sessions numpy onnx",
+    "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"
+    " numpy onnx",
     "html_report": "diagnostics errors nnapi options preparation provider report networkx",
     "cli": "bundling costs diagnostics errors html_report installed nnapi operators options"
     " preparation provider report rewriting tuning argcomplete rich",

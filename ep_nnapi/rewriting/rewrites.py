@@ -6,13 +6,25 @@ transposes of rank 5 and more between reshapes get fewer axes, or become DepthTo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import prod
-from typing import TypeAlias
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from ep_nnapi.operators.lib.movement import merged as merged_axes
+
+
+def _copied(model: ModelProto) -> tuple[ModelProto, dict[str, list[NodeProto]]]:
+    """Returns a copy of the model, and its nodes by the names of their inputs."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    readers: dict[str, list[NodeProto]] = {}
+    for node in copy.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    return copy, readers
 
 
 def clips_as_min_and_max(model: ModelProto, names: Collection[str]) -> ModelProto | None:
@@ -21,13 +33,10 @@ def clips_as_min_and_max(model: ModelProto, names: Collection[str]) -> ModelProt
     Clips of opset 11 and later, whose limits are inputs. Max with the lower limit comes first: if
     the limits are in the wrong order, the upper one wins in both forms.
     """
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
     nodes = [part for node in model.graph.node for part in _parts(node, names)]
-    if len(nodes) == len(model.graph.node) and all(
-        a == b for a, b in zip(nodes, model.graph.node, strict=True)
-    ):
+    if nodes == list(model.graph.node):
         return None
+    rewritten, _ = _copied(model)
     del rewritten.graph.node[:]
     rewritten.graph.node.extend(nodes)
     return rewritten
@@ -39,11 +48,9 @@ def _parts(node: NodeProto, names: Collection[str]) -> Iterator[NodeProto]:
         yield node
         return
     value, last = node.input[0], node.output[0]
-    given = [
-        (op_type, limit) for op_type, limit in zip(("Max", "Min"), limits, strict=True) if limit
-    ]
-    for i, (op_type, limit) in enumerate(given):
-        out = last if i == len(given) - 1 else f"{last}_{op_type}"
+    given = [pair for pair in zip(("Max", "Min"), limits, strict=True) if pair[1]]
+    for op_type, limit in given:
+        out = last if op_type == given[-1][0] else f"{last}_{op_type}"
         yield helper.make_node(op_type, [value, limit], [out], f"{node.name}/{op_type}")
         value = out
 
@@ -59,14 +66,9 @@ def int8_as_uint8(model: ModelProto, names: Collection[str]) -> ModelProto | Non
     constant zero point whose readers are all DequantizeLinear nodes with the same zero point, if
     one of them or a node that reads from them is named.
     """
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
+    rewritten, readers = _copied(model)
     graph = rewritten.graph
     tensors = {t.name: t for t in graph.initializer}
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
     outputs = {o.name for o in graph.output}
     changed = False
     for node in graph.node:
@@ -124,40 +126,14 @@ _BLOCKS = {
 """ONNX's definitions of both operators as a transpose between two reshapes."""
 
 
-def merged_axes(sizes: Sequence[int], perm: Sequence[int]) -> tuple[Sizes, Sizes]:
-    """Returns sizes and permutation of an equal transpose in as few axes as possible.
-
-    Axes of size 1 are left out; axes that stay neighbours in the same order are merged.
-
-    >>> merged_axes((1, 2, 3, 5, 7), (0, 2, 1, 3, 4))
-    ((2, 3, 35), (1, 0, 2))
-    """
-    order = [a for a in perm if sizes[a] != 1]
-    runs: list[list[int]] = []
-    for axis in order:
-        inner = [a for a in sorted(order) if runs and runs[-1][-1] < a < axis]
-        if runs and axis > runs[-1][-1] and not inner:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    firsts = sorted(run[0] for run in runs)
-    merged = {run[0]: prod(sizes[a] for a in run) for run in runs}
-    return tuple(merged[a] for a in firsts), tuple(firsts.index(run[0]) for run in runs)
-
-
 def transposes_in_fewer_axes(model: ModelProto, names: Collection[str]) -> ModelProto | None:
     """Returns the model with transposes between reshapes in at most four axes; None without any.
 
     Transposes between two reshapes with known sizes: as DepthToSpace or SpaceToDepth where they are
     one, else with axes merged that stay together. One of the three nodes has to be named.
     """
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
+    rewritten, readers = _copied(model)
     shapes = _shapes(model)
-    readers: dict[str, list[NodeProto]] = {}
-    for node in rewritten.graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
     outputs = {o.name for o in rewritten.graph.output}
     writers = {name: node for node in rewritten.graph.node for name in node.output}
     changed = False
@@ -190,17 +166,13 @@ def _replace(
         return False
     perm = tuple(next((a.ints for a in transpose.attribute if a.name == "perm"), ()))
     perm = perm or tuple(reversed(range(len(sizes))))
-    nodes = list(model.graph.node)
     block = _block(start, sizes, perm, end)
     if block is not None:
         op_type, attributes = block
-        block_node = helper.make_node(op_type, [before.input[0]], [after.output[0]], transpose.name)
-        block_node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
-        kept = [
-            block_node if n is after else n for n in nodes if n is not before and n is not transpose
-        ]
-        del model.graph.node[:]
-        model.graph.node.extend(kept)
+        ends = [before.input[0]], [after.output[0]]
+        after.CopyFrom(helper.make_node(op_type, *ends, transpose.name, **attributes))
+        model.graph.node.remove(before)
+        model.graph.node.remove(transpose)
         return True
     merged, order = merged_axes(sizes, perm)
     if len(merged) > _MAX_RANK:
@@ -221,7 +193,7 @@ def _replace(
 
 def _block(
     start: Sizes, sizes: Sizes, perm: Sizes, end: Sizes
-) -> tuple[str, dict[str, object]] | None:
+) -> tuple[str, dict[str, Any]] | None:
     """Returns the operator that the three nodes are together, if they are one."""
     if perm not in _BLOCKS or len(start) != _MAX_RANK or len(end) != _MAX_RANK:
         return None
@@ -234,9 +206,8 @@ def _block(
         wanted = (n, c, h // size, size, w // size, size), (n, c * size**2, h // size, w // size)
     else:
         depth = c // size**2
-        order = (n, size, size, depth, h, w) if "DCR" in attributes.values() else (
-            n, depth, size, size, h, w
-        )  # fmt: skip
+        blocks = (size, size, depth) if "DCR" in attributes.values() else (depth, size, size)
+        order = (n, *blocks, h, w)
         wanted = order, (n, depth, h * size, w * size)
     return (op_type, {**attributes, "blocksize": size}) if (sizes, end) == wanted else None
 

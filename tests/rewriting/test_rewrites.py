@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from ep_nnapi.operators.lib.movement import merged as merged_axes
 from ep_nnapi.rewriting.rewrites import (
     clips_as_min_and_max,
     int8_as_uint8,
-    merged_axes,
     transposes_in_fewer_axes,
 )
 from tests.rewriting.equality import model_of, same, types
