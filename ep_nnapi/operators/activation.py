@@ -6,25 +6,9 @@ from collections.abc import Iterator
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    ELU,
-    EXP,
-    GREATER,
-    HARD_SWISH,
-    LESS,
-    LOGISTIC,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    RELU,
-    SELECT,
-    SUB,
-    TANH,
-)
 from ep_nnapi.operators.lib.activation import (
     bounds_of,
     clip,
@@ -53,11 +37,11 @@ def relu(n: Node) -> Iterator[Call]:
     """The larger of x and 0."""
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
-        yield apply(MAXIMUM, x, n.scalar(0, x), out=y)
+        yield apply(spec.MAXIMUM, x, n.scalar(0, x), out=y)
     elif is_8bit(y):
         yield from clip(n, x, bounds_of(n), y)
     else:
-        yield apply(RELU, x, out=y)
+        yield apply(spec.RELU, x, out=y)
 
 
 @op("Clip", since=6)
@@ -84,20 +68,20 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that."""
     x = n.input(0)
     share = yield from scaled_hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
-    yield apply(MUL, share, n.scalar(1 / 6, x), out=n.output())
+    yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=n.output())
 
 
 @op("HardSwish", since=14)
 def hard_swish(n: Node) -> Iterator[Call]:
     """X times its hard sigmoid with slope 1/6."""
     x, y = n.input(0), n.output()
-    call = apply(HARD_SWISH, x, out=y)
+    call = apply(spec.HARD_SWISH, x, out=y)
     if n.supports(call) or x.quantization is not None:
         yield call
         return
     share = yield from scaled_hard_sigmoid(n, x, 1 / 6, 0.5)
-    part = yield from compute(n, MUL, share, n.scalar(1 / 6, x))
-    yield apply(MUL, x, part, out=y)
+    part = yield from compute(n, spec.MUL, share, n.scalar(1 / 6, x))
+    yield apply(spec.MUL, x, part, out=y)
 
 
 @op("LeakyRelu", since=6)
@@ -121,9 +105,9 @@ def thresholded_relu(n: Node) -> Iterator[Call]:
     """X where it exceeds `alpha`, else 0."""
     x = n.input(0)
     alpha = n.scalar(n.real("alpha", 1.0), x)
-    above = yield from compute(n, GREATER, x, alpha, dtype=DType.BOOL)
+    above = yield from compute(n, spec.GREATER, x, alpha, dtype=DType.BOOL)
     zero = yield from full(n, 0, x.shape, x.dtype)
-    yield apply(SELECT, above, x, zero, out=n.output())
+    yield apply(spec.SELECT, above, x, zero, out=n.output())
 
 
 @op("Shrink", since=9)
@@ -131,18 +115,18 @@ def shrink(n: Node) -> Iterator[Call]:
     """X nearer to 0 by `bias` where it is beyond `lambd`, else 0."""
     x, bias, limit = n.input(0), n.real("bias", 0.0), n.real("lambd", 0.5)
     n.require(limit >= 0, Reason.ATTRIBUTE, f"lambd is {limit:g}; a limit is at least 0")
-    above = yield from compute(n, GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
-    below = yield from compute(n, LESS, x, n.scalar(-limit, x), dtype=DType.BOOL)
-    less = yield from compute(n, SUB, x, n.scalar(bias, x))
-    more = yield from compute(n, ADD, x, n.scalar(bias, x))
+    above = yield from compute(n, spec.GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
+    below = yield from compute(n, spec.LESS, x, n.scalar(-limit, x), dtype=DType.BOOL)
+    less = yield from compute(n, spec.SUB, x, n.scalar(bias, x))
+    more = yield from compute(n, spec.ADD, x, n.scalar(bias, x))
     zero = yield from full(n, 0, x.shape, x.dtype)
-    rest = yield from compute(n, SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
-    yield apply(SELECT, above, less, rest, out=n.output())
+    rest = yield from compute(n, spec.SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
+    yield apply(spec.SELECT, above, less, rest, out=n.output())
 
 
 ONE_TO_ONE = (
-    one_to_one("Sigmoid", LOGISTIC, since=6),
-    one_to_one("Tanh", TANH, since=6),
+    one_to_one("Sigmoid", spec.LOGISTIC, since=6),
+    one_to_one("Tanh", spec.TANH, since=6),
 )
 
 
@@ -158,16 +142,16 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
 
     With t = tanh(-b / 2), e^b - 1 is -2 t / (1 + t), which keeps small numbers: within 5e-7 |y|.
     """
-    call = apply(ELU, x, alpha=alpha, out=y)
+    call = apply(spec.ELU, x, alpha=alpha, out=y)
     if n.supports(call):
         yield call
         return
-    half = yield from compute(n, MUL, x, n.scalar(-0.5, x), activation=FuseCode.RELU)
-    tangent = yield from compute(n, TANH, half)
-    more = yield from compute(n, ADD, tangent, n.scalar(1, x))
-    scaled = yield from compute(n, MUL, tangent, n.scalar(-2 * alpha, x))
-    below = yield from compute(n, DIV, scaled, more)
-    yield apply(ADD, (yield from compute(n, RELU, x)), below, out=y)
+    half = yield from compute(n, spec.MUL, x, n.scalar(-0.5, x), activation=FuseCode.RELU)
+    tangent = yield from compute(n, spec.TANH, half)
+    more = yield from compute(n, spec.ADD, tangent, n.scalar(1, x))
+    scaled = yield from compute(n, spec.MUL, tangent, n.scalar(-2 * alpha, x))
+    below = yield from compute(n, spec.DIV, scaled, more)
+    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), below, out=y)
 
 
 @op("Selu", since=6)
@@ -176,7 +160,7 @@ def selu(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     part = n.temp(x)
     yield from _elu(n, x, n.real("alpha", 1.67326319217681884765625), part)
-    yield apply(MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
+    yield apply(spec.MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
 
 
 @op("Celu", since=12)
@@ -187,11 +171,11 @@ def celu(n: Node) -> Iterator[Call]:
     if alpha == 1.0:
         yield from _elu(n, x, alpha, y)
         return
-    below = yield from compute(n, MINIMUM, x, n.scalar(0, x))
-    scaled = yield from compute(n, MUL, below, n.scalar(1 / alpha, x))
+    below = yield from compute(n, spec.MINIMUM, x, n.scalar(0, x))
+    scaled = yield from compute(n, spec.MUL, below, n.scalar(1 / alpha, x))
     part = n.temp(x)
     yield from _elu(n, scaled, alpha, part)
-    yield apply(ADD, (yield from compute(n, RELU, x)), part, out=y)
+    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), part, out=y)
 
 
 @op("Softplus", since=1)
@@ -200,9 +184,9 @@ def softplus(n: Node) -> Iterator[Call]:
     """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|."""
     x, y = n.input(0), n.output()
     below = yield from negative_of(n, (yield from absolute_of(n, x)))
-    power = yield from compute(n, EXP, below)
+    power = yield from compute(n, spec.EXP, below)
     log = yield from log_of_more(n, power)
-    yield apply(ADD, (yield from compute(n, RELU, x)), log, out=y)
+    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), log, out=y)
 
 
 @op("Mish", since=18)
@@ -210,13 +194,13 @@ def softplus(n: Node) -> Iterator[Call]:
 def mish(n: Node) -> Iterator[Call]:
     """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|."""
     x, two = n.input(0), n.scalar(2, n.input(0))
-    below = yield from compute(n, MINIMUM, x, n.scalar(20, x))  # beyond, m / (m + 2) is 1
-    power = yield from compute(n, EXP, below)
-    more = yield from compute(n, ADD, power, two)
-    part = yield from compute(n, MUL, power, more)
-    whole = yield from compute(n, ADD, part, two)
-    share = yield from compute(n, DIV, part, whole)
-    yield apply(MUL, x, share, out=n.output())
+    below = yield from compute(n, spec.MINIMUM, x, n.scalar(20, x))  # beyond, m / (m + 2) is 1
+    power = yield from compute(n, spec.EXP, below)
+    more = yield from compute(n, spec.ADD, power, two)
+    part = yield from compute(n, spec.MUL, power, more)
+    whole = yield from compute(n, spec.ADD, part, two)
+    share = yield from compute(n, spec.DIV, part, whole)
+    yield apply(spec.MUL, x, share, out=n.output())
 
 
 @op("Softsign", since=1)
@@ -224,7 +208,9 @@ def softsign(n: Node) -> Iterator[Call]:
     """X / (1 + |x|)."""
     x = n.input(0)
     size = yield from absolute_of(n, x)
-    yield apply(DIV, x, (yield from compute(n, ADD, size, n.scalar(1, x))), out=n.output())
+    yield apply(
+        spec.DIV, x, (yield from compute(n, spec.ADD, size, n.scalar(1, x))), out=n.output()
+    )
 
 
 @op("Swish", since=24)

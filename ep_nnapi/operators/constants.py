@@ -13,9 +13,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element, operand_shape
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import ARGMAX, EQUAL, EXPAND_DIMS, LOGICAL_AND, SELECT
 from ep_nnapi.operators.lib.emit import (
     compute,
     each,
@@ -115,10 +115,10 @@ def trilu(n: Node) -> Iterator[Call]:
 
     mask = n.value("triangle", Constant(sizes, DType.BOOL, triangle))
     if x.dtype is DType.BOOL:
-        yield apply(LOGICAL_AND, x, mask, out=y)
+        yield apply(spec.LOGICAL_AND, x, mask, out=y)
         return
     zero = yield from full(n, 0, shape, x.dtype)
-    yield apply(SELECT, mask, x, zero, out=y)
+    yield apply(spec.SELECT, mask, x, zero, out=y)
 
 
 @op("CumSum", since=11)
@@ -181,13 +181,15 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     before, size, after = shape
     seen = yield from reshaped(n, x, shape)
-    first = yield from compute(n, ARGMAX, seen, axis=1, shape=(before, after), dtype=DType.INT32)
-    wide = yield from compute(n, EXPAND_DIMS, first, axis=1, shape=(before, 1, after))
+    first = yield from compute(
+        n, spec.ARGMAX, seen, axis=1, shape=(before, after), dtype=DType.INT32
+    )
+    wide = yield from compute(n, spec.EXPAND_DIMS, first, axis=1, shape=(before, 1, after))
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
-    here = yield from compute(n, EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
+    here = yield from compute(n, spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
     result = output_or_temp(n, y, shape)
-    yield apply(SELECT, here, one, zero, out=result)
+    yield apply(spec.SELECT, here, one, zero, out=result)
     yield from write_output(n, result, y)
 
 
@@ -208,10 +210,12 @@ def one_hot(n: Node) -> Iterator[Call]:
     off, on = (_everywhere(n, pair, i, y.shape) for i in (0, 1))
     counted = yield from indices(n, index, depth)
     shape = tuple(1 if i == at else size for i, size in enumerate(y.shape))
-    wide = yield from compute(n, EXPAND_DIMS, counted, axis=at, shape=shape)
+    wide = yield from compute(n, spec.EXPAND_DIMS, counted, axis=at, shape=shape)
     places = np.arange(depth, dtype=np.int32).reshape([-1 if i == at else 1 for i in range(y.rank)])
-    here = yield from compute(n, EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL)
-    yield apply(SELECT, here, on, off, out=y)
+    here = yield from compute(
+        n, spec.EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL
+    )
+    yield apply(spec.SELECT, here, on, off, out=y)
 
 
 def _everywhere(n: Node, pair: Value, which: int, shape: tuple[int, ...]) -> Value:

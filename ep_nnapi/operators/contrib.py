@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import ADD, LOGISTIC, MUL, RELU, TANH
 from ep_nnapi.operators.lib.activation import (
     clip,
     scaled_hard_sigmoid,
@@ -35,7 +35,7 @@ def fused_conv(n: Node) -> Iterator[Call]:
     convolved = n.temp(y)
     yield from convolve(n, convolved)
     if n.has(3):
-        convolved = yield from compute(n, ADD, convolved, n.input(3))
+        convolved = yield from compute(n, spec.ADD, convolved, n.input(3))
     yield from active(convolved, y)
 
 
@@ -58,9 +58,9 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
     """Return the step that applies an activation, by its ONNX name and ordered parameters."""
     known: Mapping[str, Activation] = {
         "": lambda x, y: reshape(n, x, y),
-        "Relu": lambda x, y: iter((apply(RELU, x, out=y),)),
-        "Sigmoid": lambda x, y: iter((apply(LOGISTIC, x, out=y),)),
-        "Tanh": lambda x, y: iter((apply(TANH, x, out=y),)),
+        "Relu": lambda x, y: iter((apply(spec.RELU, x, out=y),)),
+        "Sigmoid": lambda x, y: iter((apply(spec.LOGISTIC, x, out=y),)),
+        "Tanh": lambda x, y: iter((apply(spec.TANH, x, out=y),)),
         "LeakyRelu": partial(_leaky, n, params),
         "HardSigmoid": partial(_hard, n, params),
         "Clip": partial(_clipped, n, params),
@@ -79,7 +79,7 @@ def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Cal
 def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
     alpha, beta = _two(n, params or (0.2, 0.5))
     share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
-    yield apply(MUL, share, n.scalar(1 / 6, x), out=y)
+    yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=y)
 
 
 def _two(n: Node, params: Sequence[float]) -> Sequence[float]:
@@ -116,7 +116,7 @@ def _biased(n: Node) -> Computed:
         Reason.SHAPE,
         f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}",
     )
-    return (yield from compute(n, ADD, x, bias))
+    return (yield from compute(n, spec.ADD, x, bias))
 
 
 @op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
@@ -151,7 +151,7 @@ def fused_matmul(n: Node) -> Iterator[Call]:
         return
     total = n.temp(y)
     yield from product(n, a, b, total, **adjoint)
-    yield apply(MUL, total, n.scalar(alpha, y), out=y)
+    yield apply(spec.MUL, total, n.scalar(alpha, y), out=y)
 
 
 @op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
@@ -182,7 +182,7 @@ def _skipped(n: Node, bias: int) -> Computed:
     """Return input 0 + input 1 + input `bias` (if given); also emit it as output 3 if present."""
     last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
     total = n.temp(last) if n.has(bias) else last
-    yield apply(ADD, n.input(0), n.input(1), out=total)
+    yield apply(spec.ADD, n.input(0), n.input(1), out=total)
     if n.has(bias):
-        yield apply(ADD, total, n.input(bias), out=last)
+        yield apply(spec.ADD, total, n.input(bias), out=last)
     return last

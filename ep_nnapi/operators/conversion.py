@@ -13,23 +13,8 @@ import numpy as np
 
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    CAST,
-    DEQUANTIZE,
-    DIV,
-    EQUAL,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    NOT_EQUAL,
-    QUANTIZE,
-    REDUCE_MAX,
-    REDUCE_MIN,
-    SELECT,
-    SUB,
-)
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.emit import Computed, compute, narrow, number_into, reshape, reshaped
 from ep_nnapi.operators.lib.matmul import product
@@ -80,9 +65,9 @@ def _require_range(n: Node, x: Value, y: Value) -> None:
 
 def _cast(n: Node, x: Value, y: Value) -> Iterator[Call]:
     yield (
-        apply(NOT_EQUAL, x, n.scalar(0, x), out=y)
+        apply(spec.NOT_EQUAL, x, n.scalar(0, x), out=y)
         if y.dtype is DType.BOOL
-        else apply(CAST, x, out=y)
+        else apply(spec.CAST, x, out=y)
     )
 
 
@@ -90,9 +75,9 @@ def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit the cast of an 8-bit integer as a DEQUANTIZE with scale 1 and zero point 0."""
     seen = replace(x, quantization=_AS_IT_IS)
     if y.dtype in _FLOATS:
-        yield apply(DEQUANTIZE, seen, out=y)
+        yield apply(spec.DEQUANTIZE, seen, out=y)
         return
-    number = yield from compute(n, DEQUANTIZE, seen, dtype=DType.FLOAT)
+    number = yield from compute(n, spec.DEQUANTIZE, seen, dtype=DType.FLOAT)
     yield from _cast(n, number, narrow(y))
 
 
@@ -111,7 +96,7 @@ def quantize(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     _require_quantization(n, y)
     _require_one_scale(n, y)
-    yield apply(QUANTIZE, x, out=y)
+    yield apply(spec.QUANTIZE, x, out=y)
 
 
 @op("DequantizeLinear", since=10)
@@ -124,7 +109,7 @@ def dequantize(n: Node) -> Iterator[Call]:
         return
     if x.dtype is not DType.INT8 or any(x.quantization.zero_point if x.quantization else ()):
         _require_one_scale(n, x)
-    yield apply(DEQUANTIZE, x, out=y)
+    yield apply(spec.DEQUANTIZE, x, out=y)
 
 
 def _left(n: Node) -> Iterator[Call]:
@@ -171,8 +156,8 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
     q = x.quantization
     centred = q is not None and not any(q.zero_point)
     n.require(centred, Reason.QUANTIZATION, f"{x.name} is INT32; its zero point must be 0")
-    real = yield from compute(n, CAST, x, dtype=y.dtype)
-    yield apply(MUL, real, n.scalar(q.scale[0] if q else 1.0, y), out=y)
+    real = yield from compute(n, spec.CAST, x, dtype=y.dtype)
+    yield apply(spec.MUL, real, n.scalar(q.scale[0] if q else 1.0, y), out=y)
 
 
 def _require_quantization(n: Node, value: Value) -> None:
@@ -214,21 +199,21 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
     x, (y, scale, zero_point) = n.input(0), n.outputs
     zero = n.scalar(0, x)
     low, high = n.temp(x, (1,)), n.temp(x, (1,))
-    yield from reduce(n, REDUCE_MIN, x, range(x.rank), low, keep=False)
-    yield from reduce(n, REDUCE_MAX, x, range(x.rank), high, keep=False)
-    least = yield from compute(n, MINIMUM, low, zero)
-    greatest = yield from compute(n, MAXIMUM, high, zero)
-    size = yield from compute(n, SUB, greatest, least)
-    step = yield from compute(n, DIV, size, n.scalar(_STEPS, x))
-    empty = yield from compute(n, EQUAL, size, zero, dtype=DType.BOOL)
-    yield apply(SELECT, empty, n.scalar(1, x), step, out=scale)
-    opposite = yield from compute(n, SUB, zero, least, shape=(1,))
-    below = yield from compute(n, DIV, opposite, scale)
-    yield apply(QUANTIZE, below, out=zero_point)
-    whole = yield from compute(n, DEQUANTIZE, zero_point, dtype=x.dtype)
-    steps = yield from compute(n, DIV, x, scale)
-    moved = yield from compute(n, ADD, steps, whole, shape=x.shape)
-    yield apply(QUANTIZE, moved, out=y)
+    yield from reduce(n, spec.REDUCE_MIN, x, range(x.rank), low, keep=False)
+    yield from reduce(n, spec.REDUCE_MAX, x, range(x.rank), high, keep=False)
+    least = yield from compute(n, spec.MINIMUM, low, zero)
+    greatest = yield from compute(n, spec.MAXIMUM, high, zero)
+    size = yield from compute(n, spec.SUB, greatest, least)
+    step = yield from compute(n, spec.DIV, size, n.scalar(_STEPS, x))
+    empty = yield from compute(n, spec.EQUAL, size, zero, dtype=DType.BOOL)
+    yield apply(spec.SELECT, empty, n.scalar(1, x), step, out=scale)
+    opposite = yield from compute(n, spec.SUB, zero, least, shape=(1,))
+    below = yield from compute(n, spec.DIV, opposite, scale)
+    yield apply(spec.QUANTIZE, below, out=zero_point)
+    whole = yield from compute(n, spec.DEQUANTIZE, zero_point, dtype=x.dtype)
+    steps = yield from compute(n, spec.DIV, x, scale)
+    moved = yield from compute(n, spec.ADD, steps, whole, shape=x.shape)
+    yield apply(spec.QUANTIZE, moved, out=y)
 
 
 @op("MatMulInteger", since=10, keeps=True)
@@ -244,7 +229,7 @@ def matmul_integer(n: Node) -> Iterator[Call]:
     rhs = yield from _centred(n, b, 3, axis=b.rank - 1)
     total = n.temp(y, dtype=DType.FLOAT)
     yield from product(n, lhs, rhs, total)
-    yield apply(CAST, total, out=y)
+    yield apply(spec.CAST, total, out=y)
 
 
 @op("ConvInteger", since=10, keeps=True)
@@ -256,7 +241,7 @@ def conv_integer(n: Node) -> Iterator[Call]:
     total = n.temp(y, dtype=DType.FLOAT)
     inner = replace(n.node, inputs=(image, taps), outputs=(total,))
     yield from convolve(replace(n, node=inner), total)
-    yield apply(CAST, total, out=y)
+    yield apply(spec.CAST, total, out=y)
 
 
 def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
@@ -276,7 +261,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
     shape = _zero_point_shape(x, zero, axis)
     less = yield from reshaped(n, (yield from _as_floats(n, zero)), shape)
     if numbers.constant is None or less.constant is None:
-        return (yield from compute(n, SUB, numbers, less, shape=x.shape))
+        return (yield from compute(n, spec.SUB, numbers, less, shape=x.shape))
     whole, minus = numbers.constant, less.constant
     centred = whole.map(x.shape, lambda a: a - minus.array.astype(np.float32))
     return replace(numbers, name=f"{x.name} centred", constant=centred)
@@ -300,4 +285,4 @@ def _zero_point_shape(x: Value, zero: Value, axis: int | None) -> tuple[int, ...
 def _as_floats(n: Node, x: Value) -> Computed:
     if x.constant is not None:
         return dequantized(x)
-    return (yield from compute(n, DEQUANTIZE, x, dtype=DType.FLOAT))
+    return (yield from compute(n, spec.DEQUANTIZE, x, dtype=DType.FLOAT))

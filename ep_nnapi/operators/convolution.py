@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
 from ep_nnapi.operators.lib.convolution import (
     convolve,
     dilated_filter,
@@ -136,7 +136,7 @@ def _call(
     high, wide = axes
     (top, bottom), (left, right) = high.crop, wide.crop
     return apply(
-        TRANSPOSE_CONV_2D,
+        spec.TRANSPOSE_CONV_2D,
         images(n, image),
         filter=View(taps, FILTER_PERM),
         bias=bias,
@@ -178,4 +178,4 @@ def _by_groups(
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
         added = filter_rows(n, bias, i * filters, (i + 1) * filters)
         yield _call(n, channels_of_group, own, added, axes, outs[-1])
-    yield apply(CONCATENATION, inputs=outs, axis=1, out=y)
+    yield apply(spec.CONCATENATION, inputs=outs, axis=1, out=y)

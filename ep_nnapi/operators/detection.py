@@ -8,23 +8,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    GATHER,
-    GREATER_EQUAL,
-    LESS_EQUAL,
-    LOGICAL_AND,
-    MAXIMUM,
-    MEAN,
-    MINIMUM,
-    MUL,
-    SUB,
-)
 from ep_nnapi.operators.lib.emit import (
     Computed,
     absolute_of,
@@ -140,7 +128,7 @@ def _of_its_image(n: Node, columns: Value, shape: tuple[int, int, int, int]) -> 
     x = n.input(0)
     count, channels, height, width = shape
     which = yield from indices(n, n.input(2), x.shape[0])
-    own = yield from compute(n, GATHER, x, axis=0, indices=which, shape=shape)
+    own = yield from compute(n, spec.GATHER, x, axis=0, indices=which, shape=shape)
     rows = yield from reshaped(n, own, (count, channels * height, width))
     mixed = n.temp(x, (count, columns.shape[1], channels * height))
     yield from product(n, columns, rows, mixed, adj_y=True)
@@ -152,20 +140,20 @@ def _weights(n: Node, start: Value, end: Value, axis: _RoiAxis) -> Computed:
     offset = 0.5 if axis.half else 0.0
     scaled = []
     for edge in (start, end):
-        seen = yield from compute(n, MUL, edge, n.scalar(axis.scale, edge))
-        scaled.append((yield from compute(n, ADD, seen, n.scalar(-offset, edge))))
-    size = yield from compute(n, SUB, scaled[1], scaled[0])
+        seen = yield from compute(n, spec.MUL, edge, n.scalar(axis.scale, edge))
+        scaled.append((yield from compute(n, spec.ADD, seen, n.scalar(-offset, edge))))
+    size = yield from compute(n, spec.SUB, scaled[1], scaled[0])
     if not axis.half:
-        size = yield from compute(n, MAXIMUM, size, n.scalar(1, size))
-    step = yield from compute(n, DIV, size, n.scalar(axis.bins, size))
-    moved = yield from compute(n, MUL, step, axis.points(step.dtype))
-    positions = yield from compute(n, ADD, scaled[0], moved)
+        size = yield from compute(n, spec.MAXIMUM, size, n.scalar(1, size))
+    step = yield from compute(n, spec.DIV, size, n.scalar(axis.bins, size))
+    moved = yield from compute(n, spec.MUL, step, axis.points(step.dtype))
+    positions = yield from compute(n, spec.ADD, scaled[0], moved)
     weights = yield from _linear_weights(n, positions, axis.pixels)
     if axis.samples == 1:
         return weights
     shape = (start.size, axis.bins, axis.samples, axis.pixels)
     each_point = yield from reshaped(n, weights, shape)
-    mean = yield from reduced(n, MEAN, each_point, [2])
+    mean = yield from reduced(n, spec.MEAN, each_point, [2])
     return (yield from reshaped(n, mean, (start.size, axis.bins, axis.pixels)))
 
 
@@ -176,15 +164,15 @@ def _linear_weights(n: Node, positions: Value, pixels: int) -> Computed:
     beyond that its weights are 0.
     """
     low, high = n.scalar(-1, positions), n.scalar(pixels, positions)
-    after = yield from compute(n, GREATER_EQUAL, positions, low, dtype=DType.BOOL)
-    before = yield from compute(n, LESS_EQUAL, positions, high, dtype=DType.BOOL)
-    inside = yield from as_number(n, (yield from compute(n, LOGICAL_AND, after, before)))
-    above = yield from compute(n, MAXIMUM, positions, n.scalar(0, positions))
-    clamped = yield from compute(n, MINIMUM, above, n.scalar(pixels - 1, positions))
+    after = yield from compute(n, spec.GREATER_EQUAL, positions, low, dtype=DType.BOOL)
+    before = yield from compute(n, spec.LESS_EQUAL, positions, high, dtype=DType.BOOL)
+    inside = yield from as_number(n, (yield from compute(n, spec.LOGICAL_AND, after, before)))
+    above = yield from compute(n, spec.MAXIMUM, positions, n.scalar(0, positions))
+    clamped = yield from compute(n, spec.MINIMUM, above, n.scalar(pixels - 1, positions))
     shape = (*positions.shape, 1)
     point, taken = yield from each(reshaped(n, v, shape) for v in (clamped, inside))
     grid = Constant.of(np.arange(pixels, dtype=positions.dtype.numpy))
-    apart = yield from absolute_of(n, (yield from compute(n, SUB, point, grid)))
+    apart = yield from absolute_of(n, (yield from compute(n, spec.SUB, point, grid)))
     one = n.value("one", n.scalar(1, positions))
-    weights = yield from compute(n, SUB, one, apart, activation=FuseCode.RELU)
-    return (yield from compute(n, MUL, weights, taken))
+    weights = yield from compute(n, spec.SUB, one, apart, activation=FuseCode.RELU)
+    return (yield from compute(n, spec.MUL, weights, taken))

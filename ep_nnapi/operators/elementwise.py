@@ -9,27 +9,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    EQUAL,
-    GREATER,
-    GREATER_EQUAL,
-    LESS,
-    LESS_EQUAL,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    NOT_EQUAL,
-    POW,
-    SQRT,
-    SUB,
-)
 from ep_nnapi.operators.lib.emit import Computed, broadcast_shape, compute, each, recast, reshape
 from ep_nnapi.operators.lib.movement import broadcast, select
 from ep_nnapi.operators.lib.node import Node, Op, one_to_one, op
@@ -57,20 +39,20 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
 
 
 TABLE = (
-    binary("Add", ADD),
-    binary("Mul", MUL),
-    variadic("Max", MAXIMUM),
-    variadic("Min", MINIMUM),
-    variadic("Sum", ADD),
-    binary("And", LOGICAL_AND),
-    binary("Or", LOGICAL_OR),
-    binary("Xor", NOT_EQUAL),
-    one_to_one("Not", LOGICAL_NOT, since=1),
-    binary("Equal", EQUAL),
-    binary("Greater", GREATER),
-    binary("GreaterOrEqual", GREATER_EQUAL, since=12),
-    binary("Less", LESS),
-    binary("LessOrEqual", LESS_EQUAL, since=12),
+    binary("Add", spec.ADD),
+    binary("Mul", spec.MUL),
+    variadic("Max", spec.MAXIMUM),
+    variadic("Min", spec.MINIMUM),
+    variadic("Sum", spec.ADD),
+    binary("And", spec.LOGICAL_AND),
+    binary("Or", spec.LOGICAL_OR),
+    binary("Xor", spec.NOT_EQUAL),
+    one_to_one("Not", spec.LOGICAL_NOT, since=1),
+    binary("Equal", spec.EQUAL),
+    binary("Greater", spec.GREATER),
+    binary("GreaterOrEqual", spec.GREATER_EQUAL, since=12),
+    binary("Less", spec.LESS),
+    binary("LessOrEqual", spec.LESS_EQUAL, since=12),
 )
 
 
@@ -99,19 +81,19 @@ def mean(n: Node) -> Iterator[Call]:
     y = n.output()
     share = n.scalar(1 / len(n.inputs), y)
     total = n.temp(y)
-    yield from _chain(n, ADD, n.inputs, total)
-    yield apply(MUL, total, share, out=y)
+    yield from _chain(n, spec.ADD, n.inputs, total)
+    yield apply(spec.MUL, total, share, out=y)
 
 
 @op("Sub", since=7)
 def sub(n: Node) -> Iterator[Call]:
     """The difference; a sum with the opposite where the level has no SUB, which is as exact."""
     a, b, y = n.input(0), n.input(1), n.output()
-    if y.dtype is not DType.FLOAT or n.supports(apply(SUB, y, y, out=y)):
-        yield from broadcast(n, SUB, (a, b), y)
+    if y.dtype is not DType.FLOAT or n.supports(apply(spec.SUB, y, y, out=y)):
+        yield from broadcast(n, spec.SUB, (a, b), y)
         return
-    opposite = yield from compute(n, MUL, b, n.scalar(-1, b))
-    yield from broadcast(n, ADD, (a, opposite), y)
+    opposite = yield from compute(n, spec.MUL, b, n.scalar(-1, b))
+    yield from broadcast(n, spec.ADD, (a, opposite), y)
 
 
 @op("Div", since=7)
@@ -123,11 +105,13 @@ def div(n: Node) -> Iterator[Call]:
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is DType.INT32:
         yield from _truncated(n, a, b, y)
-    elif b.constant is None or y.dtype is not DType.FLOAT or n.supports(apply(DIV, y, y, out=y)):
-        yield from broadcast(n, DIV, (a, b), y)
+    elif (
+        b.constant is None or y.dtype is not DType.FLOAT or n.supports(apply(spec.DIV, y, y, out=y))
+    ):
+        yield from broadcast(n, spec.DIV, (a, b), y)
     else:
         inverse = replace(b, constant=b.constant.map(b.shape, np.reciprocal))
-        yield from broadcast(n, MUL, (a, inverse), y)
+        yield from broadcast(n, spec.MUL, (a, inverse), y)
 
 
 def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
@@ -135,20 +119,22 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
     n.require(
         max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
     )
-    down = yield from compute(n, DIV, a, b)
+    down = yield from compute(n, spec.DIV, a, b)
     rest = yield from _remainder(n, a, b, down)
-    inexact = yield from compute(n, NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
-    minus = yield from each(compute(n, LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b))
-    apart = yield from compute(n, NOT_EQUAL, *minus)
-    up = yield from compute(n, LOGICAL_AND, inexact, apart)
-    more = yield from compute(n, ADD, down, n.scalar(1, y))
+    inexact = yield from compute(n, spec.NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
+    minus = yield from each(
+        compute(n, spec.LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b)
+    )
+    apart = yield from compute(n, spec.NOT_EQUAL, *minus)
+    up = yield from compute(n, spec.LOGICAL_AND, inexact, apart)
+    more = yield from compute(n, spec.ADD, down, n.scalar(1, y))
     yield from select(n, up, more, down, y)
 
 
 def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
     """Return `a` - `quotient` * `b`."""
-    whole = yield from compute(n, MUL, quotient, b)
-    return (yield from compute(n, SUB, a, whole))
+    whole = yield from compute(n, spec.MUL, quotient, b)
+    return (yield from compute(n, spec.SUB, a, whole))
 
 
 @op("Mod", since=10)
@@ -162,9 +148,9 @@ def mod(n: Node) -> Iterator[Call]:
     )
     n.require(y.rank <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers")
     n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
-    quotient = yield from compute(n, DIV, a, b)
-    whole = yield from compute(n, MUL, quotient, b)
-    yield apply(SUB, a, whole, out=y)
+    quotient = yield from compute(n, spec.DIV, a, b)
+    whole = yield from compute(n, spec.MUL, quotient, b)
+    yield apply(spec.SUB, a, whole, out=y)
 
 
 @op("Pow", since=7)
@@ -177,24 +163,24 @@ def power(n: Node) -> Iterator[Call]:
         if by_hand is not None:
             yield from by_hand(n, x, y)
             return
-    yield from broadcast(n, POW, (x, recast(n, exponent, x.dtype)), y)
+    yield from broadcast(n, spec.POW, (x, recast(n, exponent, x.dtype)), y)
 
 
 def _square(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(MUL, x, x, out=y)
+    yield apply(spec.MUL, x, x, out=y)
 
 
 def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    square = yield from compute(n, MUL, x, x)
-    yield apply(MUL, square, x, out=y)
+    square = yield from compute(n, spec.MUL, x, x)
+    yield apply(spec.MUL, square, x, out=y)
 
 
 def _root(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(SQRT, x, out=y)
+    yield apply(spec.SQRT, x, out=y)
 
 
 def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(DIV, n.scalar(1, x), x, out=y)
+    yield apply(spec.DIV, n.scalar(1, x), x, out=y)
 
 
 _KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}
@@ -207,10 +193,10 @@ def where(n: Node) -> Iterator[Call]:
     if y.dtype is not DType.BOOL:
         yield from select(n, condition, a, b, y)
         return
-    opposite = yield from compute(n, LOGICAL_NOT, condition)
+    opposite = yield from compute(n, spec.LOGICAL_NOT, condition)
     parts = []
     for mask, value in ((condition, a), (opposite, b)):
         part = n.temp(y, broadcast_shape(mask.shape, value.shape))
-        yield from broadcast(n, LOGICAL_AND, (mask, value), part)
+        yield from broadcast(n, spec.LOGICAL_AND, (mask, value), part)
         parts.append(part)
-    yield from broadcast(n, LOGICAL_OR, parts, y)
+    yield from broadcast(n, spec.LOGICAL_OR, parts, y)

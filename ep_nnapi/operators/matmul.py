@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spec import MUL, REDUCE_SUM
 from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
@@ -217,7 +217,7 @@ def _summed(n: Node, term: Term, kept: Collection[str]) -> ComputedTerm:
         return term
     shape = [size for i, size in enumerate(term.value.shape) if i not in axes]
     out = n.temp(term.value, shape)
-    yield from reduce(n, REDUCE_SUM, term.value, axes, out, keep=False)
+    yield from reduce(n, spec.REDUCE_SUM, term.value, axes, out, keep=False)
     return Term(out, term.having(kept))
 
 
@@ -243,7 +243,7 @@ def _product(
     if inner:
         yield from product(n, a, b, out, adj_x=adj_x, adj_y=adj_y)
     else:
-        yield apply(MUL, a, b, out=out)
+        yield apply(spec.MUL, a, b, out=out)
     apart = [left.size(c) if c in left.labels else right.size(c) for c in labels]
     return Term(out if last else (yield from _reshaped(n, out, apart)), labels)
 

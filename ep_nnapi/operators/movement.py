@@ -9,19 +9,8 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import (
-    CONCATENATION,
-    DEPTH_TO_SPACE,
-    GATHER,
-    MIRROR_PAD,
-    NOT_EQUAL,
-    PACK,
-    PAD,
-    PAD_V2,
-    SPACE_TO_DEPTH,
-    SPLIT,
-)
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -99,7 +88,7 @@ def concat(n: Node) -> Iterator[Call]:
         numbers = yield from each(as_number(n, x) for x in n.inputs)
         whole = n.temp(numbers[0], y.shape)
         yield from _concatenated(n, numbers, axis, whole)
-        yield apply(NOT_EQUAL, whole, n.scalar(0, whole), out=y)
+        yield apply(spec.NOT_EQUAL, whole, n.scalar(0, whole), out=y)
     else:
         yield from _concatenated(n, n.inputs, axis, y)
 
@@ -111,14 +100,14 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         before, size, after = sizes_around(parts[0].shape, axis)
         rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
         packed = n.temp(y, (before, len(parts), size * after))
-        yield apply(PACK, axis=1, inputs=rows, out=packed)
+        yield apply(spec.PACK, axis=1, inputs=rows, out=packed)
         yield from reshape(n, packed, y)
     elif y.rank <= MAX_RANK:
-        yield apply(CONCATENATION, inputs=parts, axis=axis, out=y)
+        yield apply(spec.CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
         rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
         whole = output_or_temp(n, y, sizes_around(y.shape, axis))
-        yield apply(CONCATENATION, inputs=rows, axis=1, out=whole)
+        yield apply(spec.CONCATENATION, inputs=rows, axis=1, out=whole)
         yield from write_output(n, whole, y)
 
 
@@ -133,7 +122,7 @@ def split(n: Node) -> Iterator[Call]:
     detail = f"the parts have sizes {sizes} of {x.shape[axis]}"
     n.require(sum(sizes) == x.shape[axis], Reason.SHAPE, detail)
     if x.rank <= MAX_RANK and len(parts) > 1 and len(set(sizes)) == 1:
-        call = apply(SPLIT, x, axis=axis, num_splits=len(parts), out=parts)
+        call = apply(spec.SPLIT, x, axis=axis, num_splits=len(parts), out=parts)
         if n.supports(call):
             yield call
             return
@@ -209,7 +198,9 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     )
     if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
         x = yield from _block_first(n, x, size * size)
-    yield apply(DEPTH_TO_SPACE, images(n, x), block_size=size, layout=layout(n), out=images(n, y))
+    yield apply(
+        spec.DEPTH_TO_SPACE, images(n, x), block_size=size, layout=layout(n), out=images(n, y)
+    )
 
 
 def _block_first(n: Node, x: Value, pixels: int) -> Computed:
@@ -220,7 +211,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
     batch, channels, high, wide = x.shape
     order = np.arange(channels, dtype=np.int32).reshape(-1, pixels).T.reshape(-1)
     out = n.temp(x)
-    call = apply(GATHER, x, axis=1, indices=Constant.of(order), out=out)
+    call = apply(spec.GATHER, x, axis=1, indices=Constant.of(order), out=out)
     if n.supports(call):
         yield call
         return out
@@ -238,7 +229,7 @@ def space_to_depth(n: Node) -> Iterator[Call]:
     x [N, C, H, W]
     """
     yield apply(
-        SPACE_TO_DEPTH,
+        spec.SPACE_TO_DEPTH,
         images(n, n.input(0)),
         block_size=n.integer("blocksize"),
         layout=layout(n),
@@ -333,13 +324,13 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
     q = x.quantization
     if q is not None:
         stored = _stored(x, number) if n.node.parts else int(number)
-        call = apply(PAD_V2, x, paddings=paddings, pad_value=stored, out=y)
+        call = apply(spec.PAD_V2, x, paddings=paddings, pad_value=stored, out=y)
         # at levels without PAD_V2, the pad value of PAD for a quantized tensor is undefined
         zeros = stored == q.zero_point[0] and n.supports(call)
-        return apply(PAD, x, paddings=paddings, out=y) if zeros else call
+        return apply(spec.PAD, x, paddings=paddings, out=y) if zeros else call
     if number == 0:
-        return apply(PAD, x, paddings=paddings, out=y)
-    return apply(PAD_V2, x, paddings=paddings, pad_value=number, out=y)
+        return apply(spec.PAD, x, paddings=paddings, out=y)
+    return apply(spec.PAD_V2, x, paddings=paddings, pad_value=number, out=y)
 
 
 def _stored(x: Value, number: float) -> int:
@@ -361,7 +352,7 @@ def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> I
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
     if mode == "reflect" and 0 < x.rank <= MAX_RANK and min(map(min, paddings)) >= 0:
         rows = Constant.of(np.array(paddings, np.int32))
-        call = apply(MIRROR_PAD, x, paddings=rows, mode=_REFLECT, out=y)
+        call = apply(spec.MIRROR_PAD, x, paddings=rows, mode=_REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
         if within and n.supports(call):
             yield call
@@ -383,7 +374,7 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
         target = shape if seen is None else sizes_around(shape, axis)
         result = output_or_temp(n, y, target) if last else n.temp(x, target)
         yield apply(
-            GATHER, part, axis=axis if seen is None else 1, indices=int32(places), out=result
+            spec.GATHER, part, axis=axis if seen is None else 1, indices=int32(places), out=result
         )
         x = result
     if axes:

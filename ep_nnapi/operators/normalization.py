@@ -9,22 +9,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.lowering.call import Call, apply, nhwc
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    INSTANCE_NORMALIZATION,
-    LOCAL_RESPONSE_NORMALIZATION,
-    LOG_SOFTMAX,
-    MAXIMUM,
-    MEAN,
-    MUL,
-    REDUCE_SUM,
-    SOFTMAX,
-    SQRT,
-    SUB,
-)
 from ep_nnapi.operators.lib.convolution import images, require_permute
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -59,7 +46,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     rows = yield from reshaped(n, x, row)
     out = output_or_temp(n, n.output(), row)
-    yield apply(SOFTMAX, rows, beta=1.0, out=out)
+    yield apply(spec.SOFTMAX, rows, beta=1.0, out=out)
     yield from write_output(n, out, n.output())
 
 
@@ -71,7 +58,7 @@ def softmax_13(n: Node) -> Iterator[Call]:
 
 def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     """Emit SOFTMAX; where the level has no axis operand, on an image with `axis` as channels."""
-    direct = apply(SOFTMAX, x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
+    direct = apply(spec.SOFTMAX, x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
     if x.rank <= MAX_RANK and n.supports(direct):
         yield direct
         return
@@ -80,10 +67,10 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     seen = yield from reshaped(n, x, shape)
     out = output_or_temp(n, y, shape)
     if after == 1:
-        yield apply(SOFTMAX, seen, beta=1.0, out=out)
+        yield apply(spec.SOFTMAX, seen, beta=1.0, out=out)
     else:
         require_permute(n, seen)
-        yield apply(SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
+        yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
     yield from write_output(n, out, y)
 
 
@@ -99,7 +86,7 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
     """The logarithm of Softmax-13, along the one `axis` (default: the last)."""
     x, axis = n.input(0), n.axis(default=-1)
     if x.rank <= MAX_RANK:
-        yield apply(LOG_SOFTMAX, x, beta=1.0, axis=axis, out=n.output())
+        yield apply(spec.LOG_SOFTMAX, x, beta=1.0, axis=axis, out=n.output())
     else:
         yield from _log_softmax(n, x, sizes_around(x.shape, axis))
 
@@ -108,7 +95,7 @@ def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
     out = output_or_temp(n, n.output(), shape)
-    yield apply(LOG_SOFTMAX, seen, beta=1.0, axis=1, out=out)
+    yield apply(spec.LOG_SOFTMAX, seen, beta=1.0, axis=1, out=out)
     yield from write_output(n, out, n.output())
 
 
@@ -132,9 +119,9 @@ def batch_normalization(n: Node) -> Iterator[Call]:
         )
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
-    product = yield from compute(n, MUL, seen, factor, shape=shape)
+    product = yield from compute(n, spec.MUL, seen, factor, shape=shape)
     total = output_or_temp(n, y, shape)
-    yield apply(ADD, product, term, out=total)
+    yield apply(spec.ADD, product, term, out=total)
     yield from write_output(n, total, y)
 
 
@@ -147,11 +134,11 @@ def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value,
         factor = Constant(tuple(shape), x.dtype, lambda: _factor(known, epsilon, shape, x.dtype))
         term = Constant(tuple(shape), x.dtype, lambda: _term(known, epsilon, shape, x.dtype))
         return n.value("factor", factor), n.value("term", term)
-    more = yield from compute(n, ADD, var, n.scalar(epsilon, var))
-    root = yield from compute(n, SQRT, more)
-    ratio = yield from compute(n, DIV, scale, root)
-    product = yield from compute(n, MUL, mean, ratio)
-    rest = yield from compute(n, SUB, shift, product)
+    more = yield from compute(n, spec.ADD, var, n.scalar(epsilon, var))
+    root = yield from compute(n, spec.SQRT, more)
+    ratio = yield from compute(n, spec.DIV, scale, root)
+    product = yield from compute(n, spec.MUL, mean, ratio)
+    rest = yield from compute(n, spec.SUB, shift, product)
     first, second = yield from each(reshaped(n, v, shape) for v in (ratio, rest))
     return first, second
 
@@ -179,7 +166,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
     seen = yield from reshaped(n, x, shape)
     standard = n.temp(x, shape)
     yield apply(
-        INSTANCE_NORMALIZATION,
+        spec.INSTANCE_NORMALIZATION,
         images(n, seen),
         gamma=1.0,
         beta=0.0,
@@ -206,9 +193,9 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
     one = (n.input(1).size, 1, 1)
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
-    product = yield from compute(n, MUL, x, factor, shape=x.shape)
+    product = yield from compute(n, spec.MUL, x, factor, shape=x.shape)
     total = output_or_temp(n, y, x.shape)
-    yield apply(ADD, product, term, out=total)
+    yield apply(spec.ADD, product, term, out=total)
     yield from write_output(n, total, y)
 
 
@@ -222,8 +209,8 @@ def group_normalization_18(n: Node) -> Iterator[Call]:
     standard = yield from _grouped(n)
     shape = (n.input(1).size, 1)
     factor, term = yield from each(reshaped(n, n.input(i), shape) for i in (1, 2))
-    product = yield from compute(n, MUL, standard, factor)
-    yield from reshape(n, (yield from compute(n, ADD, product, term)), n.output())
+    product = yield from compute(n, spec.MUL, standard, factor)
+    yield from reshape(n, (yield from compute(n, spec.ADD, product, term)), n.output())
 
 
 @op("GroupNormalization", since=21)
@@ -301,7 +288,7 @@ def lrn(n: Node) -> Iterator[Call]:
     )
     n.require(x.rank == 4, Reason.RANK, f"{x.name} has rank {x.rank}; images have 4")
     yield apply(
-        LOCAL_RESPONSE_NORMALIZATION,
+        spec.LOCAL_RESPONSE_NORMALIZATION,
         images(n, x),
         radius=size // 2,
         bias=n.real("bias", 1.0),
@@ -325,13 +312,15 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     seen = yield from reshaped(n, x, shape)
     if p == 1:
         parts = yield from absolute_of(n, seen)
-        norm = yield from reduced(n, REDUCE_SUM, parts, [at])
+        norm = yield from reduced(n, spec.REDUCE_SUM, parts, [at])
     else:
-        parts = yield from compute(n, MUL, seen, seen)
-        norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
+        parts = yield from compute(n, spec.MUL, seen, seen)
+        norm = yield from compute(
+            n, spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
+        )
     least = n.scalar(float(n.limits(x).smallest_normal), x)
     result = output_or_temp(n, y, shape)
-    yield apply(DIV, seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
+    yield apply(spec.DIV, seen, (yield from compute(n, spec.MAXIMUM, norm, least)), out=result)
     yield from write_output(n, result, y)
 
 
@@ -342,10 +331,10 @@ def mean_variance_normalization(n: Node) -> Iterator[Call]:
     x = n.input(0)
     n.require(x.rank <= MAX_RANK, Reason.RANK, f"{x.name} has rank {x.rank}; NNAPI takes 1-4")
     axes = [n.normalized(a, x.rank) for a in n.integers("axes", (0, 2, 3))]
-    mean = yield from reduced(n, MEAN, x, axes)
-    centred = yield from compute(n, SUB, x, mean)
-    square = yield from compute(n, MUL, centred, centred)
-    variance = yield from reduced(n, MEAN, square, axes)
-    deviation = yield from compute(n, SQRT, variance)
-    more = yield from compute(n, ADD, deviation, n.scalar(1e-9, x))
-    yield apply(DIV, centred, more, out=n.output())
+    mean = yield from reduced(n, spec.MEAN, x, axes)
+    centred = yield from compute(n, spec.SUB, x, mean)
+    square = yield from compute(n, spec.MUL, centred, centred)
+    variance = yield from reduced(n, spec.MEAN, square, axes)
+    deviation = yield from compute(n, spec.SQRT, variance)
+    more = yield from compute(n, spec.ADD, deviation, n.scalar(1e-9, x))
+    yield apply(spec.DIV, centred, more, out=n.output())

@@ -14,23 +14,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import (
-    AVERAGE_POOL_2D,
-    BATCH_TO_SPACE_ND,
-    L2_POOL_2D,
-    MAX_POOL_2D,
-    MEAN,
-    MUL,
-    PAD_V2,
-    POW,
-    REDUCE_MAX,
-    SPACE_TO_BATCH_ND,
-    STRIDED_SLICE,
-)
 from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -57,7 +45,7 @@ def max_pool(n: Node) -> Iterator[Call]:
         "output Indices is used; NNAPI's pools have no such output",
     )
     x, y = n.input(0), n.output()
-    yield from pooled(n, MAX_POOL_2D, x, axis_windows(n, x, y), y)
+    yield from pooled(n, spec.MAX_POOL_2D, x, axis_windows(n, x, y), y)
 
 
 @op("AveragePool", since=1)
@@ -89,7 +77,7 @@ def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
 
     windows = axis_windows(n, x, y)
     whole = all(w.dilation == 1 and not w.before and not w.after for w in windows)
-    yield from pooled(n, AVERAGE_POOL_2D, x, windows, y, None if whole else factors)
+    yield from pooled(n, spec.AVERAGE_POOL_2D, x, windows, y, None if whole else factors)
 
 
 @op("LpPool", since=1)
@@ -111,16 +99,16 @@ def _norms(n: Node, x: Value, windows: Sequence[AxisWindow], y: Value) -> Iterat
     p = n.real("p", 2.0)
     n.require(p > 0, Reason.ATTRIBUTE, f"p is {p:g}; a norm has p > 0")
     if p == 2:
-        yield from pooled(n, L2_POOL_2D, x, windows, y, _lengths)
+        yield from pooled(n, spec.L2_POOL_2D, x, windows, y, _lengths)
         return
     size = yield from absolute_of(n, x)
     if p == 1:
-        yield from pooled(n, AVERAGE_POOL_2D, size, windows, y, PoolPass.averaged_counts)
+        yield from pooled(n, spec.AVERAGE_POOL_2D, size, windows, y, PoolPass.averaged_counts)
         return
-    power = yield from compute(n, POW, size, n.scalar(p, x))
+    power = yield from compute(n, spec.POW, size, n.scalar(p, x))
     total = n.temp(y)
-    yield from pooled(n, AVERAGE_POOL_2D, power, windows, total, PoolPass.averaged_counts)
-    yield apply(POW, total, n.scalar(1 / p, x), out=y)
+    yield from pooled(n, spec.AVERAGE_POOL_2D, power, windows, total, PoolPass.averaged_counts)
+    yield apply(spec.POW, total, n.scalar(1 / p, x), out=y)
 
 
 def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
@@ -131,13 +119,13 @@ def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
 @op("GlobalAveragePool", since=1)
 def global_average_pool(n: Node) -> Iterator[Call]:
     """The mean of each channel."""
-    yield from _global(n, MEAN, AVERAGE_POOL_2D)
+    yield from _global(n, spec.MEAN, spec.AVERAGE_POOL_2D)
 
 
 @op("GlobalMaxPool", since=1)
 def global_max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each channel."""
-    yield from _global(n, REDUCE_MAX, MAX_POOL_2D)
+    yield from _global(n, spec.REDUCE_MAX, spec.MAX_POOL_2D)
 
 
 def _global(n: Node, reduction: OperationSpec, pool: OperationSpec) -> Iterator[Call]:
@@ -321,7 +309,7 @@ def _pass(
     else:
         sizes = (1, 1, *shape[2:])
         factor = one.map(sizes, lambda a: (a * numbers).astype(a.dtype).reshape(sizes))
-    yield apply(MUL, plain, factor, out=out)
+    yield apply(spec.MUL, plain, factor, out=out)
     return out
 
 
@@ -363,7 +351,7 @@ def _dilated(
     width = yield from _padded(n, row, x, axes, sizes)
     parts = n.temp(x, (x.shape[0] * prod(blocks), x.shape[1], *sizes))
     yield apply(
-        SPACE_TO_BATCH_ND,
+        spec.SPACE_TO_BATCH_ND,
         images(n, width),
         block_sizes=int32(blocks),
         paddings=int32((0,) * 4).reshaped((2, 2)),
@@ -375,7 +363,7 @@ def _dilated(
     yield _call(n, row, parts, Window(kernel, (1, 1), (1, 1), Pads(), (sizes[0], sizes[1])), found)
     joined = n.temp(x, (*x.shape[:2], *(p * b for p, b in zip(places, blocks, strict=True))))
     yield apply(
-        BATCH_TO_SPACE_ND,
+        spec.BATCH_TO_SPACE_ND,
         images(n, found),
         block_sizes=int32(blocks),
         layout=layout(n),
@@ -387,7 +375,7 @@ def _dilated(
 def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
     """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
     return apply(
-        STRIDED_SLICE,
+        spec.STRIDED_SLICE,
         x,
         begin=int32((0,) * 4),
         end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in axes))),
@@ -408,7 +396,9 @@ def _padded(
         around.append((s.before, size * s.dilation - s.size - s.before))
     if not any(map(any, around)):
         return x
-    nothing = -np.inf if row == MAX_POOL_2D else 0.0
+    nothing = -np.inf if row == spec.MAX_POOL_2D else 0.0
     shape = [size + a + b for size, (a, b) in zip(x.shape, around, strict=True)]
     paddings = int32([p for pair in around for p in pair]).reshaped((4, 2))
-    return (yield from compute(n, PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape))
+    return (
+        yield from compute(n, spec.PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape)
+    )

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -51,7 +51,10 @@ def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
     return Op(op_type, "", 1, lower, doc)
 
 
-TABLE = (arg_reduction("ArgMax", ARGMAX, "greatest"), arg_reduction("ArgMin", ARGMIN, "least"))
+TABLE = (
+    arg_reduction("ArgMax", spec.ARGMAX, "greatest"),
+    arg_reduction("ArgMin", spec.ARGMIN, "least"),
+)
 
 
 @op("TopK", since=1)
@@ -84,7 +87,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
     as_found = seen is ordered and list(last) == sorted(last)
     values = output_or_temp(n, y, shape) if as_found else n.temp(seen, shape)
     places = n.temp(values, dtype=DType.INT32)
-    yield apply(TOPK_V2, mirrored, k=k, out=(values, places))
+    yield apply(spec.TOPK_V2, mirrored, k=k, out=(values, places))
     back = [last.index(i) for i in range(len(shape))]
     if as_found:
         yield from write_output(n, values, y)
@@ -97,7 +100,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
 def _opposite(n: Node, x: Value) -> Computed:
     """Return `x` mapped to reverse order: -x, or for integers -1 - x, which cannot overflow."""
     if x.dtype is DType.INT32:
-        return (yield from compute(n, SUB, n.scalar(-1, x), x))
+        return (yield from compute(n, spec.SUB, n.scalar(-1, x), x))
     return (yield from negative_of(n, x))
 
 
@@ -122,5 +125,5 @@ def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator
     else:
         numbers = n.temp(places, dtype=DType.FLOAT)
         yield from mirrored_indices(n, places, size, numbers)
-        yield apply(CAST, (yield from _transposed(n, numbers, back)), out=result)
+        yield apply(spec.CAST, (yield from _transposed(n, numbers, back)), out=result)
     yield from write_output(n, result, y)

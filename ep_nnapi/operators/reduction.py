@@ -8,26 +8,9 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    EXP,
-    LOG,
-    MAXIMUM,
-    MEAN,
-    MINIMUM,
-    MUL,
-    REDUCE_ALL,
-    REDUCE_ANY,
-    REDUCE_MAX,
-    REDUCE_MIN,
-    REDUCE_PROD,
-    REDUCE_SUM,
-    SLICE,
-    SQRT,
-    SUB,
-)
 from ep_nnapi.operators.lib.emit import (
     Computed,
     absolute_of,
@@ -137,10 +120,12 @@ def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
 def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Computed:
     starts = [begin if i == axis else 0 for i in range(x.rank)]
     sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
-    return (yield from compute(n, SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes))
+    return (
+        yield from compute(n, spec.SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes)
+    )
 
 
-_SUM = _lowered_by(REDUCE_SUM, integers=ADD)
+_SUM = _lowered_by(spec.REDUCE_SUM, integers=spec.ADD)
 
 
 def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
@@ -150,8 +135,8 @@ def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
         yield from calls
         return
     mean = n.temp(y)
-    yield from reduce(n, MEAN, x, axes, mean, keep=_keep_dims(n))
-    yield apply(MUL, mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
+    yield from reduce(n, spec.MEAN, x, axes, mean, keep=_keep_dims(n))
+    yield apply(spec.MUL, mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
 
 
 def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
@@ -159,7 +144,7 @@ def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
 
 
 def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    yield from _sum(n, (yield from compute(n, MUL, x, x)), axes, y)
+    yield from _sum(n, (yield from compute(n, spec.MUL, x, x)), axes, y)
 
 
 def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
@@ -175,37 +160,37 @@ def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
 
 def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
     """Emit log(sum(exp(x - m))) + m, with m the greatest element clipped to finite numbers."""
-    greatest = yield from reduced(n, REDUCE_MAX, x, axes)
+    greatest = yield from reduced(n, spec.REDUCE_MAX, x, axes)
     limit = float(n.limits(x).max)
-    above = yield from compute(n, MAXIMUM, greatest, n.scalar(-limit, x))
-    finite = yield from compute(n, MINIMUM, above, n.scalar(limit, x))
+    above = yield from compute(n, spec.MAXIMUM, greatest, n.scalar(-limit, x))
+    finite = yield from compute(n, spec.MINIMUM, above, n.scalar(limit, x))
     less = n.temp(x)
-    yield from broadcast(n, SUB, (x, finite), less)
+    yield from broadcast(n, spec.SUB, (x, finite), less)
     total = n.temp(y)
-    yield from _sum(n, (yield from compute(n, EXP, less)), axes, total)
-    log = yield from compute(n, LOG, total)
-    yield apply(ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
+    yield from _sum(n, (yield from compute(n, spec.EXP, less)), axes, total)
+    log = yield from compute(n, spec.LOG, total)
+    yield apply(spec.ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
 
 
 _OPERATORS = (
     _ReductionOperator(
         "ReduceMax",
-        _lowered_by(REDUCE_MAX, MAXIMUM, REDUCE_ANY),
+        _lowered_by(spec.REDUCE_MAX, spec.MAXIMUM, spec.REDUCE_ANY),
         "The greatest element; of booleans, whether any holds.",
     ),
     _ReductionOperator(
         "ReduceMin",
-        _lowered_by(REDUCE_MIN, MINIMUM, REDUCE_ALL),
+        _lowered_by(spec.REDUCE_MIN, spec.MINIMUM, spec.REDUCE_ALL),
         "The least element; of booleans, whether all hold.",
     ),
-    _ReductionOperator("ReduceMean", _lowered_by(MEAN), "The mean."),
-    _ReductionOperator("ReduceProd", _lowered_by(REDUCE_PROD, MUL), "The product."),
+    _ReductionOperator("ReduceMean", _lowered_by(spec.MEAN), "The mean."),
+    _ReductionOperator("ReduceProd", _lowered_by(spec.REDUCE_PROD, spec.MUL), "The product."),
     _ReductionOperator("ReduceSum", _sum, "The sum.", axes_are_input=13),
     _ReductionOperator("ReduceL1", _l1, "The sum of magnitudes.", widens=True),
     _ReductionOperator(
-        "ReduceL2", _then(_sum_square, SQRT), "The root of the squares' sum.", widens=True
+        "ReduceL2", _then(_sum_square, spec.SQRT), "The root of the squares' sum.", widens=True
     ),
-    _ReductionOperator("ReduceLogSum", _then(_sum, LOG), "The sum's logarithm.", widens=True),
+    _ReductionOperator("ReduceLogSum", _then(_sum, spec.LOG), "The sum's logarithm.", widens=True),
     _ReductionOperator(
         "ReduceLogSumExp", _log_sum_exp, "The exponentials' sum's logarithm.", widens=True
     ),

@@ -10,11 +10,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, Value
 from ep_nnapi.lowering.call import Call, Given, View, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from ep_nnapi.operators.lib.convolution import images
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -214,7 +214,7 @@ def _by_image(
     if last - first > 1 or scheme is None:
         return
     x, y = n.input(0), n.output()
-    row = RESIZE_NEAREST_NEIGHBOR if sampling.mode == "nearest" else RESIZE_BILINEAR
+    row = spec.RESIZE_NEAREST_NEIGHBOR if sampling.mode == "nearest" else spec.RESIZE_BILINEAR
     if x.rank == 4 and first >= 2:
         size = (axes[2].out, axes[3].out)
         yield _call(row, images(n, x), size, scheme, images(n, y), nchw=n.target.nchw)
@@ -238,7 +238,7 @@ def _call(
 ) -> Call:
     """Return the resize call; default operands are omitted, for levels that lack them."""
     operands: dict[str, Given] = {"output_height": size[0], "output_width": size[1]}
-    if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != CoordinateScheme():
+    if row == spec.RESIZE_NEAREST_NEIGHBOR or nchw or scheme != CoordinateScheme():
         operands["layout"] = nchw
     if scheme != CoordinateScheme():
         operands["align_corners"] = scheme.align_corners
@@ -268,17 +268,17 @@ def _with(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
 def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iterator[Call]:
     """Emit `y` = the weighted sum of the taps along `axis`."""
     if len(taps) == 1:
-        yield apply(GATHER, x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
+        yield apply(spec.GATHER, x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
         return
     total, *rest, last = yield from each(_product(n, x, axis, tap, y.shape) for tap in taps)
     for product in rest:
-        total = yield from compute(n, ADD, total, product)
-    yield apply(ADD, total, last, out=y)
+        total = yield from compute(n, spec.ADD, total, product)
+    yield apply(spec.ADD, total, last, out=y)
 
 
 def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Computed:
     found = yield from compute(
-        n, GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
+        n, spec.GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
     )
     weights, sizes = tap.weights, (-1,) + (1,) * (x.rank - axis - 1)
     if weights is None:
@@ -287,4 +287,4 @@ def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Co
     factors = one.map(
         (weights.size, *sizes[1:]), lambda a: (a * weights).astype(a.dtype).reshape(sizes)
     )
-    return (yield from compute(n, MUL, found, factors, shape=shape))
+    return (yield from compute(n, spec.MUL, found, factors, shape=shape))

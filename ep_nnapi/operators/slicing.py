@@ -15,9 +15,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import ADD, CONCATENATION, GATHER, MUL, STRIDED_SLICE
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -51,7 +51,7 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
     bounds = [(at, at + 1) if i == axis else (0, size) for i, size in enumerate(x.shape)]
     if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
         yield apply(
-            STRIDED_SLICE,
+            spec.STRIDED_SLICE,
             x,
             begin=int32([b for b, _ in bounds]),
             end=int32([e for _, e in bounds]),
@@ -75,13 +75,13 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     """Emit GATHER; beyond rank 4, axes before and after `axis` are merged and indexes flattened."""
     found = yield from indices(n, index, x.shape[axis])
     if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
-        yield apply(GATHER, x, axis=axis, indices=found, out=y)
+        yield apply(spec.GATHER, x, axis=axis, indices=found, out=y)
         return
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
     result = output_or_temp(n, y, (before, index.size, after))
-    yield apply(GATHER, seen, axis=1, indices=row, out=result)
+    yield apply(spec.GATHER, seen, axis=1, indices=row, out=result)
     yield from write_output(n, result, y)
 
 
@@ -100,7 +100,7 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
     result = output_or_temp(n, y, (*places.shape, *rest))
-    yield apply(GATHER, seen, axis=0, indices=places, out=result)
+    yield apply(spec.GATHER, seen, axis=0, indices=places, out=result)
     yield from write_output(n, result, y)
 
 
@@ -214,9 +214,9 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
         sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
-    yield apply(CONCATENATION, inputs=parts, axis=0, out=both)
+    yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
     result = output_or_temp(n, y, (len(sources), row))
-    yield apply(GATHER, both, axis=0, indices=Constant.of(sources), out=result)
+    yield apply(spec.GATHER, both, axis=0, indices=Constant.of(sources), out=result)
     yield from write_output(n, result, y)
 
 
@@ -254,8 +254,8 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
         at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
         return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
     found = yield from indices(n, index, x.shape[axis])
-    scaled = yield from compute(n, MUL, found, n.scalar(step, found))
-    return (yield from compute(n, ADD, scaled, Constant.of(offsets)))
+    scaled = yield from compute(n, spec.MUL, found, n.scalar(step, found))
+    return (yield from compute(n, spec.ADD, scaled, Constant.of(offsets)))
 
 
 def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Computed:
@@ -273,6 +273,6 @@ def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -
         column = n.temp(rows, (len(offsets), 1))
         yield from slice_ranges(n, rows, [range(len(offsets)), range(i, i + 1)], column)
         inside = yield from indices(n, column, size)
-        scaled = yield from compute(n, MUL, inside, n.scalar(stride, inside))
-        total = yield from compute(n, ADD, scaled, total)
+        scaled = yield from compute(n, spec.MUL, inside, n.scalar(stride, inside))
+        total = yield from compute(n, spec.ADD, scaled, total)
     return total

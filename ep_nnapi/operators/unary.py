@@ -10,27 +10,9 @@ from math import log, pi, sqrt
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    EQUAL,
-    EXP,
-    FLOOR,
-    GREATER,
-    LOG,
-    LOGICAL_AND,
-    LOGICAL_OR,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    NOT_EQUAL,
-    SELECT,
-    SIN,
-    SQRT,
-    SUB,
-)
 from ep_nnapi.operators.lib.activation import ASINH, ATANH, SINH, arctan, half_angle, near_zero
 from ep_nnapi.operators.lib.activation import erf as error_function
 from ep_nnapi.operators.lib.emit import (
@@ -46,11 +28,11 @@ from ep_nnapi.operators.lib.emit import (
 from ep_nnapi.operators.lib.node import Node, one_to_one, op
 
 ONE_TO_ONE = (
-    one_to_one("Exp", EXP, since=6),
-    one_to_one("Floor", FLOOR, since=6),
-    one_to_one("Log", LOG, since=6),
-    one_to_one("Sin", SIN, since=7),
-    one_to_one("Sqrt", SQRT, since=6),
+    one_to_one("Exp", spec.EXP, since=6),
+    one_to_one("Floor", spec.FLOOR, since=6),
+    one_to_one("Log", spec.LOG, since=6),
+    one_to_one("Sin", spec.SIN, since=7),
+    one_to_one("Sqrt", spec.SQRT, since=6),
 )
 
 
@@ -72,7 +54,7 @@ def ceil(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     below = n.temp(x)
     yield from negative(n, x, below)
-    floor = yield from compute(n, FLOOR, below)
+    floor = yield from compute(n, spec.FLOOR, below)
     yield from negative(n, floor, y)
 
 
@@ -81,24 +63,24 @@ def round_half_to_even(n: Node) -> Iterator[Call]:
     """The nearest integer, of two as near the even one: floor(x), or one more."""
     x, y = n.input(0), n.output()
     half, boolean = n.scalar(0.5, x), DType.BOOL
-    floor = yield from compute(n, FLOOR, x)
-    fraction = yield from compute(n, SUB, x, floor)
-    halved = yield from compute(n, MUL, floor, half)
-    even = yield from compute(n, FLOOR, halved)
-    odd = yield from compute(n, NOT_EQUAL, even, halved, dtype=boolean)
-    tie = yield from compute(n, EQUAL, fraction, half, dtype=boolean)
-    tie_up = yield from compute(n, LOGICAL_AND, tie, odd)
-    above = yield from compute(n, GREATER, fraction, half, dtype=boolean)
-    up = yield from compute(n, LOGICAL_OR, above, tie_up)
-    more = yield from compute(n, ADD, floor, n.scalar(1, x))
-    yield apply(SELECT, up, more, floor, out=y)
+    floor = yield from compute(n, spec.FLOOR, x)
+    fraction = yield from compute(n, spec.SUB, x, floor)
+    halved = yield from compute(n, spec.MUL, floor, half)
+    even = yield from compute(n, spec.FLOOR, halved)
+    odd = yield from compute(n, spec.NOT_EQUAL, even, halved, dtype=boolean)
+    tie = yield from compute(n, spec.EQUAL, fraction, half, dtype=boolean)
+    tie_up = yield from compute(n, spec.LOGICAL_AND, tie, odd)
+    above = yield from compute(n, spec.GREATER, fraction, half, dtype=boolean)
+    up = yield from compute(n, spec.LOGICAL_OR, above, tie_up)
+    more = yield from compute(n, spec.ADD, floor, n.scalar(1, x))
+    yield apply(spec.SELECT, up, more, floor, out=y)
 
 
 @op("Reciprocal", since=6)
 def reciprocal(n: Node) -> Iterator[Call]:
     """1 / x."""
     x = n.input(0)
-    yield apply(DIV, n.scalar(1, x), x, out=n.output())
+    yield apply(spec.DIV, n.scalar(1, x), x, out=n.output())
 
 
 @op("Sign", since=9)
@@ -106,14 +88,14 @@ def sign(n: Node) -> Iterator[Call]:
     """-1, 0 or 1: x clipped to [-1, 1] after being made large, twice for subnormal numbers."""
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
-        below = yield from compute(n, MINIMUM, x, n.scalar(1, x))
-        yield apply(MAXIMUM, below, n.scalar(-1, x), out=y)
+        below = yield from compute(n, spec.MINIMUM, x, n.scalar(1, x))
+        yield apply(spec.MAXIMUM, below, n.scalar(-1, x), out=y)
         return
     floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
     n.require(floats, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not INT32 or a float")
     large = n.scalar(float(n.limits(x).max), x)
-    once = yield from compute(n, MUL, x, large, activation=FuseCode.RELU1)
-    yield apply(MUL, once, large, activation=FuseCode.RELU1, out=y)
+    once = yield from compute(n, spec.MUL, x, large, activation=FuseCode.RELU1)
+    yield apply(spec.MUL, once, large, activation=FuseCode.RELU1, out=y)
 
 
 @op("Cos", since=7)
@@ -121,11 +103,11 @@ def sign(n: Node) -> Iterator[Call]:
 def cosine(n: Node) -> Iterator[Call]:
     """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits."""
     x, y = n.input(0), n.output()
-    half = yield from compute(n, MUL, x, n.scalar(0.5, x))
-    sine = yield from compute(n, SIN, half)
-    square = yield from compute(n, MUL, sine, sine)
-    twice = yield from compute(n, MUL, square, n.scalar(-2, x))
-    yield apply(ADD, twice, n.scalar(1, x), out=y)
+    half = yield from compute(n, spec.MUL, x, n.scalar(0.5, x))
+    sine = yield from compute(n, spec.SIN, half)
+    square = yield from compute(n, spec.MUL, sine, sine)
+    twice = yield from compute(n, spec.MUL, square, n.scalar(-2, x))
+    yield apply(spec.ADD, twice, n.scalar(1, x), out=y)
 
 
 @op("Erf", since=9)
@@ -140,7 +122,7 @@ def erf(n: Node) -> Iterator[Call]:
 def is_nan(n: Node) -> Iterator[Call]:
     """True where x is not a number: where it differs from itself."""
     x = n.input(0)
-    yield apply(NOT_EQUAL, x, x, out=n.output())
+    yield apply(spec.NOT_EQUAL, x, x, out=n.output())
 
 
 @op("IsInf", since=10)
@@ -152,13 +134,13 @@ def is_infinite(n: Node) -> Iterator[Call]:
     if positive and negative_too:
         size = n.temp(x)
         yield from absolute(n, x, size)
-        yield apply(EQUAL, size, infinity, out=y)
+        yield apply(spec.EQUAL, size, infinity, out=y)
     elif positive or negative_too:
-        yield apply(EQUAL, x, infinity if positive else n.scalar(float("-inf"), x), out=y)
+        yield apply(spec.EQUAL, x, infinity if positive else n.scalar(float("-inf"), x), out=y)
     else:
-        equal = yield from compute(n, EQUAL, x, x, dtype=DType.BOOL)
-        unequal = yield from compute(n, NOT_EQUAL, x, x, dtype=DType.BOOL)
-        yield apply(LOGICAL_AND, equal, unequal, out=y)
+        equal = yield from compute(n, spec.EQUAL, x, x, dtype=DType.BOOL)
+        unequal = yield from compute(n, spec.NOT_EQUAL, x, x, dtype=DType.BOOL)
+        yield apply(spec.LOGICAL_AND, equal, unequal, out=y)
 
 
 RIGHT = 1e9
@@ -169,7 +151,7 @@ RIGHT = 1e9
 @widened
 def sinh(n: Node) -> Iterator[Call]:
     """(e^x - e^-x) / 2, below 1 by a polynomial, within 7e-7 |y|."""
-    far = yield from compute(n, SUB, *(yield from _halves(n)))
+    far = yield from compute(n, spec.SUB, *(yield from _halves(n)))
     yield from near_zero(n, SINH, far)
 
 
@@ -178,7 +160,7 @@ def sinh(n: Node) -> Iterator[Call]:
 def cosh(n: Node) -> Iterator[Call]:
     """(e^x + e^-x) / 2, within 4e-7 |y|."""
     parts = yield from _halves(n)
-    yield apply(ADD, *parts, out=n.output())
+    yield apply(spec.ADD, *parts, out=n.output())
 
 
 def _halves(n: Node) -> Generator[Call, None, list[Value]]:
@@ -188,10 +170,10 @@ def _halves(n: Node) -> Generator[Call, None, list[Value]]:
     """
     x, parts = n.input(0), []
     for factor in (0.5, -0.5):
-        half = yield from compute(n, MUL, x, n.scalar(factor, x))
-        root = yield from compute(n, EXP, half)
-        halved = yield from compute(n, MUL, root, n.scalar(0.5, x))
-        parts.append((yield from compute(n, MUL, halved, root)))
+        half = yield from compute(n, spec.MUL, x, n.scalar(factor, x))
+        root = yield from compute(n, spec.EXP, half)
+        halved = yield from compute(n, spec.MUL, root, n.scalar(0.5, x))
+        parts.append((yield from compute(n, spec.MUL, halved, root)))
     return parts
 
 
@@ -201,11 +183,11 @@ def atan(n: Node) -> Iterator[Call]:
     """The angle of a tangent, within 4e-7."""
     x, y = n.input(0), n.output()
     right = min(RIGHT, sqrt(n.limits(x).max) - 5)  # whose square is finite
-    below = yield from compute(n, MINIMUM, x, n.scalar(right, x))
-    within = yield from compute(n, MAXIMUM, below, n.scalar(-right, x))
+    below = yield from compute(n, spec.MINIMUM, x, n.scalar(right, x))
+    within = yield from compute(n, spec.MAXIMUM, below, n.scalar(-right, x))
     half = yield from half_angle(n, within)
     angle = yield from arctan(n, half)
-    yield apply(MUL, angle, n.scalar(2, x), out=y)
+    yield apply(spec.MUL, angle, n.scalar(2, x), out=y)
 
 
 @op("Asin", since=7)
@@ -213,7 +195,7 @@ def atan(n: Node) -> Iterator[Call]:
 def asin(n: Node) -> Iterator[Call]:
     """The angle of a sine, within 4e-7."""
     half = yield from _half_arcsine(n, n.input(0))
-    yield apply(MUL, half, n.scalar(2, half), out=n.output())
+    yield apply(spec.MUL, half, n.scalar(2, half), out=n.output())
 
 
 @op("Acos", since=7)
@@ -221,19 +203,19 @@ def asin(n: Node) -> Iterator[Call]:
 def acos(n: Node) -> Iterator[Call]:
     """The angle of a cosine: pi/2 - asin(x), within 6e-7."""
     half = yield from _half_arcsine(n, n.input(0))
-    angle = yield from compute(n, MUL, half, n.scalar(-2, half))
-    yield apply(ADD, angle, n.scalar(pi / 2, half), out=n.output())
+    angle = yield from compute(n, spec.MUL, half, n.scalar(-2, half))
+    yield apply(spec.ADD, angle, n.scalar(pi / 2, half), out=n.output())
 
 
 def _half_arcsine(n: Node, x: Value) -> Computed:
     """asin(x) / 2 = atan(x / (1 + sqrt((1 - x) (1 + x))))."""
     one = n.scalar(1, x)
-    less = yield from compute(n, SUB, one, x)
-    more = yield from compute(n, ADD, x, one)
-    product = yield from compute(n, MUL, less, more)
-    root = yield from compute(n, SQRT, product)
-    whole = yield from compute(n, ADD, root, one)
-    tangent = yield from compute(n, DIV, x, whole)
+    less = yield from compute(n, spec.SUB, one, x)
+    more = yield from compute(n, spec.ADD, x, one)
+    product = yield from compute(n, spec.MUL, less, more)
+    root = yield from compute(n, spec.SQRT, product)
+    whole = yield from compute(n, spec.ADD, root, one)
+    tangent = yield from compute(n, spec.DIV, x, whole)
     return (yield from arctan(n, tangent))
 
 
@@ -248,16 +230,18 @@ def asinh(n: Node) -> Iterator[Call]:
     x, far = n.input(0), n.temp(n.input(0))
     size = yield from absolute_of(n, x)
     one = n.scalar(1, x)
-    least = yield from compute(n, MAXIMUM, size, one)
+    least = yield from compute(n, spec.MAXIMUM, size, one)
     most = n.scalar(float(n.limits(x).max), x)
-    larger = yield from compute(n, MINIMUM, least, most)  # infinity has no ratio
-    ratios = yield from each(compute(n, DIV, part, larger, shape=x.shape) for part in (size, one))
-    squares = yield from each(compute(n, MUL, ratio, ratio) for ratio in ratios)
-    square = yield from compute(n, ADD, *squares)
-    root = yield from compute(n, SQRT, square)
-    total = yield from compute(n, ADD, root, ratios[0])
-    logs = yield from each(compute(n, LOG, part) for part in (total, larger))
-    yield from signed_like(n, (yield from compute(n, ADD, *logs)), x, far)
+    larger = yield from compute(n, spec.MINIMUM, least, most)  # infinity has no ratio
+    ratios = yield from each(
+        compute(n, spec.DIV, part, larger, shape=x.shape) for part in (size, one)
+    )
+    squares = yield from each(compute(n, spec.MUL, ratio, ratio) for ratio in ratios)
+    square = yield from compute(n, spec.ADD, *squares)
+    root = yield from compute(n, spec.SQRT, square)
+    total = yield from compute(n, spec.ADD, root, ratios[0])
+    logs = yield from each(compute(n, spec.LOG, part) for part in (total, larger))
+    yield from signed_like(n, (yield from compute(n, spec.ADD, *logs)), x, far)
     yield from near_zero(n, ASINH, far)
 
 
@@ -268,12 +252,12 @@ def acosh(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     roots = []
     for change in (-1, 1):
-        moved = yield from compute(n, ADD, x, n.scalar(change, x))
-        roots.append((yield from compute(n, SQRT, moved)))
-    root = yield from compute(n, MUL, *roots)
-    halves = yield from each(compute(n, MUL, part, n.scalar(0.5, x)) for part in (x, root))
-    total = yield from compute(n, ADD, *halves)
-    yield apply(ADD, (yield from compute(n, LOG, total)), n.scalar(log(2), x), out=y)
+        moved = yield from compute(n, spec.ADD, x, n.scalar(change, x))
+        roots.append((yield from compute(n, spec.SQRT, moved)))
+    root = yield from compute(n, spec.MUL, *roots)
+    halves = yield from each(compute(n, spec.MUL, part, n.scalar(0.5, x)) for part in (x, root))
+    total = yield from compute(n, spec.ADD, *halves)
+    yield apply(spec.ADD, (yield from compute(n, spec.LOG, total)), n.scalar(log(2), x), out=y)
 
 
 @op("Atanh", since=9)
@@ -281,9 +265,9 @@ def acosh(n: Node) -> Iterator[Call]:
 def atanh(n: Node) -> Iterator[Call]:
     """log((1 + x) / (1 - x)) / 2, below 1/2 by a polynomial, within 6e-7 |y|."""
     x, one = n.input(0), n.scalar(1, n.input(0))
-    more = yield from compute(n, ADD, x, one)
-    less = yield from compute(n, SUB, one, x)
-    ratio = yield from compute(n, DIV, more, less)
-    double = yield from compute(n, LOG, ratio)
-    far = yield from compute(n, MUL, double, n.scalar(0.5, x))
+    more = yield from compute(n, spec.ADD, x, one)
+    less = yield from compute(n, spec.SUB, one, x)
+    ratio = yield from compute(n, spec.DIV, more, less)
+    double = yield from compute(n, spec.LOG, ratio)
+    far = yield from compute(n, spec.MUL, double, n.scalar(0.5, x))
     yield from near_zero(n, ATANH, far)

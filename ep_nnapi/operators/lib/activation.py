@@ -15,24 +15,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    DIV,
-    LESS,
-    LOGISTIC,
-    MAXIMUM,
-    MINIMUM,
-    MUL,
-    PRELU,
-    RELU,
-    RELU1,
-    RELU6,
-    SELECT,
-    SQRT,
-    TANH,
-)
 from ep_nnapi.operators.lib.emit import Computed, absolute_of, compute, reshape
 from ep_nnapi.operators.lib.movement import broadcast
 from ep_nnapi.operators.lib.node import Node
@@ -48,7 +33,7 @@ Bound: TypeAlias = Value | Constant | None
 
 _BOUNDS_ARE_INPUTS = 11
 """The schema version of Clip from which `min` and `max` are inputs."""
-_FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
+_FUSED = {(0.0, None): spec.RELU, (-1.0, 1.0): spec.RELU1, (0.0, 6.0): spec.RELU6}
 
 
 def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
@@ -66,11 +51,11 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
             yield apply(_FUSED[known], x, out=y)
             return
     if high is None:
-        yield apply(MAXIMUM, x, low, out=y)
+        yield apply(spec.MAXIMUM, x, low, out=y)
         return
     if low is not None:
-        x = yield from compute(n, MAXIMUM, x, low, shape=x.shape)
-    yield apply(MINIMUM, x, high, out=y)
+        x = yield from compute(n, spec.MAXIMUM, x, low, shape=x.shape)
+    yield apply(spec.MINIMUM, x, high, out=y)
 
 
 def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
@@ -90,10 +75,10 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
     yield from reshape(n, x, part)
     if ends[0] != -inf:
         out = n.temp(y) if ends[1] != inf else y
-        yield apply(MAXIMUM, part, nearest_constant(low, y), out=out)
+        yield apply(spec.MAXIMUM, part, nearest_constant(low, y), out=out)
         part = out
     if ends[1] != inf:
-        yield apply(MINIMUM, part, nearest_constant(high, y), out=y)
+        yield apply(spec.MINIMUM, part, nearest_constant(high, y), out=y)
 
 
 def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
@@ -162,8 +147,10 @@ def scaled_hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Compute
     """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
     slope, scaled = 6 * float(np.float32(alpha)), x
     if not isclose(slope, 1, rel_tol=2**-25):  # 1 in float32
-        scaled = yield from compute(n, MUL, x, n.scalar(slope, x))
-    return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
+        scaled = yield from compute(n, spec.MUL, x, n.scalar(slope, x))
+    return (
+        yield from compute(n, spec.ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6)
+    )
 
 
 def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
@@ -171,20 +158,20 @@ def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
 
     Where the level has no PRELU: RELU(x) - slope RELU(-x), with the same result.
     """
-    if n.supports(apply(PRELU, x, slope, out=y)) or x.quantization is not None:
-        yield from broadcast(n, PRELU, (x, slope), y)
+    if n.supports(apply(spec.PRELU, x, slope, out=y)) or x.quantization is not None:
+        yield from broadcast(n, spec.PRELU, (x, slope), y)
         return
-    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    below = yield from compute(n, spec.MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
     scaled = n.temp(x)
-    yield from broadcast(n, MUL, (below, slope), scaled)
-    opposite = yield from compute(n, MUL, scaled, n.scalar(-1, x))
-    yield apply(ADD, (yield from compute(n, RELU, x)), opposite, out=y)
+    yield from broadcast(n, spec.MUL, (below, slope), scaled)
+    opposite = yield from compute(n, spec.MUL, scaled, n.scalar(-1, x))
+    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), opposite, out=y)
 
 
 def write_leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     """Emit `y` = `x`, multiplied by `alpha` where negative."""
     if is_8bit(x):
-        yield apply(PRELU, x, exact_constant(alpha, x), out=y)
+        yield apply(spec.PRELU, x, exact_constant(alpha, x), out=y)
         return
     yield from write_prelu(n, x, n.value("slope", n.scalar(alpha, x)), y)
 
@@ -251,7 +238,7 @@ ATANH = Series(
 
 def erf(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y`, the error function of x, as tanh(x p(x^2)); error at most 2e-7."""
-    yield apply(TANH, (yield from _odd(n, x, _ERF)), out=y)
+    yield apply(spec.TANH, (yield from _odd(n, x, _ERF)), out=y)
 
 
 def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -259,32 +246,32 @@ def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
     The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
     """
-    share = yield from compute(n, LOGISTIC, (yield from _odd(n, x, _NORMAL)))
-    yield apply(MUL, x, share, out=y)
+    share = yield from compute(n, spec.LOGISTIC, (yield from _odd(n, x, _NORMAL)))
+    yield apply(spec.MUL, x, share, out=y)
 
 
 def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi), using LOGISTIC."""
     twice = 2 * sqrt(2 / pi)
-    square = yield from compute(n, MUL, x, x)
+    square = yield from compute(n, spec.MUL, x, x)
     factor = yield from polynomial(n, square, (twice, 0.044715 * twice))
-    share = yield from compute(n, LOGISTIC, (yield from compute(n, MUL, x, factor)))
-    yield apply(MUL, x, share, out=y)
+    share = yield from compute(n, spec.LOGISTIC, (yield from compute(n, spec.MUL, x, factor)))
+    yield apply(spec.MUL, x, share, out=y)
 
 
 def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
     """Emit `y` = x sigmoid(alpha x)."""
     scaled = x
     if alpha != 1.0:
-        scaled = yield from compute(n, MUL, x, n.scalar(alpha, x))
-    share = yield from compute(n, LOGISTIC, scaled)
-    yield apply(MUL, x, share, out=y)
+        scaled = yield from compute(n, spec.MUL, x, n.scalar(alpha, x))
+    share = yield from compute(n, spec.LOGISTIC, scaled)
+    yield apply(spec.MUL, x, share, out=y)
 
 
 def log_of_more(n: Node, x: Value) -> Computed:
     """Return log(1 + x) for 0 <= x <= 1, within 4e-7 |y|: 2 atanh(x / (x + 2))."""
-    more = yield from compute(n, ADD, x, n.scalar(2, x))
-    share = yield from compute(n, DIV, x, more)
+    more = yield from compute(n, spec.ADD, x, n.scalar(2, x))
+    share = yield from compute(n, spec.DIV, x, more)
     return (yield from _odd(n, share, [2 * c for c in ATANH.factor], scale=1))
 
 
@@ -293,40 +280,42 @@ def near_zero(n: Node, series: Series, far: Value) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     near = yield from _odd(n, x, series.factor, scale=1)
     size = yield from absolute_of(n, x)
-    small = yield from compute(n, LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
-    yield apply(SELECT, small, near, far, out=y)
+    small = yield from compute(n, spec.LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
+    yield apply(spec.SELECT, small, near, far, out=y)
 
 
 def _odd(n: Node, x: Value, coefficients: Sequence[float], scale: float = 0.25) -> Computed:
     """Return x p(u) with u = (x `scale`)^2, scaled so that no coefficient is tiny."""
-    part = x if scale == 1 else (yield from compute(n, MUL, x, n.scalar(scale, x)))
-    square = yield from compute(n, MUL, part, part)
+    part = x if scale == 1 else (yield from compute(n, spec.MUL, x, n.scalar(scale, x)))
+    square = yield from compute(n, spec.MUL, part, part)
     factor = yield from polynomial(n, square, coefficients)
-    return (yield from compute(n, MUL, x, factor))
+    return (yield from compute(n, spec.MUL, x, factor))
 
 
 def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Computed:
     """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
     first, *rest, last = coefficients
-    total = yield from compute(n, MUL, x, n.scalar(last, x))
+    total = yield from compute(n, spec.MUL, x, n.scalar(last, x))
     for coefficient in reversed(rest):
-        total = yield from compute(n, ADD, total, n.scalar(coefficient, x))
-        total = yield from compute(n, MUL, total, x)
-    return (yield from compute(n, ADD, total, n.scalar(first, x)))
+        total = yield from compute(n, spec.ADD, total, n.scalar(coefficient, x))
+        total = yield from compute(n, spec.MUL, total, x)
+    return (yield from compute(n, spec.ADD, total, n.scalar(first, x)))
 
 
 def arctan(n: Node, x: Value) -> Computed:
     """Return atan(x) for |x| <= 1, error at most 2e-7: 2 atan(tan(a / 2)) by a polynomial."""
     half = yield from half_angle(n, x)
-    square = yield from compute(n, MUL, half, half)
+    square = yield from compute(n, spec.MUL, half, half)
     factor = yield from polynomial(n, square, _ARCTAN)
-    angle = yield from compute(n, MUL, half, factor)
-    return (yield from compute(n, MUL, angle, n.scalar(2, x)))
+    angle = yield from compute(n, spec.MUL, half, factor)
+    return (yield from compute(n, spec.MUL, angle, n.scalar(2, x)))
 
 
 def half_angle(n: Node, x: Value) -> Computed:
     """Return tan(a / 2) for x = tan(a): x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
-    square = yield from compute(n, MUL, x, x)
-    more = yield from compute(n, ADD, square, n.scalar(1, x))
-    root = yield from compute(n, SQRT, more)
-    return (yield from compute(n, DIV, x, (yield from compute(n, ADD, root, n.scalar(1, x)))))
+    square = yield from compute(n, spec.MUL, x, x)
+    more = yield from compute(n, spec.ADD, square, n.scalar(1, x))
+    root = yield from compute(n, spec.SQRT, more)
+    return (
+        yield from compute(n, spec.DIV, x, (yield from compute(n, spec.ADD, root, n.scalar(1, x))))
+    )

@@ -9,18 +9,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import Quantization, Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply, nhwc
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spec import (
-    CONCATENATION,
-    CONV_2D,
-    DEPTHWISE_CONV_2D,
-    GROUPED_CONV_2D,
-    PAD,
-    TRANSPOSE,
-)
 from ep_nnapi.operators.lib.emit import compute, output_or_temp, reshaped, write_output
 from ep_nnapi.operators.lib.movement import slice_ranges
 from ep_nnapi.operators.lib.node import Node, int32
@@ -179,7 +172,7 @@ def require_permute(n: Node, value: Value) -> None:
     """
     if not n.target.nchw:
         out = n.temp(value, nhwc(value).shape)
-        apply(TRANSPOSE, value, perm=int32(NHWC), out=out).match(n.target.feature_level)
+        apply(spec.TRANSPOSE, value, perm=int32(NHWC), out=out).match(n.target.feature_level)
 
 
 def layout(n: Node) -> bool | None:
@@ -264,11 +257,15 @@ class _Convolution:
         if self.depthwise:
             multiplier = self.filter.shape[0] // self.group
             operands |= _layout_and_dilation(n, self.window)
-            return apply(DEPTHWISE_CONV_2D, image, **operands, depth_multiplier=multiplier, out=out)
+            return apply(
+                spec.DEPTHWISE_CONV_2D, image, **operands, depth_multiplier=multiplier, out=out
+            )
         if self.group > 1:
             operands["layout"] = n.target.nchw
-            return apply(GROUPED_CONV_2D, image, **operands, num_groups=self.group, out=out)
-        return apply(CONV_2D, image, **operands, **_layout_and_dilation(n, self.window), out=out)
+            return apply(spec.GROUPED_CONV_2D, image, **operands, num_groups=self.group, out=out)
+        return apply(
+            spec.CONV_2D, image, **operands, **_layout_and_dilation(n, self.window), out=out
+        )
 
     def undilated(self, n: Node) -> _Convolution:
         """Return the same convolution undilated, with zeros between the taps of its filter."""
@@ -329,7 +326,7 @@ def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value,
     size = (height + p.top + p.bottom, width + p.left + p.right)
     around = int32((0, 0, 0, 0, p.top, p.bottom, p.left, p.right)).reshaped((4, 2))
     shape = (*image.shape[:2], *size)
-    found = yield from compute(n, PAD, image, paddings=around, shape=shape)
+    found = yield from compute(n, spec.PAD, image, paddings=around, shape=shape)
     return found, replace(win, pads=Pads(), input=size)
 
 
@@ -379,7 +376,7 @@ def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Cal
         out, calls = _part(n, whole, y, range(start, min(start + size, group)))
         outs.append(out)
         yield from calls
-    yield apply(CONCATENATION, inputs=outs, axis=1, out=y)
+    yield apply(spec.CONCATENATION, inputs=outs, axis=1, out=y)
 
 
 def _layout_and_dilation(n: Node, win: Window) -> Mapping[str, Given]:

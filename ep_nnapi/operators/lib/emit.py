@@ -16,26 +16,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import (
-    ABS,
-    ADD,
-    CAST,
-    EXPAND_DIMS,
-    FILL,
-    GATHER,
-    LESS,
-    LOGICAL_OR,
-    MUL,
-    NEG,
-    NOT_EQUAL,
-    RELU,
-    RESHAPE,
-    SELECT,
-)
 from ep_nnapi.operators.lib.node import Lowering, Node, int32
 
 Computed: TypeAlias = Generator[Call, None, Value]
@@ -94,16 +79,16 @@ def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
 def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` reshaped to the shape of `y`, for any element type."""
     before, after = operand_shape(x.shape), operand_shape(y.shape)
-    call = apply(RESHAPE, x, shape=int32(after), out=y)
+    call = apply(spec.RESHAPE, x, shape=int32(after), out=y)
     if x.dtype is DType.BOOL:
         if before == after:
-            yield apply(LOGICAL_OR, x, x, out=y)
+            yield apply(spec.LOGICAL_OR, x, x, out=y)
             return
         yield from of_any_type(n, x, y, lambda a, b: reshape(n, a, b))
     elif n.supports(call) or x.dtype is not DType.INT32:
         yield call
     elif before == after:
-        yield apply(CAST, x, out=y)
+        yield apply(spec.CAST, x, out=y)
     else:
         yield from _expanded_dims(n, x, y) or (call,)
 
@@ -132,7 +117,7 @@ def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
             return []
         sizes = operand_shape(before.shape)
         out = y if axis == added[-1] else n.temp(x, (*sizes[:axis], 1, *sizes[axis:]))
-        calls.append(apply(EXPAND_DIMS, before, axis=axis, out=out))
+        calls.append(apply(spec.EXPAND_DIMS, before, axis=axis, out=out))
     return calls
 
 
@@ -158,7 +143,7 @@ def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOA
         return value
     out = n.temp(value, sizes)
     call = apply(
-        FILL,
+        spec.FILL,
         dims=int32(sizes),
         value=int(number) if dtype is DType.INT32 else float(number),
         out=out,
@@ -180,7 +165,7 @@ def number_into(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = 1 where the boolean `x` is true, else 0."""
     one = yield from full(n, 1, x.shape, y.dtype)
     zero = yield from full(n, 0, x.shape, y.dtype)
-    yield apply(SELECT, x, one, zero, out=y)
+    yield apply(spec.SELECT, x, one, zero, out=y)
 
 
 def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
@@ -192,7 +177,7 @@ def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
     number = yield from as_number(n, x)
     moved = n.temp(number, y.shape)
     yield from move(number, moved)
-    yield apply(NOT_EQUAL, moved, n.scalar(0, moved), out=y)
+    yield apply(spec.NOT_EQUAL, moved, n.scalar(0, moved), out=y)
 
 
 def require_same_quantization(n: Node, x: Value, y: Value) -> None:
@@ -223,10 +208,10 @@ def indices(n: Node, x: Value, size: int) -> Computed:
     n.require(
         x.dtype is DType.INT32, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not a tensor of indexes"
     )
-    negative = yield from compute(n, LESS, x, n.scalar(0, x), dtype=DType.BOOL)
+    negative = yield from compute(n, spec.LESS, x, n.scalar(0, x), dtype=DType.BOOL)
     counted = yield from added(n, x, size)
     out = n.temp(x)
-    yield apply(SELECT, negative, counted, x, out=out)
+    yield apply(spec.SELECT, negative, counted, x, out=out)
     return out
 
 
@@ -253,25 +238,25 @@ def added(n: Node, x: Value, number: int) -> Computed:
     [-2^24, 2^24].
     """
     out = n.temp(x)
-    call = apply(ADD, x, n.scalar(number, x), out=out)
+    call = apply(spec.ADD, x, n.scalar(number, x), out=out)
     if n.supports(call) or abs(number) >= EXACT_IN_FLOAT:
         yield call
         return out
-    real = yield from compute(n, CAST, x, dtype=DType.FLOAT)
-    moved = yield from compute(n, ADD, real, n.scalar(number, real))
-    yield apply(CAST, moved, out=out)
+    real = yield from compute(n, spec.CAST, x, dtype=DType.FLOAT)
+    moved = yield from compute(n, spec.ADD, real, n.scalar(number, real))
+    yield apply(spec.CAST, moved, out=out)
     return out
 
 
 def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = |x|; where the level has no ABS, RELU(x) + RELU(-x), with the same result."""
-    call = apply(ABS, x, out=y)
+    call = apply(spec.ABS, x, out=y)
     if n.supports(call) or x.dtype is DType.INT32:
         yield call
         return
-    above = yield from compute(n, RELU, x)
-    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
-    yield apply(ADD, above, below, out=y)
+    above = yield from compute(n, spec.RELU, x)
+    below = yield from compute(n, spec.MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    yield apply(spec.ADD, above, below, out=y)
 
 
 def absolute_of(n: Node, x: Value) -> Computed:
@@ -283,8 +268,8 @@ def absolute_of(n: Node, x: Value) -> Computed:
 
 def negative(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = -x; where the level has no NEG, x times -1, with the same result."""
-    call = apply(NEG, x, out=y)
-    yield call if n.supports(call) else apply(MUL, x, n.scalar(-1, x), out=y)
+    call = apply(spec.NEG, x, out=y)
+    yield call if n.supports(call) else apply(spec.MUL, x, n.scalar(-1, x), out=y)
 
 
 def negative_of(n: Node, x: Value) -> Computed:
@@ -297,8 +282,8 @@ def negative_of(n: Node, x: Value) -> Computed:
 def signed_like(n: Node, size: Value, sign: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `size`, negated where `sign` is negative."""
     below = yield from negative_of(n, size)
-    minus = yield from compute(n, LESS, sign, n.scalar(0, sign), dtype=DType.BOOL)
-    yield apply(SELECT, minus, below, size, out=y)
+    minus = yield from compute(n, spec.LESS, sign, n.scalar(0, sign), dtype=DType.BOOL)
+    yield apply(spec.SELECT, minus, below, size, out=y)
 
 
 def reverse_axis(n: Node, x: Value, axis: int) -> Computed:
@@ -306,12 +291,12 @@ def reverse_axis(n: Node, x: Value, axis: int) -> Computed:
     if x.shape[axis] == 1:
         return x
     order = int32(range(x.shape[axis])[::-1])
-    return (yield from compute(n, GATHER, x, axis=axis, indices=order, shape=x.shape))
+    return (yield from compute(n, spec.GATHER, x, axis=axis, indices=order, shape=x.shape))
 
 
 def mirrored_indices(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
     """Emit `y` = size - 1 - `places`, of type INT32 or float."""
-    yield apply(GATHER, _countdown(size, y.dtype), axis=0, indices=places, out=y)
+    yield apply(spec.GATHER, _countdown(size, y.dtype), axis=0, indices=places, out=y)
 
 
 def _countdown(size: int, dtype: DType) -> Constant:
@@ -338,7 +323,7 @@ def widened(lower: Lowering) -> Lowering:
         yield from lower(replace(n, node=inner))
         for y, result in zip(n.node.outputs, outputs, strict=True):
             if y is not None and result is not None and y.dtype is not result.dtype:
-                yield apply(CAST, result, out=y)
+                yield apply(spec.CAST, result, out=y)
 
     return wide
 
@@ -348,7 +333,7 @@ def _wide(n: Node, x: Value | None) -> Generator[Call, None, Value | None]:
         return x
     if x.constant is not None:
         return replace(x, dtype=DType.FLOAT, constant=x.constant.cast(DType.FLOAT))
-    return (yield from compute(n, CAST, x, dtype=DType.FLOAT))
+    return (yield from compute(n, spec.CAST, x, dtype=DType.FLOAT))
 
 
 def _recast(n: Node, y: Value | None) -> Value | None:

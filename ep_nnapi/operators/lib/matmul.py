@@ -10,17 +10,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    BATCH_MATMUL,
-    CONCATENATION,
-    CONV_2D,
-    FULLY_CONNECTED,
-    MUL,
-    TRANSPOSE,
-)
 from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
@@ -59,7 +51,7 @@ def product(
         shape = y.shape
         lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
     result = output_or_temp(n, y, shape)
-    call = apply(BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
+    call = apply(spec.BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
     if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
         yield call
         yield from write_output(n, result, y)
@@ -101,7 +93,7 @@ def write_fully_connected(
     matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
     q = matrix.quantization
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
-        yield apply(FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
+        yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
     n.require(
         perm[0] == q.axis,
@@ -113,7 +105,7 @@ def write_fully_connected(
     pixels = yield from reshaped(n, rows, (1, count, 1, depth))
     result = n.temp(y, (1, count, 1, units))
     yield apply(
-        CONV_2D,
+        spec.CONV_2D,
         pixels,
         filter=scales_along(turned, 0, (units, 1, 1, depth)),
         bias=shift,
@@ -135,9 +127,9 @@ def _fully_connected_by_matrix(
     shift = bias(a, b, None, units)
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
-        yield apply(FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
+        yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
     result = output_or_temp(n, y, (count * rows, units))
-    yield apply(CONCATENATION, inputs=found, axis=0, out=result)
+    yield apply(spec.CONCATENATION, inputs=found, axis=0, out=result)
     yield from write_output(n, result, y)
 
 
@@ -148,7 +140,7 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
     if swapped:
         rows, columns = columns, rows
         turned = n.temp(x, (batch, rows, columns))
-        yield apply(TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
+        yield apply(spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
         seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))
@@ -181,14 +173,14 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     total = n.temp(y)
     yield from write_fully_connected(n, rows, weights, bias(a, b, None, y.shape[1]), total)
     if not n.has(2) or beta == 0:
-        yield apply(MUL, total, n.scalar(alpha, y), out=y)
+        yield apply(spec.MUL, total, n.scalar(alpha, y), out=y)
         return
     if not inside:
-        total = yield from compute(n, MUL, total, n.scalar(alpha, y))
+        total = yield from compute(n, spec.MUL, total, n.scalar(alpha, y))
     c = n.input(2)
     if c.constant is None and beta != 1:
-        c = yield from compute(n, MUL, c, n.scalar(beta, y))
-    yield apply(ADD, total, scaled_constant(n, c, beta), out=y)
+        c = yield from compute(n, spec.MUL, c, n.scalar(beta, y))
+    yield apply(spec.ADD, total, scaled_constant(n, c, beta), out=y)
 
 
 def _row(n: Node, y: Value, beta: float) -> Value | None:

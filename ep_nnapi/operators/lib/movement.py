@@ -11,17 +11,8 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import (
-    GATHER,
-    LOGICAL_AND,
-    SELECT,
-    SLICE,
-    SPLIT,
-    STRIDED_SLICE,
-    TILE,
-    TRANSPOSE,
-)
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -106,7 +97,7 @@ def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
         holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
-        yield apply(LOGICAL_AND, x, holds, out=y)
+        yield apply(spec.LOGICAL_AND, x, holds, out=y)
     else:
         yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
 
@@ -128,7 +119,7 @@ def tile(
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
         result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
-        yield apply(TILE, seen, multiples=int32(repeats), out=result)
+        yield apply(spec.TILE, seen, multiples=int32(repeats), out=result)
         yield from write_output(n, result, y)
         return
     done = list(sizes)
@@ -136,7 +127,7 @@ def tile(
         rows, row, times = prod(done[:axis]), prod(done[axis:]), repeats[axis]
         seen = yield from reshaped(n, x, (rows, row))
         multiples = int32((1, times))
-        x = yield from compute(n, TILE, seen, multiples=multiples, shape=(rows, row * times))
+        x = yield from compute(n, spec.TILE, seen, multiples=multiples, shape=(rows, row * times))
         done[axis] *= times
     yield from reshape(n, x, y)
 
@@ -144,7 +135,7 @@ def tile(
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `a` where `condition` is true, else `b`; all three are broadcast to `y`."""
     parts = yield from each(_side(n, part, y.shape) for part in (condition, a, b))
-    yield apply(SELECT, *parts, out=y)
+    yield apply(spec.SELECT, *parts, out=y)
 
 
 _FILLABLE = (DType.FLOAT, DType.FLOAT16, DType.INT32)
@@ -212,7 +203,7 @@ def _slice_call(
     """
     begin = int32([r.start for r in ranges])
     if all(r.step == 1 for r in ranges):
-        call = apply(SLICE, x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
+        call = apply(spec.SLICE, x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
         if n.supports(call) or x.dtype is DType.INT32:
             yield call
             return
@@ -220,7 +211,7 @@ def _slice_call(
         yield from _slice_gathered(n, x, sizes, ranges, y)
         return
     yield apply(
-        STRIDED_SLICE,
+        spec.STRIDED_SLICE,
         x,
         begin=begin,
         end=int32([_end(r, size) for r, size in zip(ranges, sizes, strict=True)]),
@@ -250,7 +241,7 @@ def _slice_gathered(
     for axis in axes:
         shape[axis] = len(ranges[axis])
         out = y if axis == axes[-1] else n.temp(x, shape)
-        yield apply(GATHER, x, axis=axis, indices=int32(ranges[axis]), out=out)
+        yield apply(spec.GATHER, x, axis=axis, indices=int32(ranges[axis]), out=out)
         x = out
 
 
@@ -272,7 +263,7 @@ def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, Non
     shape = list(x.shape)
     shape[axis] //= count
     found = [n.temp(x, shape) for _ in range(count)]
-    call = apply(SPLIT, x, axis=axis, num_splits=count, out=found)
+    call = apply(spec.SPLIT, x, axis=axis, num_splits=count, out=found)
     if n.supports(call):
         yield call
         return found
@@ -293,7 +284,7 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
         yield from _transpose_gathered(n, x, perm, y)
         return
     if 0 < x.rank <= MAX_RANK:
-        yield apply(TRANSPOSE, x, perm=int32(perm), out=y)
+        yield apply(spec.TRANSPOSE, x, perm=int32(perm), out=y)
         return
     sizes, order = merged(x.shape, perm)
     if len(sizes) <= MAX_RANK:
@@ -309,7 +300,7 @@ def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> C
     """Return `x`, reshaped to `sizes`, with its axes permuted."""
     seen = yield from reshaped(n, x, sizes)
     out = n.temp(x, [sizes[p] for p in perm])
-    yield apply(TRANSPOSE, seen, perm=int32(perm), out=out)
+    yield apply(spec.TRANSPOSE, seen, perm=int32(perm), out=out)
     return out
 
 
@@ -323,7 +314,7 @@ def _transpose_gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Ite
         lambda: np.arange(prod(shape), dtype=np.int32).reshape(shape).transpose(axes).reshape(-1),
     )
     out = n.temp(x, (x.size,))
-    yield apply(GATHER, flat, axis=0, indices=places, out=out)
+    yield apply(spec.GATHER, flat, axis=0, indices=places, out=out)
     yield from reshape(n, out, y)
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.operators.lib.node import zeros
 
 EIGHT_BIT = (DType.UINT8, DType.INT8)
@@ -84,7 +84,7 @@ def requantized(x: Value, y: Value) -> Call:
     q = x.quantization
     zero_point = q.zero_point[0] if q is not None else 0
     stored = Constant.of(np.array([zero_point], x.dtype.numpy))
-    return apply(ADD, x, Value("zero", x.dtype, (1,), q, stored), out=y)
+    return apply(spec.ADD, x, Value("zero", x.dtype, (1,), q, stored), out=y)
 
 
 def require_storable(values: Iterable[Value]) -> None:

@@ -10,6 +10,7 @@ from inspect import unwrap
 from types import CodeType, FunctionType
 from typing import TypeAlias
 
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.node import Lowering
 
@@ -48,12 +49,16 @@ def _is_ours(item: FunctionType | type) -> bool:
 
 
 def _globals(code: CodeType, names: Mapping[str, object]) -> Iterator[object]:
-    """Yield what the code and the functions inside it read of their module, in order."""
+    """Yield what the code and functions inside it read of their module and of `spec`, in order."""
+    before: object = None
     for step in dis.get_instructions(code):
         if step.opname == "LOAD_GLOBAL" and step.argval in names:
             yield names[step.argval]
+        elif before is spec and step.opname == "LOAD_ATTR":
+            yield getattr(spec, step.argval)
         elif isinstance(step.argval, CodeType):
             yield from _globals(step.argval, names)
+        before = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
 
 
 def _parts(item: object) -> Iterator[object]:

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -45,7 +45,7 @@ def reduce(
 
 def _reduction(row: OperationSpec, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
     # MEAN takes keep_dims as INT32, the other reductions as BOOL
-    return apply(row, x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
+    return apply(row, x, axes=int32(axes), keep_dims=int(keep) if row == spec.MEAN else keep, out=y)
 
 
 def _by_groups(
@@ -92,19 +92,19 @@ def scaled(
     n: Node, x: Value, axes: Collection[int], epsilon: float
 ) -> Generator[Call, None, Standard]:
     """Return `x` of rank 1 to 4 divided by sqrt(mean square + epsilon) along `axes`."""
-    square = yield from compute(n, MUL, x, x)
-    mean = yield from reduced(n, MEAN, square, axes)
-    more = yield from compute(n, ADD, mean, n.scalar(epsilon, x))
-    inverse = yield from compute(n, RSQRT, more)
-    return Standard((yield from compute(n, MUL, x, inverse)), inverse)
+    square = yield from compute(n, spec.MUL, x, x)
+    mean = yield from reduced(n, spec.MEAN, square, axes)
+    more = yield from compute(n, spec.ADD, mean, n.scalar(epsilon, x))
+    inverse = yield from compute(n, spec.RSQRT, more)
+    return Standard((yield from compute(n, spec.MUL, x, inverse)), inverse)
 
 
 def standardized(
     n: Node, x: Value, axes: Collection[int], epsilon: float
 ) -> Generator[Call, None, Standard]:
     """Return `x` of rank 1 to 4 as (x - mean) / sqrt(variance + epsilon) along `axes`."""
-    mean = yield from reduced(n, MEAN, x, axes)
-    centred = yield from compute(n, SUB, x, mean)
+    mean = yield from reduced(n, spec.MEAN, x, axes)
+    centred = yield from compute(n, spec.SUB, x, mean)
     found = yield from scaled(n, centred, axes, epsilon)
     return replace(found, mean=mean)
 
@@ -139,10 +139,10 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
     result = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield apply(MUL, found.value, factor, out=result)
+        yield apply(spec.MUL, found.value, factor, out=result)
     else:
-        product = yield from compute(n, MUL, found.value, factor, shape=shape)
-        yield apply(ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
+        product = yield from compute(n, spec.MUL, found.value, factor, shape=shape)
+        yield apply(spec.ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
     yield from write_output(n, result, y)
     return found
 
