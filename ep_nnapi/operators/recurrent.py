@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeAlias
 
-from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, LOGISTIC, MUL, RELU, SUB, TANH, UNIDIRECTIONAL_SEQUENCE_LSTM
 from ep_nnapi.operators.lib.emit import Computed, compute, reverse_axis, widened
 from ep_nnapi.operators.lib.movement import equal_parts, sliced
 from ep_nnapi.operators.lib.node import Node, op, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
+    GATES,
     RecurrentLayer,
     flat_sequence,
     fully_connected,
@@ -28,8 +27,17 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     write_outputs,
 )
 
-HiddenStates: TypeAlias = Generator[Call, None, list[Value]]
-"""Generator of the calls of one direction; returns its outputs [batch, units] in time order."""
+States: TypeAlias = Sequence[Value | None]
+"""The state H, and of an LSTM C; None for zeros."""
+Direction: TypeAlias = Generator[Call, None, tuple[Value, Sequence[Value]]]
+"""Generator of one direction's calls; returns its outputs of all steps and final states."""
+Step: TypeAlias = Callable[[Value, int, States], Generator[Call, None, Sequence[Value]]]
+"""`step(sums, t, states)` returns the states after time t from the gates' weighted sums."""
+
+_GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}
+"""NNAPI's gate names and their index in ONNX's gate order (iofc)."""
+_CODES = {spec.RELU: int(FuseCode.RELU), spec.TANH: 4, spec.LOGISTIC: 6}
+"""Codes of the `activation` operand. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 
 @op("RNN", since=7)
@@ -39,7 +47,9 @@ def rnn(n: Node) -> Iterator[Call]:
 
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
     """
-    yield from _both_directions(n, recurrent_layer(n, ("Tanh",)), _rnn)
+    layer = recurrent_layer(n, ("Tanh",))
+    x = yield from _rows(n, layer)
+    yield from _each_way(n, layer, lambda way: _rnn(n, layer, way, x))
 
 
 @op("GRU", since=7, keeps=True)
@@ -51,134 +61,9 @@ def gru(n: Node) -> Iterator[Call]:
     product of h and the candidate's weights. Activations Sigmoid, Tanh or Relu.
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
     """
-    yield from _both_directions(n, recurrent_layer(n, ("Sigmoid", "Tanh")), _gru)
-
-
-def _both_directions(
-    n: Node,
-    layer: RecurrentLayer,
-    lower: Callable[[Node, RecurrentLayer, int, Value], HiddenStates],
-) -> Iterator[Call]:
-    require_unrollable(n, layer)
-    x = yield from flat_sequence(n, layer)
-    outputs, states = [], []
-    for direction in range(len(layer.reverse)):
-        hidden = yield from lower(n, layer, direction, x)
-        outputs.append((yield from join_steps(n, layer, hidden)))
-        states.append((hidden[layer.order(direction)[-1]],))
-    yield from write_outputs(n, layer, outputs, states)
-
-
-def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> HiddenStates:
-    units, (f,) = layer.units, layer.activations[direction]
-    every = slice(0, units)
-    biases = gate_bias(n, direction, every, slice(units, 2 * units))
-    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, every), biases)
-    steps = yield from equal_parts(n, read, 0, layer.steps)
-    recurrent = gate_weights(n, 2, direction, every)
-    h = yield from initial_state(n, layer, 5, direction)
-    hidden = dict[int, Value]()
-    for t in layer.order(direction):
-        total = steps[t]
-        if h is not None:
-            back = yield from fully_connected(n, h, recurrent, zeros(units))
-            total = yield from compute(n, ADD, total, back)
-        h = hidden[t] = yield from compute(n, f, total)
-    return [hidden[t] for t in range(layer.steps)]
-
-
-def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> HiddenStates:
-    units, (f, _) = layer.units, layer.activations[direction]
-    gates, look = slice(0, 2 * units), _Candidate.of(n, layer, direction)
-    biases = gate_bias(n, direction, gates, slice(3 * units, 5 * units))
-    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, gates), biases)
-    steps = yield from equal_parts(n, read, 0, layer.steps)
-    seen = yield from fully_connected(
-        n, x, gate_weights(n, 1, direction, look.gate), look.read_bias
-    )
-    candidates = yield from equal_parts(n, seen, 0, layer.steps)
-    recurrent = gate_weights(n, 2, direction, gates)
-    h = yield from initial_state(n, layer, 5, direction)
-    hidden = dict[int, Value]()
-    for t in layer.order(direction):
-        total = steps[t]
-        if h is not None:
-            back = yield from fully_connected(n, h, recurrent, zeros(2 * units))
-            total = yield from compute(n, ADD, total, back)
-        update, reset = yield from equal_parts(n, (yield from compute(n, f, total)), 1, 2)
-        candidate = yield from look.candidate(n, candidates[t], reset, h)
-        h = hidden[t] = yield from _interpolated(n, candidate, update, h)
-    return [hidden[t] for t in range(layer.steps)]
-
-
-def _interpolated(n: Node, candidate: Value, update: Value, h: Value | None) -> Computed:
-    """Return (1 - z) c + z h as c + z (h - c); an omitted initial state h is zeros."""
-    if h is None:
-        kept = yield from compute(n, MUL, update, candidate)
-        return (yield from compute(n, SUB, candidate, kept))
-    way = yield from compute(n, SUB, h, candidate)
-    part = yield from compute(n, MUL, update, way)
-    return (yield from compute(n, ADD, candidate, part))
-
-
-@frozen
-class _Candidate:
-    """The candidate of a GRU's hidden state.
-
-    after       `linear_before_reset`: the reset gate is applied after the product with weights
-    read_bias   the bias of the product with x
-    bias        the bias of the product with the state
-    """
-
-    reset_after: bool
-    gate: slice
-    activation: OperationSpec
-    weights: Constant
-    read_bias: Constant
-    bias: Constant
-
-    @staticmethod
-    def of(n: Node, layer: RecurrentLayer, direction: int) -> _Candidate:
-        """Return the candidate of one direction."""
-        units = layer.units
-        gate, back = slice(2 * units, 3 * units), slice(5 * units, 6 * units)
-        reset_after = n.integer("linear_before_reset", 0) != 0
-        return _Candidate(
-            reset_after,
-            gate,
-            layer.activations[direction][1],
-            gate_weights(n, 2, direction, gate),
-            gate_bias(n, direction, gate) if reset_after else gate_bias(n, direction, gate, back),
-            gate_bias(n, direction, back) if reset_after else zeros(units),
-        )
-
-    def candidate(self, n: Node, read: Value, reset: Value, h: Value | None) -> Computed:
-        """Return the candidate; `read` is its product with x plus `read_bias`."""
-        total = read
-        if self.reset_after:
-            seen = (
-                self.bias
-                if h is None
-                else (yield from fully_connected(n, h, self.weights, self.bias))
-            )
-            part = yield from compute(n, MUL, reset, seen)
-            total = yield from compute(n, ADD, read, part)
-        elif h is not None:
-            part = yield from compute(n, MUL, reset, h)
-            back = yield from fully_connected(n, part, self.weights, self.bias)
-            total = yield from compute(n, ADD, read, back)
-        return (yield from compute(n, self.activation, total))
-
-
-LstmDirection: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
-"""Generator of one direction's calls; returns its outputs of all steps and final states."""
-States: TypeAlias = Sequence[Value | None]
-"""The initial H and C; None for zeros."""
-
-_GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}
-"""NNAPI's gate names and their index in ONNX's gate order (iofc)."""
-_CODES = {RELU: int(FuseCode.RELU), TANH: 4, LOGISTIC: 6}
-"""Codes of the `activation` operand. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    layer = recurrent_layer(n, ("Sigmoid", "Tanh"))
+    x = yield from _rows(n, layer)
+    yield from _each_way(n, layer, lambda way: _gru(n, layer, way, x))
 
 
 @op("LSTM", since=7)
@@ -191,18 +76,106 @@ def lstm(n: Node) -> Iterator[Call]:
     x [steps, batch, inputs] (`layout` 1: batch first); W, R and P constant
     """
     layer = recurrent_layer(n, ("Sigmoid", "Tanh", "Tanh"))
+    yield from _each_way(n, layer, lambda way: _lstm(n, layer, way))
+
+
+def _each_way(n: Node, layer: RecurrentLayer, lower: Callable[[int], Direction]) -> Iterator[Call]:
     outputs, states = [], []
     for direction in range(len(layer.reverse)):
-        h = yield from initial_state(n, layer, 5, direction)
-        c = yield from initial_state(n, layer, 6, direction)
-        results = _sequence_lstm_outputs(n, layer, direction, (h, c))
-        if results is None:
-            output, last = yield from _unrolled(n, layer, direction, (h, c))
-        else:
-            output, last = yield from _sequence_lstm(n, layer, direction, (h, c), results)
+        output, last = yield from lower(direction)
         outputs.append(output)
         states.append(last)
     yield from write_outputs(n, layer, outputs, states)
+
+
+def _rows(n: Node, layer: RecurrentLayer) -> Computed:
+    """Return input 0 of a layer that is unrolled as [steps * batch, inputs]."""
+    require_unrollable(n, layer)
+    return (yield from flat_sequence(n, layer))
+
+
+def _unrolled(
+    n: Node, layer: RecurrentLayer, direction: int, x: Value, states: States, step: Step
+) -> Direction:
+    """Emit the time steps; the sums for `step` are of all gates, without a GRU's candidate."""
+    blocks = GATES[n.node.op_type]
+    gates, behind = (2 if n.node.op_type == "GRU" else blocks) * layer.units, blocks * layer.units
+    every = slice(0, gates)
+    biases = gate_bias(n, direction, every, slice(behind, behind + gates))
+    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, every), biases)
+    steps = yield from equal_parts(n, read, 0, layer.steps)
+    recurrent, hidden = gate_weights(n, 2, direction, every), dict[int, Value]()
+    last: Sequence[Value] = ()
+    for t in layer.order(direction):
+        total, h = steps[t], states[0]
+        if h is not None:
+            back = yield from fully_connected(n, h, recurrent, zeros(gates))
+            total = yield from compute(n, spec.ADD, total, back)
+        states = last = yield from step(total, t, states)
+        hidden[t] = last[0]
+    if not hidden:
+        raise Reject(Reason.SHAPE, f"{n.input(0).name} has no steps")
+    whole = yield from join_steps(n, layer, [hidden[t] for t in range(layer.steps)])
+    return whole, last
+
+
+def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
+    (f,) = layer.activations[direction]
+
+    def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
+        return [(yield from compute(n, f, total))]
+
+    h = yield from initial_state(n, layer, 5, direction)
+    return (yield from _unrolled(n, layer, direction, x, [h], step))
+
+
+def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
+    units, (f, g) = layer.units, layer.activations[direction]
+    own, back = slice(2 * units, 3 * units), slice(5 * units, 6 * units)
+    after = n.integer("linear_before_reset", 0) != 0  # the product of h and the weights is reset
+    biases = (own,) if after else (own, back)
+    bias = gate_bias(n, direction, back) if after else zeros(units)
+    weights, reads = (gate_weights(n, i, direction, own) for i in (2, 1))
+    seen = yield from fully_connected(n, x, reads, gate_bias(n, direction, *biases))
+    candidates = yield from equal_parts(n, seen, 0, layer.steps)
+
+    def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
+        update, reset = yield from equal_parts(n, (yield from compute(n, f, total)), 1, 2)
+        (h,), candidate = states, candidates[t]
+        if after:
+            by_h = bias if h is None else (yield from fully_connected(n, h, weights, bias))
+            part = yield from compute(n, spec.MUL, reset, by_h)
+            candidate = yield from compute(n, spec.ADD, candidate, part)
+        elif h is not None:
+            part = yield from compute(n, spec.MUL, reset, h)
+            by_h = yield from fully_connected(n, part, weights, bias)
+            candidate = yield from compute(n, spec.ADD, candidate, by_h)
+        candidate = yield from compute(n, g, candidate)
+        return [(yield from _interpolated(n, candidate, update, h))]
+
+    first = yield from initial_state(n, layer, 5, direction)
+    return (yield from _unrolled(n, layer, direction, x, [first], step))
+
+
+def _interpolated(n: Node, candidate: Value, update: Value, h: Value | None) -> Computed:
+    """Return (1 - z) c + z h as c + z (h - c); an omitted initial state h is zeros."""
+    if h is None:
+        kept = yield from compute(n, spec.MUL, update, candidate)
+        return (yield from compute(n, spec.SUB, candidate, kept))
+    way = yield from compute(n, spec.SUB, h, candidate)
+    part = yield from compute(n, spec.MUL, update, way)
+    return (yield from compute(n, spec.ADD, candidate, part))
+
+
+def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
+    h = yield from initial_state(n, layer, 5, direction)
+    c = yield from initial_state(n, layer, 6, direction)
+    results = _sequence_lstm_outputs(n, layer, direction, (h, c))
+    if results is not None:
+        return (yield from _sequence_lstm(n, layer, direction, (h, c), results))
+    x = yield from _rows(n, layer)
+    cell = _LstmCell(n, layer, direction)
+    return (yield from _unrolled(n, layer, direction, x, (h, c), cell.step))
 
 
 def _sequence_lstm_outputs(
@@ -214,7 +187,7 @@ def _sequence_lstm_outputs(
     output that the node has.
     """
     f, g, h = layer.activations[direction]
-    if f != LOGISTIC or g != h or n.integer("input_forget", 0):
+    if f != spec.LOGISTIC or g != h or n.integer("input_forget", 0):
         return None
     x = n.input(0)
     output = n.temp(x, (*x.shape[:2], layer.units))
@@ -246,7 +219,7 @@ def _sequence_lstm_call(
     nothing = zeros(layer.batch * units, x.dtype).reshaped((layer.batch, units))
     h, c = (state or nothing for state in first)
     return apply(
-        UNIDIRECTIONAL_SEQUENCE_LSTM,
+        spec.UNIDIRECTIONAL_SEQUENCE_LSTM,
         x,
         **operands,
         output_state_in=h,
@@ -261,7 +234,7 @@ def _sequence_lstm_call(
 
 def _sequence_lstm(
     n: Node, layer: RecurrentLayer, direction: int, first: States, results: Sequence[Value]
-) -> LstmDirection:
+) -> Direction:
     """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
     x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
     if layer.reverse[direction]:
@@ -276,79 +249,38 @@ def _sequence_lstm(
     return output, tuple(states)
 
 
-def _unrolled(n: Node, layer: RecurrentLayer, direction: int, first: States) -> LstmDirection:
-    require_unrollable(n, layer)
-    units, cell = layer.units, _Cell.of(n, layer, direction)
-    every = slice(0, 4 * units)
-    biases = gate_bias(n, direction, every, slice(4 * units, 8 * units))
-    x = yield from flat_sequence(n, layer)
-    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, every), biases)
-    steps = yield from equal_parts(n, read, 0, layer.steps)
-    (h, c), hidden = first, dict[int, Value]()
-    for t in layer.order(direction):
-        total = steps[t]
-        if h is not None:
-            back = yield from fully_connected(n, h, cell.recurrent, zeros(4 * units))
-            total = yield from compute(n, ADD, total, back)
-        gates = yield from equal_parts(n, total, 1, 4)
-        c = yield from cell.memory(n, gates, c)
-        h = hidden[t] = yield from cell.output(n, gates[1], c)
-    if h is None or c is None:
-        raise Reject(Reason.SHAPE, f"{n.input(0).name} has no steps")
-    whole = yield from join_steps(n, layer, [hidden[t] for t in range(layer.steps)])
-    return whole, (h, c)
+class _LstmCell:
+    """One direction's unrolled cell; `coupled`: the forget gate is 1 - the input gate."""
 
+    def __init__(self, n: Node, layer: RecurrentLayer, direction: int) -> None:
+        gates = [slice(g * layer.units, (g + 1) * layer.units) for g in range(3)]
+        self._n = n
+        self._peepholes = [gate_weights(n, 7, direction, g) for g in gates] if n.has(7) else []
+        self._activations = layer.activations[direction]
+        self._coupled = n.integer("input_forget", 0) == 1
 
-@frozen
-class _Cell:
-    """One direction's cell.
+    def step(self, total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
+        """Return the next H and C; `total`: sums of gates i, o, f and the candidate."""
+        n, (_, g, h) = self._n, self._activations
+        i, o, f, candidate = yield from equal_parts(n, total, 1, 4)
+        c = states[1]
+        i = yield from self._gate(0, i, c)
+        new = yield from compute(n, g, candidate)
+        memory = yield from compute(n, spec.MUL, i, new)
+        if c is not None:
+            if self._coupled:
+                f = yield from compute(n, spec.SUB, n.scalar(1, i), i, shape=i.shape)
+            else:
+                f = yield from self._gate(2, f, c)
+            kept = yield from compute(n, spec.MUL, f, c)
+            memory = yield from compute(n, spec.ADD, kept, memory)
+        o = yield from self._gate(1, o, memory)
+        active = yield from compute(n, h, memory)
+        return (yield from compute(n, spec.MUL, o, active)), memory
 
-    recurrent    the weights R of all gates
-    peepholes    the weights of C for the input, output and forget gates; empty if none
-    activations  f, g and h
-    coupled      `input_forget`: the forget gate is 1 - the input gate
-    """
-
-    recurrent: Constant
-    peepholes: tuple[Constant, ...]
-    activations: tuple[OperationSpec, ...]
-    coupled_gates: bool
-
-    @staticmethod
-    def of(n: Node, layer: RecurrentLayer, direction: int) -> _Cell:
-        """Return the cell of one direction of a node."""
-        units = layer.units
-        gates = [slice(g * units, (g + 1) * units) for g in range(3)] if n.has(7) else []
-        return _Cell(
-            gate_weights(n, 2, direction, slice(0, 4 * units)),
-            tuple(gate_weights(n, 7, direction, g) for g in gates),
-            layer.activations[direction],
-            n.integer("input_forget", 0) == 1,
-        )
-
-    def memory(self, n: Node, gates: Sequence[Value], c: Value | None) -> Computed:
-        """Return the next C; `gates`: pre-activation sums of gates i, o, f and the candidate."""
-        f, g, _ = self.activations
-        i = yield from compute(n, f, (yield from self._with_peephole(n, 0, gates[0], c)))
-        new = yield from compute(n, g, gates[3])
-        added = yield from compute(n, MUL, i, new)
-        if c is None:
-            return added
-        if self.coupled_gates:
-            forget = yield from compute(n, SUB, n.scalar(1, i), i, shape=i.shape)
-        else:
-            forget = yield from compute(n, f, (yield from self._with_peephole(n, 2, gates[2], c)))
-        kept = yield from compute(n, MUL, forget, c)
-        return (yield from compute(n, ADD, kept, added))
-
-    def output(self, n: Node, total: Value, c: Value) -> Computed:
-        """Return the next H; `total`: the pre-activation sum of the output gate."""
-        f, _, h = self.activations
-        o = yield from compute(n, f, (yield from self._with_peephole(n, 1, total, c)))
-        return (yield from compute(n, MUL, o, (yield from compute(n, h, c))))
-
-    def _with_peephole(self, n: Node, gate: int, total: Value, c: Value | None) -> Computed:
-        if not self.peepholes or c is None:
-            return total
-        seen = yield from compute(n, MUL, c, self.peepholes[gate])
-        return (yield from compute(n, ADD, total, seen))
+    def _gate(self, gate: int, total: Value, c: Value | None) -> Computed:
+        """Return a gate's activation, with its peephole at C."""
+        if self._peepholes and c is not None:
+            seen = yield from compute(self._n, spec.MUL, c, self._peepholes[gate])
+            total = yield from compute(self._n, spec.ADD, total, seen)
+        return (yield from compute(self._n, self._activations[0], total))

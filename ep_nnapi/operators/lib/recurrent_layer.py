@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
 from ep_nnapi.operators.lib.emit import Computed, compute, each, reshape, reshaped
 from ep_nnapi.operators.lib.movement import equal_parts, transpose
 from ep_nnapi.operators.lib.node import Node, zeros
 
 MAX_UNROLLED_STEPS = 128
 """Largest number of time steps that is unrolled; each becomes about a dozen operations."""
-ACTIVATIONS = {"sigmoid": LOGISTIC, "tanh": TANH, "relu": RELU}
+ACTIVATIONS = {"sigmoid": spec.LOGISTIC, "tanh": spec.TANH, "relu": spec.RELU}
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 """Blocks of rows in the weights of each operator, one for each gate or candidate."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -42,10 +41,6 @@ class RecurrentLayer:
     def order(self, direction: int) -> Sequence[int]:
         """Indexes of the time steps in the order in which `direction` computes them."""
         return range(self.steps)[::-1] if self.reverse[direction] else range(self.steps)
-
-
-Direction: TypeAlias = Generator[Call, None, tuple[list[Value], tuple[Value, ...]]]
-"""Generator of one direction's calls; returns its outputs in time order and final states."""
 
 
 def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
@@ -157,7 +152,9 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
 def fully_connected(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
     """Return the rows of `x` after a fully connected layer."""
     shape = (x.shape[0], weights.shape[0])
-    return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
+    return (
+        yield from compute(n, spec.FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape)
+    )
 
 
 def initial_state(
@@ -202,7 +199,7 @@ def _join_directions(
         return
     shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
     wide = yield from each(reshaped(n, p, shape) for p in per_direction)
-    yield apply(CONCATENATION, inputs=wide, axis=axis, out=y)
+    yield apply(spec.CONCATENATION, inputs=wide, axis=axis, out=y)
 
 
 def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Computed:
@@ -210,7 +207,7 @@ def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Comp
     joined = outputs[0]
     if layer.steps > 1:
         joined = n.temp(outputs[0], (layer.steps * layer.batch, layer.units))
-        yield apply(CONCATENATION, inputs=outputs, axis=0, out=joined)
+        yield apply(spec.CONCATENATION, inputs=outputs, axis=0, out=joined)
     whole = yield from reshaped(n, joined, (layer.steps, layer.batch, layer.units))
     if not layer.batch_first:
         return whole
