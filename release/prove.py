@@ -144,7 +144,7 @@ def main() -> int:
     (own,) = PROJECT["project"]["optional-dependencies"]["onnxruntime"]
     parser.add_argument("--onnxruntime", default=own, help=f"distribution (default: {own})")
     parser.add_argument("tests", nargs="*", default=CORE)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     print(f"{given.wheel.name} on {platform.machine()}, Python {platform.python_version()}")
     try:
         wheels = given.wheels and given.wheels.resolve()

@@ -26,6 +26,25 @@ NO_ONNXRUNTIME = (
     "ONNX Runtime is not installed: pip install onnxruntime (or onnxruntime-gpu, or another build "
     "that provides the module onnxruntime)"
 )
+# A library, as an ONNX Runtime of API 24 loads it: GetApi refuses what is newer, and CreateStatus,
+# the first function of every table, says what it is given.
+OLD_ONNXRUNTIME = """
+import ctypes, sys, ep_nnapi
+create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
+    lambda code, message: print(message.decode()) or 1)
+table = (ctypes.c_void_p * 1)(ctypes.cast(create, ctypes.c_void_p))
+get = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(
+    lambda version: ctypes.addressof(table) if version <= 24 else None)
+version = ctypes.CFUNCTYPE(ctypes.c_char_p)(lambda: b"1.24.4")
+base = (ctypes.c_void_p * 2)(*(ctypes.cast(f, ctypes.c_void_p) for f in (get, version)))
+library = ctypes.CDLL(getattr(ep_nnapi, sys.argv[1])())
+library.CreateEpFactories.restype = ctypes.c_void_p
+count = ctypes.c_size_t(7)
+factories = (ctypes.c_void_p * 4)()
+room = ctypes.c_size_t(4)
+failed = library.CreateEpFactories(b"x", base, None, factories, room, ctypes.byref(count))
+print(failed, count.value)
+"""
 # Modules are found, distributions are not: what another distribution's environment looks like.
 OTHER_DISTRIBUTION = """
 import importlib.metadata, sys
@@ -112,6 +131,20 @@ def test_an_onnxruntime_that_is_too_old(version: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(onnxruntime, "__version__", version)
     with pytest.raises(DependencyError):
         ep_nnapi.register()
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        ("get_library_path", "ep_nnapi"),
+        ("context_library_path", "NnapiContextExecutionProvider"),
+    ],
+)
+def test_the_libraries_refuse_an_onnxruntime_that_is_too_old(library: str, name: str):
+    """In any language: the check is theirs."""
+    done = python(OLD_ONNXRUNTIME, library)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{name} needs onnxruntime 1.25 or newer\n1 0\n"
 
 
 @pytest.mark.parametrize("version", ["1.25.0", "1.33.0.dev20261101002", "2.0.0", "unknown"])

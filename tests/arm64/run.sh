@@ -17,8 +17,8 @@ host_python=${HOST_PYTHON:-.venv/bin/python}
 emulator=$(command -v qemu-aarch64-static || true)
 fetch=$(PATH=$PATH:/usr/sbin command -v debootstrap || true)
 if [ -z "$emulator" ] || [ -z "$fetch" ]; then
-    echo "ARM64 tests need an emulator: apt-get install qemu-user-static debootstrap" >&2
-    exit 2
+    echo "NOT RUN: the wheel for ARM64, without an emulator: apt-get install qemu-user-static debootstrap" >&2
+    exit 77 # the tests are skipped, in many a tool's terms
 fi
 mkdir -p "$build"
 
