@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.sizes import Size, is_symbolic
 from ep_nnapi.nnapi.validate import MAX_BYTES
 from ep_nnapi.options.target import Target
 
@@ -52,8 +53,7 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
 def require_valid_sizes(values: Iterable[Value]) -> None:
     """Raises Reject for a tensor that has no elements, a negative size or too many bytes."""
     for value in values:
-        least = min([d for d in value.dims or () if isinstance(d, int)], default=1)
-        if least < 1:
+        if any(d < 1 for d in value.dims or () if isinstance(d, int)):
             if 0 in (value.dims or ()):
                 raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
             found = list(value.dims or ())
@@ -75,13 +75,18 @@ def _read_by_checks(call: Call, target: Target) -> Hashable | None:
 
 
 def _kind(arg: Arg) -> Hashable | None:
-    """What the checks read of an operand; None if they read its elements."""
+    """What the checks read of an operand; None if they read its elements, or sizes of symbols."""
     if isinstance(arg, View):
-        return _kind(arg.value), arg.perm
+        kind = _kind(arg.value)
+        return kind and (kind, arg.perm)
+    if isinstance(arg, Size):
+        return None
     if not isinstance(arg, Value):
         return type(arg), arg  # with the type, as True, 1 and 1.0 are equal
     if arg.constant is not None and may_be_shape(arg.constant):
         return None
+    if is_symbolic(arg.shape):
+        return None  # conditions are noted by each
     return arg.dtype, arg.dims, arg.quantization
 
 
@@ -107,7 +112,7 @@ def require_finite_scalars(call: Call, feature_level: int) -> None:
 def require_int32_scalars(call: Call) -> None:
     """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
     for param, arg in zip(call.params, call.inputs, strict=True):
-        if isinstance(arg, int) and not -(2**31) <= arg < 2**31:
+        if isinstance(arg, int) and not -(2**31) <= int.__index__(arg) < 2**31:
             raise Reject(
                 Reason.ATTRIBUTE,
                 f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32",
@@ -121,11 +126,11 @@ def require_bounded_memory(node: GraphNode, call: Call) -> bool:
     are lazy, so the check runs before any of them is in memory.
     """
     used = (*_values(call.inputs), *writes(call))
-    for_any = max(map(bytes_of, used), default=0) <= _ALLOWANCE
+    for_any = max(map(_bytes_now, used), default=0) <= _ALLOWANCE
     if not for_any:
         _require_in_proportion(node, call)
     if call.spec in SCRATCH:
-        require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
+        require_scratch(call.spec, operands_of(call), sum(int.__index__(v.size) for v in used))
     return for_any
 
 
@@ -134,17 +139,22 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
     constants = total = 0
     for value in (*node.inputs, *node.outputs):
         if value is not None:
-            size = bytes_of(value)
+            size = _bytes_now(value)
             total += size
             constants += 0 if value.constant is None else size
     read = _CONSTANT_FACTOR * constants + _ALLOWANCE
     written = _TENSOR_FACTOR * total + _ALLOWANCE
     for value in _values(call.inputs):
-        if value.constant is not None and bytes_of(value) > read:
+        if value.constant is not None and _bytes_now(value) > read:
             raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
     for value in writes(call):
-        if bytes_of(value) > written:
+        if _bytes_now(value) > written:
             raise _too_large(f"{call.spec.name} computes a tensor", value, written)
+
+
+def _bytes_now(value: Value) -> int:
+    """The bytes at the sizes that the symbols have now: the limits are relative to such sizes."""
+    return int.__index__(bytes_of(value))
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:
@@ -207,8 +217,9 @@ def _tensor(arg: Arg) -> Tensor:
     if not isinstance(arg, Value):
         raise SpecError(f"{arg!r} is not a tensor")
     constant = arg.constant
-    elements = constant.array if constant is not None and may_be_shape(constant) else None
-    return Tensor(operand_shape(arg.shape), elements)
+    if constant is None or not may_be_shape(constant):
+        return Tensor(operand_shape(arg.shape))
+    return Tensor(operand_shape(arg.shape), constant.load(), constant.numbers)
 
 
 def may_be_shape(constant: Constant) -> bool:

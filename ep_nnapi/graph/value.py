@@ -14,6 +14,7 @@ from ep_nnapi.errors import FIX_ADVICE
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.sizes import Size, plain
 
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
 
@@ -130,21 +131,39 @@ class Constant:
     """Constant data, loaded only when the NNAPI model is built.
 
     `load()` returns the array; `shape` and `dtype` are known without loading it.
+
+    numbers   its elements, which are integers, if some of them are a `Size`; else empty
     """
 
     shape: tuple[int, ...]
     dtype: DType
     load: Callable[[], Array] = field(repr=False, compare=False)
+    numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @staticmethod
     def of(array: Array) -> Constant:
         """Returns a constant of an array in memory."""
         return Constant(array.shape, DType.of(array.dtype), lambda: array)
 
+    @staticmethod
+    def of_sizes(numbers: Sequence[int], shape: Sequence[int], dtype: DType) -> Constant:
+        """Returns a constant of integers, of which some may be a `Size`."""
+        values = [int.__index__(number) for number in numbers]
+        array = np.array(values, dtype.numpy).reshape(shape)
+        sized = any(isinstance(number, Size) for number in numbers)
+        return Constant(array.shape, dtype, lambda: array, tuple(numbers) if sized else ())
+
     @property
     def array(self) -> Array:
-        """The data as loaded (possibly a view)."""
+        """The data as loaded (possibly a view); sizes become the numbers that they are."""
+        plain(self.numbers)
+        plain(self.shape)
         return self.load()
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        """Its elements as integers, in order; some may be a `Size`."""
+        return self.numbers or tuple([int(i) for i in self.array.reshape(-1)])
 
     @property
     def rank(self) -> int:
@@ -153,12 +172,17 @@ class Constant:
 
     def map(self, shape: Sequence[int], change: Callable[[Array], Array]) -> Constant:
         """Applies `change` lazily; `shape` is the shape of its result."""
-        return Constant(tuple(shape), self.dtype, lambda: change(self.load()))
+        if self.numbers:
+            moved = change(np.array(self.numbers, object).reshape(self.shape))
+            return Constant.of_sizes(moved.reshape(-1).tolist(), shape, self.dtype)
+        return Constant(tuple(shape), self.dtype, lambda: change(self.array))
 
     def cast(self, dtype: DType) -> Constant:
         """Converts the elements to another type, lazily."""
         to = dtype.numpy
-        return Constant(self.shape, dtype, lambda: self.load().astype(to))
+        if self.numbers and to.kind == "i":
+            return Constant.of_sizes(self.numbers, self.shape, dtype)
+        return Constant(self.shape, dtype, lambda: self.array.astype(to))
 
     def transposed(self, perm: Sequence[int]) -> Constant:
         """Permutes the axes as numpy.transpose does, lazily."""
@@ -176,6 +200,8 @@ def only_element(constant: Constant, name: str) -> float:
     if prod(constant.shape) != 1:
         shape = list(constant.shape)
         raise Reject(Reason.SHAPE, f"{name} has shape {shape}; it must be one number")
+    if constant.numbers:
+        return constant.numbers[0]
     element: float = constant.array.item()
     return element
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
+from ep_nnapi.nnapi.sizes import Symbols, bound
 
 _SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
@@ -42,6 +43,11 @@ class Crossing:
     perm: tuple[int, ...] | None
     nnapi_shape: tuple[int, ...]
     nnapi_dtype: np.dtype[np.generic]
+
+    def with_sizes(self, symbols: Symbols) -> Crossing:
+        """Returns the crossing with numbers for its sizes."""
+        shape, inside = (bound(sizes, symbols) for sizes in (self.shape, self.nnapi_shape))
+        return replace(self, shape=shape, nnapi_shape=inside)
 
     @property
     def plain(self) -> bool:
@@ -94,6 +100,11 @@ class Border:
 
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
+
+    def with_sizes(self, symbols: Symbols) -> Border:
+        """Returns the border with numbers for its sizes."""
+        ins, outs = (tuple(c.with_sizes(symbols) for c in e) for e in (self.inputs, self.outputs))
+        return Border(ins, outs)
 
     def bind(self, inputs: Sequence[str], outputs: Sequence[str]) -> BoundBorder:
         """Returns the border bound to ONNX inputs and outputs with these names in this order."""

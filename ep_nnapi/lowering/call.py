@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import AttributeValue
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Param, Params
+from ep_nnapi.nnapi.sizes import Size
 
 NHWC = (0, 2, 3, 1)
 """Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""
@@ -86,7 +87,9 @@ class _TypedArg:
     @property
     def kind(self) -> object:
         value = self.arg.value if isinstance(self.arg, View) else self.arg
-        return operand_code(value) if isinstance(value, Value) else type(value)
+        if isinstance(value, Value):
+            return operand_code(value)
+        return int if isinstance(value, Size) else type(value)
 
     @property
     def rank(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.signature import AxisUse, OperationSpec
@@ -154,7 +154,7 @@ def _reshape(call: Call, perm: Perm) -> Changes | None:
     x, y = call.named()["input"], call.outputs[0]
     if isinstance(y, View) or y.rank != len(perm):
         return None
-    shape = Constant.of(np.array([y.shape[p] for p in perm], np.int32))
+    shape = Constant.of_sizes([y.shape[p] for p in perm], (len(perm),), DType.INT32)
     if isinstance(x, Value) and x.shape == y.shape:
         return {"input": View(x, perm), "shape": shape}
     return {"shape": shape} if preserves_order(y.shape, perm) else None

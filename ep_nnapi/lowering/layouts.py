@@ -25,6 +25,7 @@ from ep_nnapi.lowering.layout_rules import (
     preserves_order,
 )
 from ep_nnapi.nnapi.errors import Reject
+from ep_nnapi.nnapi.sizes import typical
 from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
 
 _NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut
@@ -71,7 +72,7 @@ def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tens
     tensors: dict[str, _TensorUses] = {}
 
     def tensor(value: Value) -> _TensorUses:
-        cost = 1 if preserves_order(value.shape, NHWC) else 2 * value.size
+        cost = 1 if preserves_order(value.shape, NHWC) else 2 * typical(value.size)
         return tensors.setdefault(value.name, _TensorUses(cost))
 
     for i, call in enumerate(calls):

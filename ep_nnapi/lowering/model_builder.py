@@ -10,7 +10,7 @@ import numpy as np
 
 from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
-from ep_nnapi.lowering.call import Arg, Call, Scalar, View, Whole, operand_code
+from ep_nnapi.lowering.call import Arg, Call, View, Whole, operand_code
 from ep_nnapi.lowering.composites import CompositeFinder, Operators
 from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, needed, writes
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
@@ -31,6 +31,7 @@ from ep_nnapi.nnapi.model import (
     Port,
 )
 from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.sizes import Size, Symbols, typical
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.options.target import Target
 
@@ -42,6 +43,7 @@ _FEW = 4096
 class Lowered:
     """One cluster ready to compile; `permutes` are those inside, by index of their operation.
 
+    symbols  where each symbol of its sizes is read, as inputs and axes, which must all agree
     inner   the same cluster `with_inner_transposes`, for devices that cancel them; None if there is
             no such device, or no permutation that can be moved
     """
@@ -49,7 +51,12 @@ class Lowered:
     model: Model
     border: Border
     permutes: Mapping[int, Permute] = field(default_factory=dict)
+    symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     inner: Lowered | None = field(default=None, repr=False, compare=False)
+
+    def bind(self, symbols: Symbols) -> Lowered:
+        """The cluster with numbers for its sizes; raises ValueError as `Model.bind`."""
+        return Lowered(self.model.bind(symbols), self.border.with_sizes(symbols), self.permutes)
 
 
 def lower(
@@ -96,7 +103,7 @@ class _Candidate:
         crossing = (
             e.value for e in boundary if e.perm and not preserves_order(e.value.shape, e.perm)
         )
-        return sum(value.size for value in (*inside, *crossing))
+        return sum(typical(value.size) for value in (*inside, *crossing))
 
 
 def _cheapest(
@@ -165,7 +172,7 @@ class _Writer:
     operands: list[Operand] = field(default_factory=list)
     _values: dict[str, int] = field(default_factory=dict)
     _constants: dict[Operand, int] = field(default_factory=dict)
-    _scalars: dict[tuple[OperandCode, Scalar | str | None], int] = field(default_factory=dict)
+    _scalars: dict[tuple[OperandCode, object], int] = field(default_factory=dict)
     _tensors: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def operation(self, call: Call) -> Operation:
@@ -204,9 +211,9 @@ class _Writer:
         code = match.typing.code(match.inputs[position].type)
         if code is None:
             raise SpecError(f"operand {position} has no type of its own")
-        key = code, repr(arg) if isinstance(arg, float) else arg  # -0.0 and 0.0 are equal keys
+        key = code, _scalar_key(arg)
         if key not in self._scalars:
-            data = Omitted.NO_VALUE if arg is None else Data.of(np.array(arg, code.numpy))
+            data = Omitted.NO_VALUE if arg is None else _scalar(arg, code)
             self._scalars[key] = self._interned(Operand(code, value=data))
         return self._scalars[key]
 
@@ -222,6 +229,8 @@ class _Writer:
         """Returns the operand for a constant in the layout `perm`, with its data."""
         constant = given.transposed(perm) if perm is not None else given
         operand = _operand(value, constant.shape, perm)
+        if constant.numbers:
+            return replace(operand, value=Data.of_sizes(constant.numbers, operand.type.numpy))
         # a copy: the constant may be a view of memory that ONNX Runtime frees later
         data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
         return replace(operand, value=data)
@@ -239,6 +248,19 @@ class _Writer:
 def _key(value: Value, constant: Constant, perm: Perm | None) -> tuple[object, ...]:
     # the calls keep the constant alive, so its id is unique
     return id(constant), value.dtype, value.quantization, perm
+
+
+def _scalar_key(arg: Arg) -> object:
+    """What differs for other scalars: 0.0 and -0.0 are equal, and so are sizes and numbers."""
+    if isinstance(arg, Size):
+        return arg.expression
+    return repr(arg) if isinstance(arg, float) else arg
+
+
+def _scalar(arg: Arg, code: OperandCode) -> Data:
+    if isinstance(arg, Size):
+        return Data.of_sizes((arg,), code.numpy)
+    return Data.of(np.array(arg, code.numpy))
 
 
 def _code(value: Value) -> OperandCode:

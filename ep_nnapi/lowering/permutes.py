@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import numpy as np
-
-from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
@@ -254,4 +252,4 @@ def _plain(value: Value, perm: Perm) -> Value:
 
 
 def _ints(numbers: Sequence[int]) -> Constant:
-    return Constant.of(np.array(numbers, np.int32))
+    return Constant.of_sizes(numbers, (len(numbers),), DType.INT32)

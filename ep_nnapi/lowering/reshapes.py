@@ -11,9 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-import numpy as np
-
-from ep_nnapi.graph.value import Constant, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import needed, value_of
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
@@ -88,7 +86,8 @@ class _Delayed:
         before = {v.name: source for v, source in zip(computed, sources, strict=True)}
         inputs = [before.get(a.name, a) if isinstance(a, Value) else a for a in call.inputs]
         result = before_reshape(out, first)
-        shape = Constant.of(np.array(operand_shape(out.shape), np.int32))
+        sizes = operand_shape(out.shape)
+        shape = Constant.of_sizes(sizes, (len(sizes),), DType.INT32)
         moved = replace(call, inputs=tuple(inputs), outputs=(result,))
         reshape = apply(RESHAPE, result, shape=shape, out=out).with_origin(call.origin)
         if not all(each.is_supported(self.feature_level) for each in (moved, reshape)):

@@ -10,10 +10,10 @@ sizes is compared with what is made for other numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import prod
+from math import gcd, prod
 from typing import TypeAlias, cast
 
 from ep_nnapi.nnapi.immutable import frozen, immutable
@@ -30,8 +30,9 @@ class Quotient:
     divisor: Expression
 
     def __str__(self) -> str:
-        """`dividend // divisor`."""
-        return f"({self.dividend}) // ({self.divisor})"
+        """`((dividend) // divisor)`."""
+        by = self.divisor.constant
+        return f"(({self.dividend}) // {f'({self.divisor})' if by is None else by})"
 
 
 Atom: TypeAlias = str | Quotient
@@ -124,7 +125,8 @@ class Expression:
         Terms that the divisor divides are divided: (4 n + 3) // 4 = n, as 3 // 4 = 0.
         """
         if len(other.terms) != 1:
-            return _one() if self == other else _quotient(self, other)
+            exact = _exact_quotient(self, other)
+            return _quotient(self, other) if exact is None else exact
         ((by, divisor),) = other.terms
         divided: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
@@ -177,19 +179,74 @@ def _expression(terms: Mapping[Monomial, int]) -> Expression:
     return Expression(tuple(sorted(kept, key=lambda t: [_order(a) for a in t[0]], reverse=True)))
 
 
-def _at_least(expression: Expression, bound: int) -> bool:
+def _at_least(expression: Expression, bound: int, depth: int = 3) -> bool:
     """True if it is known to be at least `bound`."""
-    return expression.least is not None and expression.least >= bound
+    if expression.least is not None:
+        return expression.least >= bound
+    for monomial, factor in expression.terms if depth else ():
+        if len(monomial) == 1 and isinstance(atom := monomial[0], Quotient):
+            by = atom.divisor.constant or 0
+            if by < 1:
+                continue
+            # d * (x // d) is at most x, and at least x - d + 1
+            least = atom.dividend - Expression.of(by - 1 if factor > 0 else 0)
+            rest = expression - Expression(((monomial, factor),))
+            scaled = Expression.of(by) * rest + Expression.of(factor) * least
+            if _at_least(scaled, by * bound - by + 1, depth - 1):
+                return True
+    return False
 
 
 def _one() -> Expression:
     return Expression.of(1)
 
 
+def _exact_quotient(dividend: Expression, divisor: Expression) -> Expression | None:
+    """The quotient by several terms, by long division; None if it leaves something."""
+    (by, factor), found, rest = _leading(divisor), Expression(()), dividend
+    for _ in range(_MOST_STEPS):
+        if not rest.terms:
+            return found
+        monomial, multiple = _leading(rest)
+        left = _without(monomial, by)
+        if left is None or multiple % factor:
+            return None
+        step = Expression(((left, multiple // factor),))
+        found, rest = found + step, rest - step * divisor
+    return None
+
+
+_MOST_STEPS = 64
+
+
+def _leading(expression: Expression) -> tuple[Monomial, int]:
+    """The term of the most factors."""
+    return max(expression.terms, key=lambda t: (len(t[0]), [_order(a) for a in t[0]]))
+
+
 def _quotient(dividend: Expression, divisor: Expression) -> Expression:
-    if divisor.constant == 1:
-        return dividend
-    return Expression((((Quotient(dividend, divisor),), 1),))
+    """The quotient in one form: what divides by a number is added to less than that number."""
+    by = divisor.constant
+    if by is None or by < 1:
+        return Expression((((Quotient(dividend, divisor),), 1),))
+    if dividend.terms[0][1] < 0:  # -x // by = -((x + by - 1) // by)
+        return -((-dividend + Expression.of(by - 1)) // divisor)
+    variable = Expression(tuple(term for term in dividend.terms if term[0]))
+    more = dict(dividend.terms).get((), 0)
+    common = gcd(by, *(factor for _, factor in variable.terms))
+    variable = Expression(tuple((m, factor // common) for m, factor in variable.terms))
+    by, more = by // common, more // common
+    whole, rest = Expression.of(more // by), Expression.of(more % by)
+    if len(variable.terms) == 1 and by > 1:
+        (((*_, atom), factor),) = variable.terms
+        if factor == 1 and isinstance(atom, Quotient) and len(variable.terms[0][0]) == 1:
+            inner = atom.divisor.constant  # x // a // b = x // (a * b)
+            if inner is not None and inner > 0:
+                inside = atom.dividend + rest * atom.divisor
+                return whole + inside // Expression.of(inner * by)
+    if by == 1:
+        return variable + whole
+    return whole + Expression((((Quotient(variable + rest, Expression.of(by)),), 1),))
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
@@ -224,6 +281,15 @@ class Condition:
             return value >= 0
         return (value == 0) is (self.relation is Relation.ZERO)
 
+    def implies(self, other: Condition) -> bool:
+        """True if the other one is known to hold where this one does."""
+        if self.relation is not Relation.NOT_NEGATIVE or other.relation is Relation.ZERO:
+            return self == other
+        difference = other.expression - self.expression
+        if other.relation is Relation.NOT_NEGATIVE:
+            return _at_least(difference, 0)
+        return _at_least(difference, 1) or _at_least(-other.expression - self.expression, 1)
+
     def __str__(self) -> str:
         """Such as `length + -1 >= 0`."""
         return f"{self.expression} {self.relation}"
@@ -231,17 +297,26 @@ class Condition:
 
 @dataclass(slots=True)
 class Trace:
-    """The conditions under which the results of computations with sizes hold, in their order."""
+    """The conditions under which the results of computations with sizes hold, in their order.
 
+    typical  values of the symbols for choices that any sizes allow, such as the cheaper layout
+    """
+
+    typical: dict[str, int] = field(default_factory=dict)
     _conditions: dict[Condition, None] = field(default_factory=dict)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions so far, each once."""
-        return tuple(self._conditions)
+        """The conditions so far without those that follow from others."""
+        found: list[Condition] = []
+        for new in self._conditions:
+            if not any(old.implies(new) for old in found):
+                found = [old for old in found if not new.implies(old)] + [new]
+        return tuple(found)
 
     def size(self, name: str, value: int) -> int:
         """Return the size of a symbol that has this value now."""
+        self.typical.setdefault(name, value)
         return Size.of(value, Expression.symbol(name), self)
 
     def note(self, expression: Expression, relation: Relation) -> None:
@@ -411,11 +486,42 @@ def _divided(dividend: int, divisor: int) -> int:
     return Size.of(value, Expression.of(dividend) // Expression.of(divisor), trace)
 
 
+def typical(size: int) -> int:
+    """Return the value of a size for the typical values of its symbols; no condition."""
+    return size.expression.evaluate(size.trace.typical) if isinstance(size, Size) else size
+
+
 def bound(sizes: Iterable[int], symbols: Symbols) -> tuple[int, ...]:
     """Return the sizes as plain numbers, for values of their symbols."""
     return tuple(
         s.expression.evaluate(symbols) if isinstance(s, Size) else int.__index__(s) for s in sizes
     )
+
+
+def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape to which shapes broadcast; raises ValueError if they do not."""
+    rank = max(map(len, shapes), default=0)
+    wide = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple([_stretched(sizes) for sizes in zip(*wide, strict=True)])
+
+
+def _stretched(sizes: Iterable[int]) -> int:
+    found = 1
+    for size in sizes:
+        if size != 1 and found not in (1, size):
+            raise ValueError(f"sizes {found} and {size} do not broadcast")
+        found = size if found == 1 else found
+    return found
+
+
+def is_symbolic(numbers: Iterable[int]) -> bool:
+    """Return True if one of them is a `Size`."""
+    return any(isinstance(number, Size) for number in numbers)
+
+
+def plain(sizes: Iterable[int]) -> tuple[int, ...]:
+    """Return the sizes as the numbers that they are, which becomes a condition for each."""
+    return tuple([s.plain() if isinstance(s, Size) else s for s in sizes])
 
 
 def identical(left: Iterable[int], right: Iterable[int]) -> bool:

@@ -5,7 +5,7 @@ Results are stored as constants of the NNAPI model and copied to the output at r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -14,7 +14,6 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators.lib.emit import (
     compute,
@@ -40,19 +39,19 @@ def folded_outputs(n: Node) -> Iterator[Call]:
     """
     for i, y in enumerate(n.node.outputs):
         if y is not None and y.constant is not None and 0 not in y.constant.shape:
-            yield from _copy_constant(n, y.constant.array, i)
+            yield from _copy_constant(n, y.constant, i)
 
 
-def _copy_constant(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
-    """Emit output number `output` as a copy of `array`; raise Reject(DTYPE) if it does not fit."""
+def _copy_constant(n: Node, given: Constant, output: int = 0) -> Iterator[Call]:
+    """Emit output number `output` as a copy of `given`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
-    numbers = array.astype(y.dtype.numpy)
+    array = given.load()
     n.require(
-        bool(np.array_equal(numbers, array)),
+        bool(np.array_equal(array.astype(y.dtype.numpy), array)),
         Reason.DTYPE,
         f"{y.name} has numbers that {y.dtype.name} does not hold",
     )
-    stored = n.value("numbers", Constant.of(numbers.reshape(y.shape or (1,))))
+    stored = n.value("numbers", given.cast(y.dtype).reshaped(y.shape or (1,)))
     yield from reshape(n, replace(stored, quantization=y.quantization), y)
 
 
@@ -61,13 +60,17 @@ def shape(n: Node) -> Iterator[Call]:
     """The sizes of x from axis `start` (default 0) to `end` (default: all)."""
     sizes = n.input(0).shape
     start, end = n.integer("start", 0), n.integer("end", len(sizes))
-    yield from _copy_constant(n, np.array(sizes[start:end], np.int64))
+    yield from _copy_constant(n, _sizes(sizes[start:end]))
+
+
+def _sizes(sizes: Sequence[int]) -> Constant:
+    return Constant.of_sizes(sizes, (len(sizes),), DType.INT64)
 
 
 @op("Size", since=1)
 def size(n: Node) -> Iterator[Call]:
     """The number of elements of x."""
-    yield from _copy_constant(n, np.array(n.input(0).size, np.int64))
+    yield from _copy_constant(n, _sizes([n.input(0).size]))
 
 
 @op("EyeLike", since=9)
@@ -85,7 +88,7 @@ def numbers(n: Node) -> Iterator[Call]:
     """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant."""
     start, _, delta = (n.array(i).reshape(()) for i in range(3))
     count = n.output().size
-    yield from _copy_constant(n, start + np.arange(count, dtype=start.dtype) * delta)
+    yield from _copy_constant(n, Constant.of(start + np.arange(count, dtype=start.dtype) * delta))
 
 
 @op("ConstantOfShape", since=9)

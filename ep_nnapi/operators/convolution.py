@@ -9,6 +9,7 @@ from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import (
     convolve,
     dilated_filter,
@@ -18,7 +19,7 @@ from ep_nnapi.operators.lib.convolution import (
     planar,
 )
 from ep_nnapi.operators.lib.emit import output_or_temp, reshaped, write_output
-from ep_nnapi.operators.lib.movement import slice_ranges
+from ep_nnapi.operators.lib.movement import slice_spans
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.quantizing import bias
 
@@ -169,11 +170,11 @@ def _by_groups(
     channels, filters = image.shape[1] // group, taps.shape[1]
     outs = []
     for i in range(group):
-        rows = range(i * channels, (i + 1) * channels)
-        taken = [range(size) for size in image.shape]
+        rows = Span(i * channels, (i + 1) * channels)
+        taken = [Span.whole(size) for size in image.shape]
         taken[1] = rows
-        channels_of_group = n.temp(image, [len(r) for r in taken])
-        yield from slice_ranges(n, image, taken, channels_of_group)
+        channels_of_group = n.temp(image, [span.size for span in taken])
+        yield from slice_spans(n, image, taken, channels_of_group)
         own = filter_rows(n, taps, rows.start, rows.stop)
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
         added = filter_rows(n, bias, i * filters, (i + 1) * filters)

@@ -11,6 +11,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -23,7 +24,7 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_ranges, tile
+from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_spans, tile
 from ep_nnapi.operators.lib.movement import transpose as permute
 from ep_nnapi.operators.lib.node import Lowering, Node, Op, int32, op
 from ep_nnapi.operators.lib.quantizing import dequantized
@@ -128,10 +129,10 @@ def split(n: Node) -> Iterator[Call]:
             return
     begin = 0
     for y in parts:
-        taken = [range(size) for size in x.shape]
-        taken[axis] = range(begin, begin + y.shape[axis])
+        taken = [Span.whole(size) for size in x.shape]
+        taken[axis] = Span(begin, begin + y.shape[axis])
         begin += y.shape[axis]
-        yield from slice_ranges(n, x, taken, y)
+        yield from slice_spans(n, x, taken, y)
 
 
 @op("Slice", since=1)
@@ -158,14 +159,14 @@ def _slice(
     n: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
 ) -> Iterator[Call]:
     x = n.input(0)
-    taken = [range(size) for size in x.shape]
+    taken = [Span.whole(size) for size in x.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = n.normalized(axis, x.rank, "an axis")
-        taken[at] = range(*slice(start, end, step).indices(x.shape[at]))
-    y, shape = n.output(), tuple(map(len, taken))
+        taken[at] = Span.of_slice(start, end, step, x.shape[at])
+    y, shape = n.output(), tuple(span.size for span in taken)
     detail = f"{y.name} is declared as {list(y.shape)}; the slice has shape {list(shape)}"
     n.require(y.shape == shape, Reason.SHAPE, detail)
-    yield from slice_ranges(n, x, taken, y)
+    yield from slice_spans(n, x, taken, y)
 
 
 @op("Expand", since=8)
@@ -278,7 +279,7 @@ def _number(n: Node) -> float:
 def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterator[Call]:
     x, y, mode = n.input(0), n.output(), n.text("mode", "constant")
     paddings = [given.get(axis, (0, 0)) for axis in range(x.rank)]
-    some = all(_kept(*pair) for pair in zip(x.shape, paddings, strict=True))
+    some = all(_kept(*pair).size for pair in zip(x.shape, paddings, strict=True))
     n.require(some, Reason.SHAPE, f"pads remove all elements of {x.name}")
     if mode == "constant":
         yield from of_any_type(n, x, y, lambda a, b: _constant(n, a, paddings, number, b))
@@ -286,19 +287,19 @@ def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterat
         yield from of_any_type(n, x, y, lambda a, b: _by_copying(n, a, paddings, mode, b))
 
 
-def _kept(size: int, padding: tuple[int, int]) -> range:
+def _kept(size: int, padding: tuple[int, int]) -> Span:
     """Return the indexes of an axis that negative pads do not remove."""
     before, after = padding
-    return range(max(0, -before), size - max(0, -after))
+    return Span(max(0, -before), size - max(0, -after))
 
 
 def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) -> Iterator[Call]:
     """Emit the crop of negative pads, then PAD if the pad value is 0, else PAD_V2."""
-    ranges = [_kept(*pair) for pair in zip(x.shape, paddings, strict=True)]
-    shape = [len(r) for r in ranges]
+    spans = [_kept(*pair) for pair in zip(x.shape, paddings, strict=True)]
+    shape = [span.size for span in spans]
     if tuple(shape) != x.shape:
         part = n.temp(x, shape)
-        yield from slice_ranges(n, x, ranges, part)
+        yield from slice_spans(n, x, spans, part)
         x = part
     added = [(max(0, before), max(0, after)) for before, after in paddings]
     sizes, rows = list(shape), added
@@ -320,7 +321,7 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
 
     In a QDQ group `number` is real and is quantized; otherwise it is the stored integer.
     """
-    paddings = Constant.of(np.array(rows, np.int32))
+    paddings = _table(rows)
     q = x.quantization
     if q is not None:
         stored = _stored(x, number) if n.node.parts else int(number)
@@ -331,6 +332,10 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
     if number == 0:
         return apply(spec.PAD, x, paddings=paddings, out=y)
     return apply(spec.PAD_V2, x, paddings=paddings, pad_value=number, out=y)
+
+
+def _table(paddings: Paddings) -> Constant:
+    return int32([number for row in paddings for number in row]).reshaped((len(paddings), 2))
 
 
 def _stored(x: Value, number: float) -> int:
@@ -351,8 +356,7 @@ def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> I
     known = ("reflect", "edge", "wrap")
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
     if mode == "reflect" and 0 < x.rank <= MAX_RANK and min(map(min, paddings)) >= 0:
-        rows = Constant.of(np.array(paddings, np.int32))
-        call = apply(spec.MIRROR_PAD, x, paddings=rows, mode=_REFLECT, out=y)
+        call = apply(spec.MIRROR_PAD, x, paddings=_table(paddings), mode=_REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
         if within and n.supports(call):
             yield call
@@ -385,5 +389,5 @@ def _source_indexes(size: int, padding: tuple[int, int], mode: str) -> list[int]
     """Return the source index of each output element along an axis; negative pads crop first."""
     before, after = padding
     added = (max(0, before), max(0, after))
-    found: list[int] = np.pad(_kept(size, padding), added, mode=mode).tolist()  # type: ignore[call-overload]
+    found: list[int] = np.pad(_kept(size, padding).indexes, added, mode=mode).tolist()  # type: ignore[call-overload]
     return found

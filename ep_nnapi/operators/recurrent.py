@@ -10,6 +10,7 @@ from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import Computed, compute, reverse_axis, widened
 from ep_nnapi.operators.lib.movement import equal_parts, sliced
 from ep_nnapi.operators.lib.node import Node, op, zeros
@@ -241,8 +242,8 @@ def _sequence_lstm(
         x = yield from reverse_axis(n, x, time)
     yield _sequence_lstm_call(n, layer, direction, x, first, results)
     if not states and n.has_output(1):
-        taken = [range(size) for size in output.shape]
-        taken[time] = range(layer.steps - 1, layer.steps)
+        taken = [Span.whole(size) for size in output.shape]
+        taken[time] = Span(layer.steps - 1, layer.steps)
         states = [(yield from sliced(n, output, taken, (layer.batch, layer.units)))]
     if layer.reverse[direction]:
         output = yield from reverse_axis(n, output, time)

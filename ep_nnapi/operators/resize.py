@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -15,6 +16,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.operators.lib.convolution import images
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -147,7 +149,26 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
 
 
 def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
-    return [Resized(*each) for each in zip(n.input(0).shape, n.output().shape, scales, strict=True)]
+    sizes = zip(n.input(0).shape, n.output().shape, scales, strict=True)
+    return [
+        Resized(int.__index__(size), int.__index__(out), scale)
+        if _is_alike(n, size, out, scale)
+        else Resized(int(size), int(out), scale)
+        for size, out, scale in sizes
+    ]
+
+
+def _is_alike(n: Node, size: int, out: int, scale: float) -> bool:
+    """True if the axis is sampled alike for all sizes that meet the conditions.
+
+    It is at a whole factor or divisor; in mode linear for the ratio of any two sizes. Elsewhere it
+    depends on how floats are rounded.
+    """
+    if n.node.op_type == "Resize" and n.has(3) and n.text("mode", "nearest") == "linear":
+        return True
+    exact = Fraction(scale)
+    whole = 1 in (exact.numerator, exact.denominator)
+    return whole and out * exact.denominator == size * exact.numerator
 
 
 def _axes(n: Node) -> list[Resized]:
@@ -166,10 +187,15 @@ def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
         return n.reals_at(2)
     policy = n.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return [float(np.float32(y.shape[a]) / np.float32(x.shape[a])) for a in which]
+        return [_ratio(y.shape[a], x.shape[a]) for a in which]
     wanted = zip(n.integers_at(3), which, strict=True)
     ratios = [float(np.float32(size) / np.float32(x.shape[a])) for size, a in wanted]
     return [min(ratios) if policy == "not_larger" else max(ratios)] * len(which)
+
+
+def _ratio(out: int, size: int) -> float:
+    """The scale at the sizes of now, as ONNX Runtime computes it."""
+    return float(np.float32(int.__index__(out)) / np.float32(int.__index__(size)))
 
 
 def _cropped(n: Node) -> list[Resized]:
@@ -216,21 +242,23 @@ def _by_image(
     x, y = n.input(0), n.output()
     row = spec.RESIZE_NEAREST_NEIGHBOR if sampling.mode == "nearest" else spec.RESIZE_BILINEAR
     if x.rank == 4 and first >= 2:
-        size = (axes[2].out, axes[3].out)
+        size = y.shape[2:]
         yield _call(row, images(n, x), size, scheme, images(n, y), nchw=n.target.nchw)
         return
-    high, wide = axes[first], axes[last] if last > first else Resized(1, 1, 1.0)
+    (high, tall), (wide, broad) = [*zip(x.shape, y.shape, strict=True), (1, 1)][first : first + 2]
+    if last == first:
+        wide = broad = 1
     before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
-    seen = yield from reshaped(n, x, (before, high.size, wide.size, after))
-    result = output_or_temp(n, y, (before, high.out, wide.out, after))
-    yield _call(row, seen, (high.out, wide.out), scheme, result, nchw=False)
+    seen = yield from reshaped(n, x, (before, high, wide, after))
+    result = output_or_temp(n, y, (before, tall, broad, after))
+    yield _call(row, seen, (tall, broad), scheme, result, nchw=False)
     yield from write_output(n, result, y)
 
 
 def _call(
     row: OperationSpec,
     x: Value | View,
-    size: tuple[int, int],
+    size: Sequence[int],
     scheme: CoordinateScheme,
     y: Value | View,
     *,
@@ -251,6 +279,7 @@ def _by_taps(
 ) -> Iterator[Call]:
     """Emit the resize of one axis after the other by GATHER, for any rank."""
     x, y = n.input(0), n.output()
+    plain(size for i in changed for size in (x.shape[i], y.shape[i]))  # indexes are constants
     for i in changed:
         out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
         shape, at = (x.shape, i) if x.rank <= MAX_RANK else (sizes_around(x.shape, i), 1)

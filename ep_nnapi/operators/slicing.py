@@ -18,6 +18,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -29,7 +30,7 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import sizes_around, slice_ranges
+from ep_nnapi.operators.lib.movement import sizes_around, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32, op
 
 
@@ -67,7 +68,7 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
         if x.rank == 1
         else n.temp(x, [e - b for b, e in bounds])
     )
-    yield from slice_ranges(n, x, [range(b, e) for b, e in bounds], part)
+    yield from slice_spans(n, x, [Span(b, e) for b, e in bounds], part)
     yield from write_output(n, part, y)
 
 
@@ -222,13 +223,13 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
 
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:
     """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
-    array = n.array(1).reshape(-1)
+    numbers = n.integers_at(1)
     n.require(
-        bool(np.all((array >= -size) & (array < size))),
+        all(-size <= i < size for i in dict.fromkeys(numbers)),
         Reason.CONSTANT,
         f"{index.name} has an index outside a dimension of {size}",
     )
-    return [int(i) % size for i in array]
+    return [i + size if i < 0 else i for i in numbers]
 
 
 def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
@@ -271,7 +272,7 @@ def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -
     total = n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
     for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         column = n.temp(rows, (len(offsets), 1))
-        yield from slice_ranges(n, rows, [range(len(offsets)), range(i, i + 1)], column)
+        yield from slice_spans(n, rows, [Span.whole(len(offsets)), Span(i, i + 1)], column)
         inside = yield from indices(n, column, size)
         scaled = yield from compute(n, spec.MUL, inside, n.scalar(stride, inside))
         total = yield from compute(n, spec.ADD, scaled, total)

@@ -29,12 +29,14 @@ from ep_nnapi.nnapi.runtime import (
     Runtime,
     Spin,
 )
+from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.declined import TOO_LARGE, Declined
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.provider.tracing import Traced, Tracing, difference
 from ep_nnapi.report.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
@@ -114,10 +116,15 @@ class Compiler:
         return ClusterRecord(timed=self.timed)
 
     def lower(
-        self, members: Sequence[CapableNode], inputs: Sequence[Value], outputs: Sequence[Value]
+        self,
+        members: Sequence[CapableNode],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        symbols: Symbols | None = None,
     ) -> Lowered:
         """Returns the NNAPI model of a cluster, all of it supported by the device.
 
+        symbols   of its sizes, with the values for which the device is asked
         If the device declines only permutes, they are moved to the border and lowering is repeated.
         Raises Declined if the device declines other operations, if the model has no inputs, or if a
         permute cannot be moved: then it names the nodes before or after it, to split the cluster.
@@ -128,7 +135,8 @@ class Compiler:
         refused: set[Permute] = set()
         while True:
             try:
-                lowered = self.prepare(lower(calls, inputs, outputs, self.target, refused=refused))
+                whole = lower(calls, inputs, outputs, self.target, refused=refused)
+                lowered = self.prepare(whole if symbols is None else whole.bind(symbols))
             except UnsupportedPermute as unsupported:
                 raise Declined(
                     _side_with_less_work(members, unsupported),
@@ -143,7 +151,7 @@ class Compiler:
                 )
             declined = self._unsupported_operations(lowered)
             if not declined:
-                return lowered
+                return lowered if symbols is None else whole
             if not declined <= lowered.permutes.keys():
                 raise self._declined(lowered, declined - lowered.permutes.keys())
             refused.update(lowered.permutes[i] for i in declined)
@@ -241,6 +249,52 @@ class Compiler:
         edges   inputs and outputs of the cluster
         Raises Declined if the cluster cannot be lowered for these shapes.
         """
+        graph, members = self._judged(nodes, edges, opsets, shapes)
+        return self.lower(members, graph.inputs, graph.outputs)
+
+    def lower_traced(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        shapes: Shapes,
+    ) -> Lowered:
+        """Returns the same for all sizes that meet the conditions of its model.
+
+        Every open dimension of more than one element is a symbol; others are these numbers. What
+        is made for these shapes is compared with what is made for others.
+        Raises Declined as `lower_for_shapes`, or if it holds for no other sizes.
+        """
+        traced = self._traced(nodes, edges, opsets, Tracing.of(edges[0], shapes))
+        for other in traced.tracing.others(traced.lowered.model.conditions):
+            again = self._traced(nodes, edges, opsets, other)
+            why = difference(traced.lowered.bind(other.symbols), again.lowered.bind(other.symbols))
+            if why:
+                raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
+            return traced.lowered
+        held = "; ".join(map(str, traced.lowered.model.conditions))
+        raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
+
+    def _traced(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        tracing: Tracing,
+    ) -> Traced:
+        graph, members = self._judged(nodes, edges, opsets, tracing.shapes)
+        lowered = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
+        model = replace(lowered.model, conditions=tracing.trace.conditions)
+        return Traced(tracing, replace(lowered, model=model, symbols=tracing.places))
+
+    def _judged(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        shapes: Shapes,
+    ) -> tuple[Graph, list[CapableNode]]:
+        """Returns the cluster's graph for these shapes, and its capable nodes."""
         inputs, outputs = edges
         whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
         graph = mark_int32_ranges(bind_shapes(whole, shapes))
@@ -250,7 +304,7 @@ class Compiler:
             if isinstance(verdict, Rejection):
                 raise Declined((verdict.node,), verdict.reason, verdict.detail)
             members.append(verdict)
-        return self.lower(members, graph.inputs, graph.outputs)
+        return graph, members
 
     def _check_health(self, members: Sequence[CapableNode]) -> None:
         """Raises Declined for all nodes if the device is left out because it keeps failing."""

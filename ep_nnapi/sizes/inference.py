@@ -18,13 +18,16 @@ from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_infer
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import node_of
-from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.sizes import Size, is_symbolic
+from ep_nnapi.sizes.arithmetic import sized_constants
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
 from ep_nnapi.sizes.requirements import is_contradicted
+from ep_nnapi.sizes.symbolic import has_sizes, with_sizes
 
 _MAX_FOLDED = 512 * 512
 """Maximum elements of a folded result: an attention mask for BERT's longest sequence."""
@@ -59,9 +62,10 @@ Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
 
 def is_sized(value: Value) -> bool:
     """True if `value` has a static shape."""
-    return value.dims is not None and {*map(type, value.dims)} <= {int}
+    return value.dims is not None and {*map(type, value.dims)} <= _NUMBERS
 
 
+_NUMBERS = {int, Size}
 Conflict: TypeAlias = tuple[int, GraphNode]
 """Position and node."""
 
@@ -111,7 +115,8 @@ def infer_shapes(
             except shape_inference.InferenceError:
                 valid = False
         bound = replace(bound, outputs=tuple(outputs))
-        if conflict is None and (position == until or not valid or is_contradicted(bound)):
+        contradicted = not has_sizes(bound) and is_contradicted(bound)
+        if conflict is None and (position == until or not valid or contradicted):
             conflict = position, bound
         if conflict is not None and until is not None:
             break
@@ -204,6 +209,8 @@ def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
     except Exception:  # no ONNX schema for the operator, or an operator with subgraphs
         return outputs_of(node)
     inferred = tuple(v and _merge_shape(v, types.get(v.name)) for v in node.outputs)
+    if has_sizes(node):
+        inferred = with_sizes(node, inferred)
     return correct_ceil_mode(replace(node, outputs=inferred))
 
 
@@ -235,12 +242,13 @@ def _shape_tensor(value: Value) -> TensorProto | None:
     constant = value.constant
     if constant is None or not value.dtype.readable or prod(constant.shape) > _MAX_SHAPE_ELEMENTS:
         return None
-    return numpy_helper.from_array(constant.array)
+    return numpy_helper.from_array(constant.load())
 
 
 def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     """The outputs, folded to constants where possible."""
-    large = any(is_sized(v) and v.size > _MAX_FOLDED for v in outputs)  # unknown ones are not
+    sized = [v for v in outputs if is_sized(v)]
+    large = any(is_symbolic(v.shape) or v.size > _MAX_FOLDED for v in sized)  # others are not
     if node.domain or node.op_type not in _FOLDABLE or large:
         return outputs
     if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
@@ -255,7 +263,11 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     pairs = list(zip(outputs, arrays, strict=True))
     if any(v.dtype.numpy != a.dtype for v, a in pairs):
         return outputs
-    return [replace(v, dims=a.shape, constant=Constant.of(a), folded=True) for v, a in pairs]
+    constants = sized_constants(node, arrays)
+    return [
+        replace(v, dims=c.shape, constant=c, folded=True)
+        for v, c in zip(outputs, constants, strict=True)
+    ]
 
 
 def _has_constant_inputs(node: GraphNode) -> bool:
@@ -293,5 +305,6 @@ def _evaluate(node: GraphNode) -> list[Array]:
 
 def _input_array(value: Value, node: GraphNode) -> Array:
     if node.op_type in _READ_SHAPES_ONLY or value.constant is None:
-        return np.broadcast_to(np.zeros((), value.dtype.numpy), value.shape)
-    return value.constant.array
+        shape = tuple(int.__index__(size) for size in value.shape)
+        return np.broadcast_to(np.zeros((), value.dtype.numpy), shape)
+    return value.constant.load()

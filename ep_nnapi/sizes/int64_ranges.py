@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import Dim, DType, Value
+from ep_nnapi.nnapi.sizes import Size
 
 Interval: TypeAlias = tuple[int, int]
 """The minimum and the maximum that an element may have."""
@@ -24,6 +25,7 @@ _MAX_READ = 4096
 """Maximum elements of constants that are read for their range."""
 _MAX_DIM = 2**31 - 1
 """The maximum elements along a dimension, or in total, that INT32 can hold."""
+_LARGE = 1 << 24
 _INT32 = (-(2**31), 2**31 - 1)
 _TYPE_INTERVALS: Mapping[DType, Interval] = {
     DType.BOOL: (0, 1),
@@ -152,11 +154,20 @@ def _largest_dim(node: GraphNode) -> int:
     """The largest dimension of the first input, `_MAX_DIM` if unknown."""
     x = node.inputs[0]
     dims = x.dims if x is not None and x.dims is not None else (None,)
-    return max((d if isinstance(d, int) else _MAX_DIM for d in dims), default=1)
+    return max((_most(d) for d in dims), default=1)
+
+
+def _most(dim: Dim) -> int:
+    """A size, or what it is at most: that of a symbol below 2^24 becomes a condition."""
+    if isinstance(dim, Size):
+        return _LARGE if dim <= _LARGE else _MAX_DIM
+    return dim if isinstance(dim, int) else _MAX_DIM
 
 
 def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
     """The range of an integer value, None if unknown."""
+    if value.constant is not None and value.constant.numbers:
+        return _INT32
     if value.constant is not None and value.dtype.readable:
         if prod(value.constant.shape) > _MAX_READ:
             return None

@@ -91,6 +91,12 @@ def substitute_symbols(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple
     return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
 
 
+def symbol_of(name: str, dims: Sequence[Dim], axis: int) -> str:
+    """The symbol of a tensor's dimension; one of its own where the model names none."""
+    dim = dims[axis]
+    return dim if _is_symbol(dim) else f"{name}.{axis}"
+
+
 def _is_symbol(dim: Dim) -> TypeGuard[str]:
     return isinstance(dim, str) and dim != _UNNAMED
 

@@ -20,6 +20,7 @@ from ep_nnapi.nnapi.shapes.operands import (
     unify,
 )
 from ep_nnapi.nnapi.signature import AxisUse
+from ep_nnapi.nnapi.sizes import broadcast as broadcast_sizes
 from ep_nnapi.nnapi.spec import OPERATIONS
 
 
@@ -38,12 +39,12 @@ def broadcast(*tensors: Tensor) -> Dims:
 
 
 def _stretched(sizes: tuple[Dim, ...]) -> Dim:
-    known = {*sizes} - {1, None}
-    if len(known) > 1:
-        raise ShapeError(f"sizes {sorted(s for s in known if s is not None)} do not broadcast")
-    if known:
-        return known.pop()
-    return None if None in sizes else 1
+    known = [size for size in sizes if size is not None]
+    try:
+        (found,) = broadcast_sizes(*[(size,) for size in known]) or (1,)
+    except ValueError as error:
+        raise ShapeError(str(error)) from None
+    return None if len(known) < len(sizes) and found == 1 else found
 
 
 def binary(input1: Tensor, input2: Tensor) -> Dims:

@@ -31,7 +31,7 @@ def resize(
     high = _scaled(height, height_scale) if output_height is None else output_height
     wide = _scaled(width, width_scale) if output_width is None else output_width
     require(
-        min(1 if s is None else s for s in (high, wide)) > 0,
+        all(s is None or s > 0 for s in (high, wide)),
         f"the output has size {high} x {wide}; both sizes must be positive",
     )
     return image_dims(batch, high, wide, channels, layout)

@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.shapes.operands import (
     unify,
     vector,
 )
+from ep_nnapi.nnapi.spans import Span
 
 
 def reshape(input: Tensor, shape: Tensor) -> Dims:
@@ -99,7 +100,7 @@ def pad(input: Tensor, paddings: Tensor) -> Dims:
     """
     sizes = paddings.ints
     require(len(sizes) == 2 * input.rank, f"{len(sizes)} paddings for rank {input.rank}")
-    require(min(sizes) >= 0, "a padding is negative")
+    require(all(s >= 0 for s in sizes), "a padding is negative")
     return tuple(
         None if size is None else before + size + after
         for size, before, after in zip(input.dims, sizes[::2], sizes[1::2], strict=True)
@@ -110,7 +111,7 @@ def tile(input: Tensor, multiples: Tensor) -> Dims:
     """Sizes multiplied by `multiples`. Source: NDK ANEURALNETWORKS_TILE."""
     times = multiples.ints
     require(len(times) == input.rank, f"{len(times)} multiples for rank {input.rank}")
-    require(min(times) > 0, "a multiple is not positive")
+    require(all(n > 0 for n in times), "a multiple is not positive")
     return tuple(
         None if size is None else size * n for size, n in zip(input.dims, times, strict=True)
     )
@@ -147,7 +148,7 @@ def reverse(input: Tensor, axis: Tensor) -> Dims:
 
 def fill(dims: Tensor) -> Dims:
     """The sizes in `dims`. Source: NDK ANEURALNETWORKS_FILL."""
-    require(min(dims.ints, default=0) >= 0, f"dimensions {dims.ints} hold a negative size")
+    require(all(d >= 0 for d in dims.ints), f"dimensions {dims.ints} hold a negative size")
     return dims.ints
 
 
@@ -178,12 +179,12 @@ def _sliced(whole: Dim, start: int, size: int) -> Dim:
     return found
 
 
-def ranges(
+def spans(
     sizes: Iterable[int],
     bounds: tuple[Iterable[int], Iterable[int], Iterable[int]],
     begin_mask: int,
     end_mask: int,
-) -> list[range]:
+) -> list[Span]:
     """The indexes that STRIDED_SLICE selects along each axis; `bounds`: begin, end, strides.
 
     A set mask bit means no bound for that axis. Negative bounds count from the end, and bounds
@@ -194,7 +195,7 @@ def ranges(
         require(stride != 0, "a stride is zero")
         first = None if begin_mask >> i & 1 else begin
         last = None if end_mask >> i & 1 else end
-        found.append(range(*slice(first, last, stride).indices(size)))
+        found.append(Span.of_slice(first, last, stride, size))
     return found
 
 
@@ -218,11 +219,11 @@ def strided_slice(
         f"begin, end and strides must have {input.rank} numbers each",
     )
     kept = []
-    for i, taken in enumerate(ranges(sizes, bounds, begin_mask, end_mask)):
+    for i, taken in enumerate(spans(sizes, bounds, begin_mask, end_mask)):
         if shrink_axis_mask >> i & 1:
-            require(len(taken) == 1 and taken.step > 0, f"dimension {i} cannot be removed")
+            require(taken.size == 1 and taken.step > 0, f"dimension {i} cannot be removed")
         else:
-            kept.append(len(taken))
+            kept.append(taken.size)
     return tuple(kept) or (1,)
 
 

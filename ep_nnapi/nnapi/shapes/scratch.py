@@ -38,7 +38,7 @@ def require_scratch(
     except (UnknownOperand, ShapeError):
         return  # unknown before the run, or an error that shape inference reports
     most = times * (_MULTIPLE * elements + _ALWAYS)
-    if wanted > most:
+    if int.__index__(wanted) > int.__index__(most):  # relative, so at the sizes of now
         raise Reject(
             Reason.SIZE,
             f"{operation.name} needs scratch memory of {wanted} elements for operands of "

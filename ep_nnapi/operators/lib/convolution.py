@@ -14,8 +14,10 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.sizes import identical
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import compute, output_or_temp, reshaped, write_output
-from ep_nnapi.operators.lib.movement import slice_ranges
+from ep_nnapi.operators.lib.movement import slice_spans
 from ep_nnapi.operators.lib.node import Node, int32
 from ep_nnapi.operators.lib.quantizing import bias
 
@@ -28,6 +30,10 @@ class Pads:
     right: int = 0
     top: int = 0
     bottom: int = 0
+
+    def are(self, other: Pads) -> bool:
+        """True if they are equal for all sizes."""
+        return identical(*((p.left, p.right, p.top, p.bottom) for p in (self, other)))
 
 
 @frozen
@@ -58,9 +64,9 @@ class Window:
         SAME ignored the dilation before feature level 3.
         """
         strides = {"stride_width": self.strides[1], "stride_height": self.strides[0]}
-        if self.pads == Pads():
+        if self.pads.are(Pads()):
             return {"padding": PaddingCode.VALID, **strides}
-        if not self.dilated and self.pads == self._same():
+        if not self.dilated and self.pads.are(self._same()):
             return {"padding": PaddingCode.SAME, **strides}
         p = self.pads
         return {
@@ -87,7 +93,9 @@ def same_pads(
     Source: ONNX auto_pad SAME_UPPER, SAME_LOWER; NDK ANEURALNETWORKS_PADDING_SAME.
     """
     span = (kernel - 1) * dilation + 1
-    total = max((-(-size // stride) - 1) * stride + span - size, 0)
+    total = span - stride + -size % stride
+    if span < stride:
+        total = max(total, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if upper else (large, small)
 
@@ -353,14 +361,14 @@ def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value,
     """Return the output of some of the groups and its calls: a slice, a convolution."""
     x, filters = whole.image, whole.filter.shape[0] // whole.group
     channels = x.shape[1] // whole.group
-    taken = [range(size) for size in x.shape]
-    taken[1] = range(groups.start * channels, groups.stop * channels)
-    image = n.temp(x, [len(r) for r in taken])
+    taken = [Span.whole(size) for size in x.shape]
+    taken[1] = Span(groups.start * channels, groups.stop * channels)
+    image = n.temp(x, [span.size for span in taken])
     rows = (groups.start * filters, groups.stop * filters)
     taps, shift = filter_rows(n, whole.filter, *rows), filter_rows(n, whole.bias, *rows)
     out = n.temp(y, (y.shape[0], filters * len(groups), *y.shape[2:]))
     convolution = _Convolution(image, taps, shift, whole.window, len(groups))
-    return out, [*slice_ranges(n, x, taken, image), convolution.call(n, out)]
+    return out, [*slice_spans(n, x, taken, image), convolution.call(n, out)]
 
 
 def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Call]:

@@ -17,10 +17,10 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import broadcast, is_symbolic
 from ep_nnapi.operators.lib.node import Lowering, Node, int32
 
 Computed: TypeAlias = Generator[Call, None, Value]
@@ -139,7 +139,7 @@ def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOA
     sizes = operand_shape(shape)
     constant = Constant(sizes, dtype, lambda: np.broadcast_to(np.array(number, dtype.numpy), sizes))
     value = Value(f"all {number:g}", dtype, sizes, constant=constant)
-    if prod(sizes) <= MAX_FILL_CONSTANT:
+    if not is_symbolic(sizes) and prod(sizes) <= MAX_FILL_CONSTANT:
         return value
     out = n.temp(value, sizes)
     call = apply(
@@ -203,7 +203,7 @@ def indices(n: Node, x: Value, size: int) -> Computed:
     Each must be within [-size, size), as ONNX demands, and therefore fits INT32.
     """
     if x.constant is not None:
-        return replace(x, dtype=DType.INT32, constant=_wrapped(n, x, x.constant.array, size))
+        return replace(x, dtype=DType.INT32, constant=_wrapped(n, x, x.constant, size))
     x = narrow(x)
     n.require(
         x.dtype is DType.INT32, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not a tensor of indexes"
@@ -215,10 +215,19 @@ def indices(n: Node, x: Value, size: int) -> Computed:
     return out
 
 
-def _wrapped(n: Node, x: Value, array: Array, size: int) -> Constant:
-    inside = bool(np.all((array >= -size) & (array < size)))
+def _wrapped(n: Node, x: Value, constant: Constant, size: int) -> Constant:
+    numbers = constant.numbers
+    if not numbers and is_symbolic((size,)) and (constant.load() < 0).any():
+        numbers = constant.integers
+    if numbers:
+        wrapped = [number + size if number < 0 else number for number in numbers]
+        inside = all(0 <= number < size for number in wrapped)
+        n.require(inside, Reason.CONSTANT, f"{x.name} has an index outside a dimension of {size}")
+        return Constant.of_sizes(wrapped, constant.shape, DType.INT32)
+    array = constant.array
+    inside = array.size == 0 or (int(array.min()) >= -size and int(array.max()) < size)
     n.require(inside, Reason.CONSTANT, f"{x.name} has an index outside a dimension of {size}")
-    return Constant.of(np.where(array < 0, array + size, array).astype(np.int32))
+    return Constant.of(np.where(array < 0, array + int.__index__(size), array).astype(np.int32))
 
 
 def recast(n: Node, x: Value, dtype: DType) -> Value:
@@ -349,7 +358,7 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     (4, 3)
     """
     try:
-        return np.broadcast_shapes(*map(tuple, shapes))
+        return broadcast(*shapes)
     except ValueError:
         listed = " and ".join(str(list(shape)) for shape in shapes)
         raise Reject(Reason.SHAPE, f"shapes {listed} do not broadcast") from None

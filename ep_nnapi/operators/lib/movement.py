@@ -13,6 +13,8 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import is_symbolic
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
@@ -80,7 +82,7 @@ def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     shape = tuple(shape)
     if operand_shape(x.shape) == operand_shape(shape):
         return x
-    if x.constant is not None:
+    if x.constant is not None and not is_symbolic(shape):
         sizes = (1,) * (len(shape) - x.rank) + x.shape
         wide = x.constant.map(shape, lambda a: np.broadcast_to(a.reshape(sizes), shape))
         return replace(x, dims=shape, constant=wide)
@@ -94,7 +96,7 @@ def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
     if operand_shape(x.shape) == operand_shape(shape):
         yield from reshape(n, x, y)
-    elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
+    elif x.dtype is DType.BOOL and y.rank <= MAX_RANK and not is_symbolic(shape):
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
         holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
         yield apply(spec.LOGICAL_AND, x, holds, out=y)
@@ -150,72 +152,72 @@ def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     return (yield from full(n, x.constant.array.item(), shape, x.dtype))
 
 
-Ranges = Sequence[range]
+Spans = Sequence[Span]
 
 
-def slice_ranges(n: Node, x: Value, ranges: Ranges, y: Value) -> Iterator[Call]:
-    """Emit `y` = the slice of `x` given by one range for each axis; any type and rank."""
-    yield from of_any_type(n, x, y, lambda a, b: _slice(n, a, ranges, b))
+def slice_spans(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
+    """Emit `y` = the slice of `x` given by one span for each axis; any type and rank."""
+    yield from of_any_type(n, x, y, lambda a, b: _slice(n, a, spans, b))
 
 
-def _slice(n: Node, x: Value, ranges: Ranges, y: Value) -> Iterator[Call]:
-    if all(r == range(size) for r, size in zip(ranges, x.shape, strict=True)):
+def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
+    if all(s == Span.whole(size) for s, size in zip(spans, x.shape, strict=True)):
         yield from reshape(n, x, y)
         return
     if x.rank <= MAX_RANK:
-        yield from _slice_call(n, x, x.shape, ranges, y)
+        yield from _slice_call(n, x, x.shape, spans, y)
         return
-    sizes, folded = _merge_whole_axes(x.shape, ranges)
+    sizes, folded = _merge_whole_axes(x.shape, spans)
     while len(sizes) > MAX_RANK:  # slice the last sliced axis alone, so that it can be merged
-        at = max(i for i, r in enumerate(folded) if r != range(sizes[i]))
+        at = max(i for i, r in enumerate(folded) if r != Span.whole(sizes[i]))
         seen = (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :]))
-        x = yield from _slice_reshaped(n, x, seen, [range(seen[0]), folded[at], range(seen[2])])
-        sizes[at] = len(folded[at])
+        x = yield from _slice_reshaped(
+            n, x, seen, [Span.whole(seen[0]), folded[at], Span.whole(seen[2])]
+        )
+        sizes[at] = folded[at].size
         sizes, folded = _merge_whole_axes(
-            sizes, [*folded[:at], range(sizes[at]), *folded[at + 1 :]]
+            sizes, [*folded[:at], Span.whole(sizes[at]), *folded[at + 1 :]]
         )
     x = yield from _slice_reshaped(n, x, sizes, folded)
     yield from reshape(n, x, y)
 
 
-def _merge_whole_axes(shape: Sequence[int], ranges: Ranges) -> tuple[list[int], list[range]]:
-    """Sizes and ranges with adjacent axes merged that are taken whole."""
-    cut = [r != range(size) for r, size in zip(ranges, shape, strict=True)]
+def _merge_whole_axes(shape: Sequence[int], spans: Spans) -> tuple[list[int], list[Span]]:
+    """Sizes and spans with adjacent axes merged that are taken whole."""
+    cut = [s != Span.whole(size) for s, size in zip(spans, shape, strict=True)]
     groups = runs([i if c else -1 for i, c in enumerate(cut)])
     sizes = [prod(shape[i] for i in g) for g in groups]
-    ranges = [ranges[g[0]] if cut[g[0]] else range(s) for g, s in zip(groups, sizes, strict=True)]
-    return sizes, ranges
+    merged = zip(groups, sizes, strict=True)
+    return sizes, [spans[g[0]] if cut[g[0]] else Span.whole(size) for g, size in merged]
 
 
-def _slice_reshaped(n: Node, x: Value, sizes: Sequence[int], ranges: Ranges) -> Computed:
+def _slice_reshaped(n: Node, x: Value, sizes: Sequence[int], spans: Spans) -> Computed:
     seen = yield from reshaped(n, x, sizes)
-    out = n.temp(x, [len(r) for r in ranges])
-    yield from _slice_call(n, seen, sizes, ranges, out)
+    out = n.temp(x, [s.size for s in spans])
+    yield from _slice_call(n, seen, sizes, spans, out)
     return out
 
 
-def _slice_call(
-    n: Node, x: Value, sizes: Sequence[int], ranges: Ranges, y: Value
-) -> Iterator[Call]:
+def _slice_call(n: Node, x: Value, sizes: Sequence[int], spans: Spans, y: Value) -> Iterator[Call]:
     """Emit SLICE where every step is 1 and the level has it, else STRIDED_SLICE.
 
     STRIDED_SLICE does not take INT32: GATHER replaces it there.
     """
-    begin = int32([r.start for r in ranges])
-    if all(r.step == 1 for r in ranges):
-        call = apply(spec.SLICE, x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
+    begin = int32([s.start for s in spans])
+    if all(s.step == 1 for s in spans):
+        call = apply(spec.SLICE, x, begin=begin, size=int32([s.size for s in spans]), out=y)
         if n.supports(call) or x.dtype is DType.INT32:
             yield call
             return
     if x.dtype is DType.INT32:
-        yield from _slice_gathered(n, x, sizes, ranges, y)
+        yield from _slice_gathered(n, x, sizes, spans, y)
         return
     yield apply(
         spec.STRIDED_SLICE,
         x,
         begin=begin,
-        end=int32([_end(r, size) for r, size in zip(ranges, sizes, strict=True)]),
-        strides=int32([r.step for r in ranges]),
+        end=int32([_end(s, size) for s, size in zip(spans, sizes, strict=True)]),
+        strides=int32([s.step for s in spans]),
         begin_mask=0,
         end_mask=0,
         shrink_axis_mask=0,
@@ -223,36 +225,36 @@ def _slice_call(
     )
 
 
-def _end(ranges: range, size: int) -> int:
+def _end(span: Span, size: int) -> int:
     """The `end` operand of STRIDED_SLICE.
 
     A stop before element 0 (negative step) is -(size + 1), as NNAPI counts negative ends from the
     end of the axis.
     """
-    return ranges.stop if ranges.stop >= 0 else -(size + 1)
+    return span.stop if span.stop >= 0 else -(size + 1)
 
 
 def _slice_gathered(
-    n: Node, x: Value, sizes: Sequence[int], ranges: Ranges, y: Value
+    n: Node, x: Value, sizes: Sequence[int], spans: Spans, y: Value
 ) -> Iterator[Call]:
     """Emit a GATHER along each sliced axis in turn."""
     shape = list(sizes)
-    axes = [i for i, r in enumerate(ranges) if r != range(sizes[i])]
+    axes = [i for i, s in enumerate(spans) if s != Span.whole(sizes[i])]
     for axis in axes:
-        shape[axis] = len(ranges[axis])
+        shape[axis] = spans[axis].size
         out = y if axis == axes[-1] else n.temp(x, shape)
-        yield apply(spec.GATHER, x, axis=axis, indices=int32(ranges[axis]), out=out)
+        yield apply(spec.GATHER, x, axis=axis, indices=int32(spans[axis].indexes), out=out)
         x = out
 
 
-def sliced(n: Node, x: Value, ranges: Ranges, shape: Sequence[int]) -> Computed:
+def sliced(n: Node, x: Value, spans: Spans, shape: Sequence[int]) -> Computed:
     """Return the slice of `x`, reshaped to `shape`; a constant is sliced lazily, when read."""
     if x.constant is not None:
-        cut = tuple(slice(r.start, r.stop) for r in ranges)
+        cut = tuple(slice(s.start, s.stop) for s in spans)
         to = tuple(shape)
         return replace(x, dims=to, constant=x.constant.map(to, lambda a: a[cut].reshape(to)))
-    part = n.temp(x, [len(r) for r in ranges])
-    yield from slice_ranges(n, x, ranges, part)
+    part = n.temp(x, [s.size for s in spans])
+    yield from slice_spans(n, x, spans, part)
     return (yield from reshaped(n, part, shape))
 
 
@@ -268,9 +270,9 @@ def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, Non
         yield call
         return found
     for i, part in enumerate(found):
-        ranges = [range(size) for size in x.shape]
-        ranges[axis] = range(i * shape[axis], (i + 1) * shape[axis])
-        yield from slice_ranges(n, x, ranges, part)
+        spans = [Span.whole(size) for size in x.shape]
+        spans[axis] = Span(i * shape[axis], (i + 1) * shape[axis])
+        yield from slice_spans(n, x, spans, part)
     return found
 
 

@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.options.target import Target
 
 KNOWN_OPSET = 26
@@ -82,12 +83,14 @@ class Node:
         """The constant integer at input `index`; raises Reject unless it is one finite number."""
         name = self.input(index).name
         number = only_element(self.constant(index), name)
+        if isinstance(number, Size):
+            return number
         self.require(isfinite(number), Reason.CONSTANT, f"{name} is {number}; it must be finite")
         return int(number)
 
     def integers_at(self, index: int) -> tuple[int, ...]:
         """The constant integers at input `index`, in order."""
-        return tuple(int(i) for i in self.array(index).reshape(-1))
+        return self.constant(index).integers
 
     def reals_at(self, index: int) -> tuple[float, ...]:
         """The constant floats at input `index`, in order."""
@@ -196,6 +199,8 @@ class Node:
                 Reason.DTYPE,
                 f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats",
             )
+        if isinstance(number, Size):
+            return Constant.of_sizes((number,), (1,), like.dtype)
         require_finite(number, to, f"a number in {self.node.op_type}")
         return Constant.of(np.array([number], to))
 
@@ -281,10 +286,10 @@ def int32(numbers: Sequence[int]) -> Constant:
 
     Raises Reject(SIZE) if a number does not fit 32 bits.
     """
-    beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
+    beyond = [i for i in numbers if not -(2**31) <= int.__index__(i) < 2**31]
     if beyond:
         raise Reject(Reason.SIZE, f"{beyond[0]} does not fit INT32")
-    return Constant.of(np.array(numbers, np.int32))
+    return Constant.of_sizes(numbers, (len(numbers),), DType.INT32)
 
 
 def zeros(count_: int, dtype: DType = DType.FLOAT) -> Constant:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.shapes.movement import ranges
+from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
@@ -199,7 +199,7 @@ def strided_slice(op: Op) -> None:
     """Copies a block with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
     shape = op.shape("input")
     bounds = (op.ints("begin"), op.ints("end"), op.ints("strides"))
-    taken = ranges(shape, bounds, op.number("begin_mask"), op.number("end_mask"))
+    taken = spans(shape, bounds, op.number("begin_mask"), op.number("end_mask"))
     ends = [r.stop if r.stop >= 0 else _BEFORE_ALL for r in taken]
     value = op.node(
         "Slice",

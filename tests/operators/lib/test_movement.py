@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.operators.lib.emit import broadcast_shape, mirrored_indices, reverse_axis
 from ep_nnapi.operators.lib.movement import (
@@ -20,7 +21,7 @@ from ep_nnapi.operators.lib.movement import (
     runs,
     select,
     sizes_around,
-    slice_ranges,
+    slice_spans,
     sliced,
     tile,
     transpose,
@@ -125,21 +126,21 @@ def test_merged_shapes_broadcast_to_the_same_elements():
             assert np.array_equal(np.broadcast_to(x.reshape(small), merged_out).ravel(), wide)
 
 
-RANGES = [
-    (range(0, 4), range(1, 5)),
-    (range(1, 4, 2), range(5)),
-    (range(3, -1, -1), range(4, 0, -2)),
-    (range(2), range(3), range(1, 2), range(4), range(1, 5), range(2)),
+SPANS = [
+    (Span(0, 4), Span(1, 5)),
+    (Span(1, 4, 2), Span(0, 5)),
+    (Span(3, -1, -1), Span(4, 0, -2)),
+    (Span(0, 2), Span(0, 3), Span(1, 2), Span(0, 4), Span(1, 5), Span(0, 2)),
 ]
 
 
-@pytest.mark.parametrize("ranges", RANGES)
+@pytest.mark.parametrize("spans", SPANS)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
-def test_ranges_match(ranges: tuple[range, ...], dtype: type):
-    shape = (4, 5) if len(ranges) == 2 else (2, 3, 3, 4, 5, 2)
+def test_spans_match(spans: tuple[Span, ...], dtype: type):
+    shape = (4, 5) if len(spans) == 2 else (2, 3, 3, 4, 5, 2)
     x = (100 * floats(*shape)).astype(dtype)
-    exact = x[np.ix_(*ranges)]
-    found = written(lambda n, x, y: slice_ranges(n, x, ranges, y), x, like=exact)
+    exact = x[np.ix_(*[s.indexes for s in spans])]
+    found = written(lambda n, x, y: slice_spans(n, x, spans, y), x, like=exact)
     assert np.array_equal(found, exact)
 
 
@@ -147,14 +148,14 @@ def test_ranges_match(ranges: tuple[range, ...], dtype: type):
 def test_slices_at_levels_without_slice_match(level: int):
     x = floats(4, 5)
     exact = x[1:3, 2:]
-    ranges = (range(1, 3), range(2, 5))
-    found = written(lambda n, x, y: slice_ranges(n, x, ranges, y), x, like=exact, level=level)
+    spans = (Span(1, 3), Span(2, 5))
+    found = written(lambda n, x, y: slice_spans(n, x, spans, y), x, like=exact, level=level)
     assert np.array_equal(found, exact)
 
 
 def test_a_constant_is_sliced_without_operations():
     w = constant(floats(4, 3))
-    made = emitted(sliced, node(), w, (range(1, 3), range(3)), (6,))
+    made = emitted(sliced, node(), w, (Span(1, 3), Span(0, 3)), (6,))
     assert made.calls == []
     assert np.array_equal(made.returned.constant.array, w.constant.array[1:3].reshape(6))
 

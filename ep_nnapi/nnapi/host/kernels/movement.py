@@ -10,7 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
-from ep_nnapi.nnapi.shapes.movement import ranges
+from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.shapes.operands import ShapeError, require
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
@@ -138,7 +138,7 @@ def strided_slice(
 ) -> None:
     """Copies a block of the input with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
     bounds = (begin.tolist(), end.tolist(), strides.tolist())
-    taken = ranges(input.shape, bounds, begin_mask, end_mask)
+    taken = [span.indexes for span in spans(input.shape, bounds, begin_mask, end_mask)]
     part = input[tuple(slice(r.start, None if r.stop < 0 else r.stop, r.step) for r in taken)]
     np.copyto(out, part.reshape(out.shape))
 
