@@ -30,7 +30,7 @@ BUILDING = {"_build", "_embedding"}
 def context_library() -> Extension:
     """The plugin execution provider for prepared models, in C; it needs no Python."""
     name = "libonnxruntime_providers_nnapi_context"
-    program = {Path("native", name) for name in ("nnapi_run.c", "onnx_file.c", "npy.c")}
+    program = {Path("native", name) for name in ("nnapi_run.c", "run_files.c")}
     sources = sorted(set(Path("native").glob("*.c")) - program)
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     return Extension(

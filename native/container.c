@@ -21,53 +21,29 @@ static const char CORRUPT[] = "the context is corrupt or truncated; prepare the 
 /* An operand takes less than 4 GB: lengths are 32-bit in the NDK. */
 static const uint64_t MOST_BYTES = UINT32_MAX;
 
+#define OPERAND(name, code, bytes, onnx) [code] = {bytes, onnx},
+static const struct {
+  uint8_t bytes, onnx;
+} operand_types[] = {CTX_OPERAND_TYPES(OPERAND)};
+#define ONNX(name, code, bytes, numpy) [code] = bytes,
+static const uint8_t onnx_bytes[] = {CTX_ONNX_TYPES(ONNX)};
+#define COUNT(table) (int32_t)(sizeof(table) / sizeof *(table))
+
 size_t ctx_operand_element(int32_t type) {
-  switch (type) {
-    case CTX_FLOAT32: case CTX_INT32: case CTX_UINT32: case CTX_TENSOR_FLOAT32:
-    case CTX_TENSOR_INT32:
-      return 4;
-    case CTX_TENSOR_QUANT16_SYMM: case CTX_TENSOR_FLOAT16: case CTX_FLOAT16:
-    case CTX_TENSOR_QUANT16_ASYMM:
-      return 2;
-    case CTX_BOOL: case CTX_TENSOR_BOOL8: case CTX_TENSOR_QUANT8_ASYMM:
-    case CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL: case CTX_TENSOR_QUANT8_SYMM:
-    case CTX_TENSOR_QUANT8_ASYMM_SIGNED:
-      return 1;
-    default:
-      return 0;
-  }
+  return type >= 0 && type < COUNT(operand_types) ? operand_types[type].bytes : 0;
 }
 
 /* The ONNX type of an operand's elements; 0 for scalars and models, which never cross. */
 static int32_t onnx_type(int32_t operand_type) {
-  switch (operand_type) {
-    case CTX_TENSOR_FLOAT32: return CTX_ONNX_FLOAT;
-    case CTX_TENSOR_INT32: return CTX_ONNX_INT32;
-    case CTX_TENSOR_QUANT8_ASYMM: return CTX_ONNX_UINT8;
-    case CTX_TENSOR_QUANT16_SYMM: return CTX_ONNX_INT16;
-    case CTX_TENSOR_FLOAT16: return CTX_ONNX_FLOAT16;
-    case CTX_TENSOR_BOOL8: return CTX_ONNX_BOOL;
-    case CTX_TENSOR_QUANT16_ASYMM: return CTX_ONNX_UINT16;
-    case CTX_TENSOR_QUANT8_SYMM: case CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL:
-    case CTX_TENSOR_QUANT8_ASYMM_SIGNED:
-      return CTX_ONNX_INT8;
-    default: return 0;
-  }
+  return ctx_operand_element(operand_type) > 0 ? operand_types[operand_type].onnx : 0;
 }
 
 size_t ctx_onnx_element(int32_t type) {
-  switch (type) {
-    case CTX_ONNX_UINT8: case CTX_ONNX_INT8: case CTX_ONNX_BOOL: return 1;
-    case CTX_ONNX_UINT16: case CTX_ONNX_INT16: case CTX_ONNX_FLOAT16: return 2;
-    case CTX_ONNX_FLOAT: case CTX_ONNX_INT32: case CTX_ONNX_UINT32: return 4;
-    case CTX_ONNX_INT64: case CTX_ONNX_DOUBLE: case CTX_ONNX_UINT64: return 8;
-    default: return 0;
-  }
+  return type >= 0 && type < COUNT(onnx_bytes) ? onnx_bytes[type] : 0;
 }
 
 static bool is_scalar(int32_t type) {
-  return type == CTX_FLOAT32 || type == CTX_INT32 || type == CTX_UINT32 || type == CTX_BOOL ||
-         type == CTX_FLOAT16;
+  return ctx_operand_element(type) > 0 && operand_types[type].onnx == 0;
 }
 
 bool ctx_text_is(const ctx_container *c, ctx_range name, const char *text) {

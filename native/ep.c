@@ -95,26 +95,50 @@ static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
   return status;
 }
 
+static context_file *find(const Ep *ep, const char *name) {
+  context_file *file = ep->context_files;
+  while (file != NULL && strcmp(file->name, name) != 0) file = file->next;
+  return file;
+}
+
+/* An entry without contents. */
+static context_file *add(Ep *ep, const char *name) {
+  context_file *file = calloc(1, sizeof *file);
+  if (file == NULL || (file->name = strdup(name)) == NULL) return free(file), NULL;
+  file->next = ep->context_files;
+  return ep->context_files = file;
+}
+
+/* What the application has under a name, which stays the session's. */
+static OrtStatus *read_context_data(Ep *ep, const char *name, context_file **out) {
+  OrtAllocator *allocator = NULL;
+  if ((*out = find(ep, name)) != NULL) return NULL;
+  ORT_TRY(ort->GetAllocatorWithDefaultOptions(&allocator));
+  if ((*out = add(ep, name)) == NULL) return ep_status("out of memory");
+  ORT_TRY(ep->read_context(ep->read_state, name, allocator, &(*out)->contents, &(*out)->size));
+  if ((*out)->contents == NULL) (*out)->size = 0;
+  return NULL;
+}
+
 /* The application's weights, if it has a callback for them; else those of a file, or embedded. */
 static bool open_weights(Compute *compute, const char *path, ctx_error *error) {
   const ctx_container *c = &compute->container;
   const ctx_range file = c->header->weights_file;
-  const void *contents = NULL;
+  context_file *found = NULL;
   OrtStatus *status;
-  size_t size = 0;
   char *name;
   if (file.count == 0 || compute->ep->read_context == NULL)
     return ctx_weights_open(c, path, &compute->weights, error);
   name = strndup(c->text + file.first, file.count);
   if (name == NULL) return ctx_out_of_memory(error);
-  status = ep_read_context_data(compute->ep, name, &contents, &size);
+  status = read_context_data(compute->ep, name, &found);
   if (status != NULL) {
     ctx_fail(error, "the application's weights '%.100s': %.300s", name,
              ort->GetErrorMessage(status));
     ort->ReleaseStatus(status);
   }
   free(name);
-  return status == NULL && ctx_weights_use(c, contents, size, &compute->weights, error);
+  return status == NULL && ctx_weights_use(c, found->contents, found->size, &compute->weights, error);
 }
 
 static bool load(Compute *compute, size_t size, const char *path, ctx_error *error) {
@@ -289,4 +313,39 @@ void ep_init(Ep *ep) {
   ep->base.GetCapability = Ep_GetCapability;
   ep->base.Compile = Ep_Compile;
   ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+}
+
+/* Source: OrtEpContextDataSupportFlags. */
+static OrtStatus *Ep_GetEpContextDataSupport(const OrtEp *ep, uint32_t *flags) {
+  enum { CAN_READ = 1 };
+  (void)ep;
+  *flags = CAN_READ;
+  return NULL;
+}
+
+OrtStatus *ep_open_context_data(Ep *ep, const OrtSessionOptions *options, uint32_t version) {
+  if (version < CONTEXT_DATA_VERSION) return NULL;
+  ep->base.ort_version_supported = CONTEXT_DATA_VERSION;
+  ep->base.GetEpContextDataSupport = Ep_GetEpContextDataSupport;
+  ORT_TRY(ort_ep->SessionOptions_GetEpContextConfig(options, &ep->context_config));
+  return ort_ep->EpContextConfig_GetEpContextDataReadFunc(ep->context_config, &ep->read_context,
+                                                          &ep->read_state);
+}
+
+static void free_contents(void *contents) {
+  OrtAllocator *allocator = NULL;
+  OrtStatus *status = ort->GetAllocatorWithDefaultOptions(&allocator);
+  if (status == NULL) status = ort->AllocatorFree(allocator, contents);
+  if (status != NULL) ort->ReleaseStatus(status);
+}
+
+void ep_close_context_data(Ep *ep) {
+  while (ep->context_files != NULL) {
+    context_file *file = ep->context_files;
+    ep->context_files = file->next;
+    if (file->contents != NULL) free_contents(file->contents);
+    free(file->name);
+    free(file);
+  }
+  if (ep->context_config != NULL) ort_ep->ReleaseEpContextConfig(ep->context_config);
 }

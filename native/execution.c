@@ -1,10 +1,155 @@
-/* Executions: see execution.h. */
+/* Executions, and the conversions at a cluster's border: see execution.h. Python's are
+ * ep_nnapi/lowering/border.py. */
 #include "execution.h"
-
-#include "border.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_AXES = 64 };
+
+/* A walk over an ONNX tensor in the order of the operand's elements. */
+typedef struct {
+  uint32_t rank;
+  size_t sizes[MOST_AXES];   /* of the operand's axes */
+  size_t strides[MOST_AXES]; /* elements of the tensor from one index of an axis to the next */
+} walk;
+
+typedef enum { COPY_1, COPY_2, COPY_4, CHANGE_SIGN, NARROW, WIDEN } conversion;
+
+/* Merges axes of size 1 and axes that follow one another in the tensor too. */
+static void add_axis(walk *w, size_t size, size_t stride) {
+  if (size == 1) return;
+  if (w->rank > 0 && w->strides[w->rank - 1] == stride * size) {
+    w->sizes[w->rank - 1] *= size;
+    w->strides[w->rank - 1] = stride;
+    return;
+  }
+  w->sizes[w->rank] = size;
+  w->strides[w->rank] = stride;
+  w->rank++;
+}
+
+static walk walk_of(const ctx_container *c, const ctx_crossing *crossing) {
+  const int64_t *shape = c->sizes + crossing->shape.first;
+  const uint32_t rank = crossing->shape.count;
+  size_t strides[MOST_AXES], stride = 1;
+  walk w = {0};
+  uint32_t i;
+  for (i = rank; i-- > 0; stride *= (size_t)shape[i]) strides[i] = stride;
+  for (i = 0; i < rank; i++) {
+    const uint32_t axis =
+        crossing->permutation.count > 0 ? c->numbers[crossing->permutation.first + i] : i;
+    add_axis(&w, (size_t)shape[axis], strides[axis]);
+  }
+  if (w.rank == 0) w.sizes[w.rank++] = 1;
+  return w;
+}
+
+/* One row: `count` elements, of the operand one after the other, of the tensor by a stride. */
+#define ROW(type, from_tensor)                                                  \
+  do {                                                                          \
+    size_t i_;                                                                  \
+    if (stride == 1 && from_tensor)                                             \
+      memcpy(contents, tensor, count * sizeof(type));                           \
+    else if (stride == 1)                                                       \
+      memcpy(tensor, contents, count * sizeof(type));                           \
+    else if (from_tensor)                                                       \
+      for (i_ = 0; i_ < count; i_++)                                            \
+        memcpy((char *)contents + i_ * sizeof(type),                            \
+               (const char *)tensor + i_ * stride * sizeof(type), sizeof(type)); \
+    else                                                                        \
+      for (i_ = 0; i_ < count; i_++)                                            \
+        memcpy((char *)tensor + i_ * stride * sizeof(type),                     \
+               (const char *)contents + i_ * sizeof(type), sizeof(type));       \
+  } while (0)
+
+static void change_signs(const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,
+                         size_t count) {
+  size_t i;
+  for (i = 0; i < count; i++) to[i * to_stride] = from[i * from_stride] ^ 0x80;
+}
+
+static void narrow(const char *tensor, size_t stride, char *contents, size_t count) {
+  size_t i;
+  for (i = 0; i < count; i++) {
+    int64_t wide;
+    uint32_t low;
+    memcpy(&wide, tensor + i * stride * sizeof wide, sizeof wide);
+    low = (uint32_t)((uint64_t)wide & UINT32_MAX);
+    memcpy(contents + i * sizeof low, &low, sizeof low);
+  }
+}
+
+static void widen(const char *contents, char *tensor, size_t stride, size_t count) {
+  size_t i;
+  for (i = 0; i < count; i++) {
+    int32_t narrow_value;
+    int64_t wide;
+    memcpy(&narrow_value, contents + i * sizeof narrow_value, sizeof narrow_value);
+    wide = narrow_value;
+    memcpy(tensor + i * stride * sizeof wide, &wide, sizeof wide);
+  }
+}
+
+static void row(conversion how, bool entering, char *tensor, size_t stride, char *contents,
+                size_t count) {
+  switch (how) {
+    case COPY_1: ROW(uint8_t, entering); break;
+    case COPY_2: ROW(uint16_t, entering); break;
+    case COPY_4: ROW(uint32_t, entering); break;
+    case NARROW: narrow(tensor, stride, contents, count); break;
+    case WIDEN: widen(contents, tensor, stride, count); break;
+    case CHANGE_SIGN:
+      if (entering)
+        change_signs((const uint8_t *)tensor, stride, (uint8_t *)contents, 1, count);
+      else
+        change_signs((const uint8_t *)contents, 1, (uint8_t *)tensor, stride, count);
+  }
+}
+
+static conversion conversion_of(const ctx_crossing *crossing, const ctx_operand *operand,
+                                bool entering) {
+  if (crossing->element_type == CTX_ONNX_INT8 && operand->type == CTX_TENSOR_QUANT8_ASYMM)
+    return CHANGE_SIGN;
+  if (crossing->element_type == CTX_ONNX_INT64) return entering ? NARROW : WIDEN;
+  switch (ctx_operand_element(operand->type)) {
+    case 1: return COPY_1;
+    case 2: return COPY_2;
+    default: return COPY_4;
+  }
+}
+
+/* True if the operand has the same bytes as the ONNX tensor. */
+static bool is_plain(const ctx_container *c, const ctx_crossing *crossing,
+                     const ctx_operand *operand) {
+  const walk w = walk_of(c, crossing);
+  return crossing->element_type != CTX_ONNX_INT64 &&
+         conversion_of(crossing, operand, true) != CHANGE_SIGN && w.rank == 1 && w.strides[0] <= 1;
+}
+
+/* Rows are the walk's last axis; the axes above count like an odometer. */
+static void convert(const ctx_container *c, const ctx_crossing *crossing,
+                    const ctx_operand *operand, bool entering, char *tensor, char *contents) {
+  const walk w = walk_of(c, crossing);
+  const conversion how = conversion_of(crossing, operand, entering);
+  const size_t outside = ctx_onnx_element(crossing->element_type);
+  const size_t inside = ctx_operand_element(operand->type);
+  const uint32_t last = w.rank - 1;
+  size_t at[MOST_AXES] = {0}, offset = 0;
+  for (;;) {
+    uint32_t axis = last;
+    row(how, entering, tensor + offset * outside, w.strides[last], contents, w.sizes[last]);
+    contents += w.sizes[last] * inside;
+    while (axis > 0 && at[axis - 1] + 1 == w.sizes[axis - 1]) {
+      axis--;
+      offset -= at[axis] * w.strides[axis];
+      at[axis] = 0;
+    }
+    if (axis == 0) return;
+    at[axis - 1]++;
+    offset += w.strides[axis - 1];
+  }
+}
 
 /* What one run at a time uses. A driver keeps its resources between the runs of a burst, and an
  * execution that may be reused is, while the tensors stay where they were. */
@@ -18,11 +163,10 @@ struct ctx_slot {
 };
 
 static void slot_free(const ctx_compiled *compiled, ctx_slot *slot) {
-  const uint32_t count = compiled->ends->input_count + compiled->ends->output_count;
   uint32_t i;
   if (slot->execution != NULL) compiled->nnapi->Execution_free(slot->execution);
   if (slot->burst != NULL) compiled->nnapi->Burst_free(slot->burst);
-  for (i = 0; slot->staging != NULL && i < count; i++) free(slot->staging[i]);
+  for (i = 0; slot->staging != NULL && i < compiled->ends->count; i++) free(slot->staging[i]);
   free(slot->staging);
   free(slot->buffers);
   free(slot->wanted);
@@ -31,22 +175,17 @@ static void slot_free(const ctx_compiled *compiled, ctx_slot *slot) {
 
 static bool allocate_staging(const ctx_ends *ends, ctx_slot *slot) {
   uint32_t i;
-  for (i = 0; i < ends->input_count; i++) {
-    if (ends->plain_inputs[ends->input_crossing[i]]) continue;
-    slot->staging[i] = ctx_aligned(ends->input_bytes[i]);
+  for (i = 0; i < ends->count; i++) {
+    if (ends->items[i].tensor >= 0) continue;
+    slot->staging[i] = ctx_aligned(ends->items[i].bytes);
     if (slot->staging[i] == NULL) return false;
-  }
-  for (i = 0; i < ends->output_count; i++) {
-    if (ends->output_crossing[i] >= 0) continue;
-    slot->staging[ends->input_count + i] = ctx_aligned(ends->output_bytes[i]);
-    if (slot->staging[ends->input_count + i] == NULL) return false;
   }
   return true;
 }
 
 static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
   const ctx_nnapi *nnapi = compiled->nnapi;
-  const size_t count = compiled->ends->input_count + compiled->ends->output_count;
+  const size_t count = compiled->ends->count;
   ctx_slot *slot = calloc(1, sizeof *slot);
   bool made = slot != NULL;
   if (made) {
@@ -59,8 +198,7 @@ static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
   if (!made) ctx_out_of_memory(error);
   if (made && nnapi->Burst_create != NULL && nnapi->Execution_burstCompute != NULL &&
       nnapi->Burst_free != NULL) {
-    made = ctx_succeeded(nnapi->Burst_create(compiled->compilation, &slot->burst), "Burst_create",
-                         error);
+    made = NN_CALL(nnapi, Burst_create, compiled->compilation, &slot->burst);
   }
   if (made) return slot;
   if (slot != NULL) slot_free(compiled, slot);
@@ -83,18 +221,18 @@ static void give_slot(ctx_compiled *compiled, ctx_slot *slot) {
   pthread_mutex_unlock(&compiled->lock);
 }
 
-#define CALL(name, ...) \
-  TRY(ctx_succeeded(compiled->nnapi->name(__VA_ARGS__), #name, error))
+#define CALL(...) TRY(NN_CALL(nnapi, __VA_ARGS__))
 
 static bool set_buffers(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
+  const ctx_nnapi *nnapi = compiled->nnapi;
   const ctx_ends *ends = compiled->ends;
   uint32_t i;
   for (i = 0; i < ends->input_count; i++)
     CALL(Execution_setInput, slot->execution, (int32_t)i, NULL, slot->wanted[i],
-         ends->input_bytes[i]);
-  for (i = 0; i < ends->output_count; i++)
-    CALL(Execution_setOutput, slot->execution, (int32_t)i, NULL,
-         slot->wanted[ends->input_count + i], ends->output_bytes[i]);
+         ends->items[i].bytes);
+  for (; i < ends->count; i++)
+    CALL(Execution_setOutput, slot->execution, (int32_t)(i - ends->input_count), NULL,
+         slot->wanted[i], ends->items[i].bytes);
   return true;
 }
 
@@ -106,7 +244,7 @@ static void drop_execution(const ctx_compiled *compiled, ctx_slot *slot) {
 /* Makes an execution with the wanted buffers, unless the last one has them and may be reused. */
 static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
   const ctx_nnapi *nnapi = compiled->nnapi;
-  const size_t count = compiled->ends->input_count + compiled->ends->output_count;
+  const size_t count = compiled->ends->count;
   if (slot->execution != NULL &&
       memcmp(slot->buffers, slot->wanted, count * sizeof *slot->buffers) == 0)
     return true;
@@ -122,19 +260,20 @@ static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *err
 }
 
 static bool compute(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
+  const ctx_nnapi *nnapi = compiled->nnapi;
   ANeuralNetworksEvent *event = NULL;
   int code;
   if (slot->burst != NULL) {
     CALL(Execution_burstCompute, slot->execution, slot->burst);
     return true;
   }
-  if (compiled->nnapi->Execution_compute != NULL) {
+  if (nnapi->Execution_compute != NULL) {
     CALL(Execution_compute, slot->execution);
     return true;
   }
   CALL(Execution_startCompute, slot->execution, &event);
-  code = compiled->nnapi->Event_wait(event);
-  compiled->nnapi->Event_free(event);
+  code = nnapi->Event_wait(event);
+  nnapi->Event_free(event);
   return ctx_succeeded(code, "Event_wait", error);
 }
 
@@ -143,18 +282,15 @@ static void enter_all(const ctx_ends *ends, ctx_slot *slot, const void *const *i
                       void *const *outputs) {
   const ctx_container *c = ends->container;
   uint32_t i;
-  for (i = 0; i < ends->input_count; i++) {
-    const uint32_t crossing = ends->input_crossing[i];
-    if (slot->staging[i] == NULL) {
-      slot->wanted[i] = (void *)(uintptr_t)inputs[crossing];
-      continue;
-    }
-    ctx_enter(c, &c->inputs[crossing], ends->inputs[i], inputs[crossing], slot->staging[i]);
+  for (i = 0; i < ends->count; i++) {
+    const ctx_end *end = &ends->items[i];
+    const bool input = i < ends->input_count;
     slot->wanted[i] = slot->staging[i];
-  }
-  for (i = 0; i < ends->output_count; i++) {
-    char *own = slot->staging[ends->input_count + i];
-    slot->wanted[ends->input_count + i] = own != NULL ? own : outputs[ends->output_crossing[i]];
+    if (end->tensor >= 0)
+      slot->wanted[i] = input ? (void *)(uintptr_t)inputs[end->tensor] : outputs[end->tensor];
+    else if (input)
+      convert(c, &c->inputs[end->crossing], end->operand, true,
+              (char *)(uintptr_t)inputs[end->crossing], slot->staging[i]);
   }
 }
 
@@ -162,10 +298,10 @@ static void leave_all(const ctx_ends *ends, const ctx_slot *slot, void *const *o
   const ctx_container *c = ends->container;
   uint32_t i;
   for (i = 0; i < c->header->outputs.count; i++) {
-    const uint32_t operand = c->outputs[i].operand;
-    if (ends->output_crossing[operand] != (int64_t)i)
-      ctx_leave(c, &c->outputs[i], ends->outputs[operand],
-                slot->wanted[ends->input_count + operand], outputs[i]);
+    const uint32_t index = ends->input_count + c->outputs[i].operand;
+    if (ends->items[index].tensor != (int64_t)i)
+      convert(c, &c->outputs[i], ends->items[index].operand, false, outputs[i],
+              slot->wanted[index]);
   }
 }
 
@@ -183,9 +319,6 @@ bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const 
   give_slot(compiled, slot);
   return true;
 }
-
-#undef CALL
-#define CALL(name, ...) TRY(ctx_succeeded(nnapi->name(__VA_ARGS__), #name, error))
 
 static bool compile(const ctx_nnapi *nnapi, const ctx_models *models, ctx_compiled *compiled,
                     const ctx_options *options, ctx_error *error) {
@@ -234,59 +367,28 @@ void ctx_compiled_free(ctx_compiled *compiled) {
   free(compiled);
 }
 
-static size_t bytes_of(const ctx_container *c, const ctx_operand *operand) {
-  return (size_t)ctx_operand_count(c, operand) * ctx_operand_element(operand->type);
-}
-
-static bool allocate_ends(ctx_ends *ends, uint32_t input_crossings) {
-  const size_t inputs = (size_t)ends->input_count + 1, outputs = (size_t)ends->output_count + 1;
-  ends->inputs = calloc(inputs, sizeof *ends->inputs);
-  ends->outputs = calloc(outputs, sizeof *ends->outputs);
-  ends->input_bytes = calloc(inputs, sizeof *ends->input_bytes);
-  ends->output_bytes = calloc(outputs, sizeof *ends->output_bytes);
-  ends->input_crossing = calloc(inputs, sizeof *ends->input_crossing);
-  ends->output_crossing = calloc(outputs, sizeof *ends->output_crossing);
-  ends->plain_inputs = calloc((size_t)input_crossings + 1, sizeof *ends->plain_inputs);
-  return ends->inputs && ends->outputs && ends->input_bytes && ends->output_bytes &&
-         ends->input_crossing && ends->output_crossing && ends->plain_inputs;
+static void add_end(ctx_ends *ends, bool output, uint32_t index) {
+  const ctx_container *c = ends->container;
+  const ctx_crossing *crossing = output ? &c->outputs[index] : &c->inputs[index];
+  const ctx_operand *operand = ctx_operand_of(c, crossing, output);
+  ctx_end *end = &ends->items[crossing->operand + (output ? ends->input_count : 0)];
+  if (end->operand == NULL) end->tensor = -1;
+  if (end->tensor < 0 && is_plain(c, crossing, operand)) end->tensor = index;
+  end->operand = operand;
+  end->bytes = (size_t)ctx_operand_count(c, operand) * ctx_operand_element(operand->type);
+  end->crossing = index;
 }
 
 bool ctx_ends_make(const ctx_container *c, ctx_ends *out, ctx_error *error) {
-  ctx_ends ends = {.container = c,
-                   .input_count = c->models[0].inputs.count,
-                   .output_count = c->models[0].outputs.count};
+  ctx_ends ends = {.container = c, .input_count = c->models[0].inputs.count};
   uint32_t i;
-  if (!allocate_ends(&ends, c->header->inputs.count)) {
-    ctx_ends_free(&ends);
-    return ctx_out_of_memory(error);
-  }
-  for (i = 0; i < c->header->inputs.count; i++) {
-    const ctx_crossing *crossing = &c->inputs[i];
-    const ctx_operand *operand = ctx_operand_of(c, crossing, false);
-    ends.inputs[crossing->operand] = operand;
-    ends.input_bytes[crossing->operand] = bytes_of(c, operand);
-    ends.input_crossing[crossing->operand] = i;
-    ends.plain_inputs[i] = ctx_crossing_is_plain(c, crossing, operand);
-  }
-  for (i = 0; i < ends.output_count; i++) ends.output_crossing[i] = -1;
-  for (i = 0; i < c->header->outputs.count; i++) {
-    const ctx_crossing *crossing = &c->outputs[i];
-    const ctx_operand *operand = ctx_operand_of(c, crossing, true);
-    ends.outputs[crossing->operand] = operand;
-    ends.output_bytes[crossing->operand] = bytes_of(c, operand);
-    if (ends.output_crossing[crossing->operand] < 0 && ctx_crossing_is_plain(c, crossing, operand))
-      ends.output_crossing[crossing->operand] = i;
-  }
+  ends.count = ends.input_count + c->models[0].outputs.count;
+  ends.items = calloc((size_t)ends.count + 1, sizeof *ends.items);
+  if (ends.items == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < c->header->inputs.count; i++) add_end(&ends, false, i);
+  for (i = 0; i < c->header->outputs.count; i++) add_end(&ends, true, i);
   *out = ends;
   return true;
 }
 
-void ctx_ends_free(ctx_ends *ends) {
-  free(ends->inputs);
-  free(ends->outputs);
-  free(ends->input_bytes);
-  free(ends->output_bytes);
-  free(ends->input_crossing);
-  free(ends->output_crossing);
-  free(ends->plain_inputs);
-}
+void ctx_ends_free(ctx_ends *ends) { free(ends->items); }

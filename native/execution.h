@@ -7,15 +7,19 @@
 #include "model.h"
 #include "program.h"
 
-/* Where the crossings of a container meet the operands of its first model. */
+/* An input or output of a container's first model. */
+typedef struct {
+  const ctx_operand *operand;
+  size_t bytes;
+  int64_t tensor; /* the crossing whose tensor it reads or writes itself; -1: it has other bytes */
+  uint32_t crossing; /* the last one of it */
+} ctx_end;
+
+/* Where the crossings of a container meet the operands of its first model: inputs, then outputs. */
 typedef struct {
   const ctx_container *container;
-  const ctx_operand **inputs, **outputs; /* by position among the model's inputs and outputs */
-  size_t *input_bytes, *output_bytes;
-  uint32_t *input_crossing;  /* of each input operand */
-  int64_t *output_crossing;  /* of each output operand, whose tensor it writes itself; -1: none */
-  bool *plain_inputs;        /* of each input crossing */
-  uint32_t input_count, output_count;
+  ctx_end *items;
+  uint32_t input_count, count;
 } ctx_ends;
 
 typedef struct ctx_slot ctx_slot;

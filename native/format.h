@@ -19,41 +19,46 @@ enum {
   CTX_VALUE_MODEL = 3,
 };
 
-/* The NDK's OperandCode. */
-enum {
-  CTX_FLOAT32 = 0,
-  CTX_INT32 = 1,
-  CTX_UINT32 = 2,
-  CTX_TENSOR_FLOAT32 = 3,
-  CTX_TENSOR_INT32 = 4,
-  CTX_TENSOR_QUANT8_ASYMM = 5,
-  CTX_BOOL = 6,
-  CTX_TENSOR_QUANT16_SYMM = 7,
-  CTX_TENSOR_FLOAT16 = 8,
-  CTX_TENSOR_BOOL8 = 9,
-  CTX_FLOAT16 = 10,
-  CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL = 11,
-  CTX_TENSOR_QUANT16_ASYMM = 12,
-  CTX_TENSOR_QUANT8_SYMM = 13,
-  CTX_TENSOR_QUANT8_ASYMM_SIGNED = 14,
-  CTX_MODEL = 15,
-};
+/* X(name, code, bytes of an element, its ONNX type) for the NDK's OperandCode. MODEL has
+ * no elements; scalars, which never cross the border, have no ONNX type: 0. */
+#define CTX_OPERAND_TYPES(X) \
+  X(FLOAT32, 0, 4, 0) \
+  X(INT32, 1, 4, 0) \
+  X(UINT32, 2, 4, 0) \
+  X(TENSOR_FLOAT32, 3, 4, 1) \
+  X(TENSOR_INT32, 4, 4, 6) \
+  X(TENSOR_QUANT8_ASYMM, 5, 1, 2) \
+  X(BOOL, 6, 1, 0) \
+  X(TENSOR_QUANT16_SYMM, 7, 2, 5) \
+  X(TENSOR_FLOAT16, 8, 2, 10) \
+  X(TENSOR_BOOL8, 9, 1, 9) \
+  X(FLOAT16, 10, 2, 0) \
+  X(TENSOR_QUANT8_SYMM_PER_CHANNEL, 11, 1, 3) \
+  X(TENSOR_QUANT16_ASYMM, 12, 2, 4) \
+  X(TENSOR_QUANT8_SYMM, 13, 1, 3) \
+  X(TENSOR_QUANT8_ASYMM_SIGNED, 14, 1, 3) \
+  X(MODEL, 15, 0, 0)
 
-/* ONNX's TensorProto.DataType, as far as tensors cross the border. */
-enum {
-  CTX_ONNX_FLOAT = 1,
-  CTX_ONNX_UINT8 = 2,
-  CTX_ONNX_INT8 = 3,
-  CTX_ONNX_UINT16 = 4,
-  CTX_ONNX_INT16 = 5,
-  CTX_ONNX_INT32 = 6,
-  CTX_ONNX_INT64 = 7,
-  CTX_ONNX_BOOL = 9,
-  CTX_ONNX_FLOAT16 = 10,
-  CTX_ONNX_DOUBLE = 11,
-  CTX_ONNX_UINT32 = 12,
-  CTX_ONNX_UINT64 = 13,
-};
+/* X(name, code, bytes of an element, numpy's name) for ONNX's TensorProto.DataType, as far
+ * as tensors cross the border. */
+#define CTX_ONNX_TYPES(X) \
+  X(FLOAT, 1, 4, "<f4") \
+  X(UINT8, 2, 1, "|u1") \
+  X(INT8, 3, 1, "|i1") \
+  X(UINT16, 4, 2, "<u2") \
+  X(INT16, 5, 2, "<i2") \
+  X(INT32, 6, 4, "<i4") \
+  X(INT64, 7, 8, "<i8") \
+  X(BOOL, 9, 1, "|b1") \
+  X(FLOAT16, 10, 2, "<f2") \
+  X(DOUBLE, 11, 8, "<f8") \
+  X(UINT32, 12, 4, "<u4") \
+  X(UINT64, 13, 8, "<u8")
+
+#define CTX_OPERAND(name, code, bytes, onnx) CTX_##name = code,
+#define CTX_ONNX(name, code, bytes, numpy) CTX_ONNX_##name = code,
+enum { CTX_OPERAND_TYPES(CTX_OPERAND) };
+enum { CTX_ONNX_TYPES(CTX_ONNX) };
 
 typedef struct {
   uint32_t first;

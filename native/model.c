@@ -37,30 +37,22 @@ static bool set_constant(const builder *b, int32_t index, const ctx_operand *ope
   const ctx_nnapi *nnapi = b->models->nnapi;
   const size_t size = (size_t)operand->size;
   if (size <= NN_COPIED_AT_ONCE || b->models->memory == NULL)
-    return ctx_succeeded(nnapi->Model_setOperandValue(b->model, index,
-                                                      b->weights->data + operand->offset, size),
-                         "Model_setOperandValue", error);
-  return ctx_succeeded(
-      nnapi->Model_setOperandValueFromMemory(b->model, index, b->models->memory,
-                                             (size_t)(b->weights->offset + operand->offset), size),
-      "Model_setOperandValueFromMemory", error);
+    return NN_CALL(nnapi, Model_setOperandValue, b->model, index,
+                   b->weights->data + operand->offset, size);
+  return NN_CALL(nnapi, Model_setOperandValueFromMemory, b->model, index, b->models->memory,
+                 (size_t)(b->weights->offset + operand->offset), size);
 }
 
 static bool set_value(const builder *b, int32_t index, const ctx_operand *operand,
                       ctx_error *error) {
   const ctx_nnapi *nnapi = b->models->nnapi;
   switch (operand->value) {
-    case CTX_VALUE_CONSTANT:
-      return set_constant(b, index, operand, error);
-    case CTX_VALUE_OMITTED:
-      return ctx_succeeded(nnapi->Model_setOperandValue(b->model, index, NULL, 0),
-                           "Model_setOperandValue", error);
+    case CTX_VALUE_CONSTANT: return set_constant(b, index, operand, error);
+    case CTX_VALUE_OMITTED: return NN_CALL(nnapi, Model_setOperandValue, b->model, index, NULL, 0);
     case CTX_VALUE_MODEL:
-      return ctx_succeeded(nnapi->Model_setOperandValueFromModel(
-                               b->model, index, b->models->items[operand->offset]),
-                           "Model_setOperandValueFromModel", error);
-    default:
-      return true;
+      return NN_CALL(nnapi, Model_setOperandValueFromModel, b->model, index,
+                     b->models->items[operand->offset]);
+    default: return true;
   }
 }
 
@@ -70,31 +62,26 @@ static bool add_operand(const builder *b, uint32_t index, const ctx_operand *ope
       operand->type, operand->dimensions.count,
       operand->dimensions.count > 0 ? b->c->numbers + operand->dimensions.first : NULL,
       (float)operand->scale, operand->zero_point};
-  TRY(ctx_succeeded(b->models->nnapi->Model_addOperand(b->model, &type), "Model_addOperand", error));
+  TRY(NN_CALL(b->models->nnapi, Model_addOperand, b->model, &type));
   return set_channels(b, (int32_t)index, operand, error) &&
          set_value(b, (int32_t)index, operand, error);
 }
 
 static bool add_operation(const builder *b, const ctx_operation *op, ctx_error *error) {
   const uint32_t *numbers = b->c->numbers;
-  return ctx_succeeded(
-      b->models->nnapi->Model_addOperation(b->model, op->type, op->inputs.count,
-                                           numbers + op->inputs.first, op->outputs.count,
-                                           numbers + op->outputs.first),
-      "Model_addOperation", error);
+  return NN_CALL(b->models->nnapi, Model_addOperation, b->model, op->type, op->inputs.count,
+                 numbers + op->inputs.first, op->outputs.count, numbers + op->outputs.first);
 }
 
 static bool finish(const builder *b, const ctx_model *model, ctx_error *error) {
   const ctx_nnapi *nnapi = b->models->nnapi;
   const uint32_t *numbers = b->c->numbers;
-  TRY(ctx_succeeded(nnapi->Model_identifyInputsAndOutputs(
-                        b->model, model->inputs.count, numbers + model->inputs.first,
-                        model->outputs.count, numbers + model->outputs.first),
-                    "Model_identifyInputsAndOutputs", error));
+  TRY(NN_CALL(nnapi, Model_identifyInputsAndOutputs, b->model, model->inputs.count,
+              numbers + model->inputs.first, model->outputs.count,
+              numbers + model->outputs.first));
   if (model->relaxed && nnapi->Model_relaxComputationFloat32toFloat16 != NULL)
-    TRY(ctx_succeeded(nnapi->Model_relaxComputationFloat32toFloat16(b->model, true),
-                      "Model_relaxComputationFloat32toFloat16", error));
-  return ctx_succeeded(nnapi->Model_finish(b->model), "Model_finish", error);
+    TRY(NN_CALL(nnapi, Model_relaxComputationFloat32toFloat16, b->model, true));
+  return NN_CALL(nnapi, Model_finish, b->model);
 }
 
 static bool build(const builder *b, const ctx_model *model, ctx_error *error) {
@@ -112,11 +99,8 @@ static bool build(const builder *b, const ctx_model *model, ctx_error *error) {
 static bool map_memory(ctx_models *models, const ctx_container *c, const ctx_weights *weights,
                        ctx_error *error) {
   if (weights->descriptor < 0 || c->header->weights_size == 0) return true;
-  if (!ctx_succeeded(
-          models->nnapi->Memory_createFromFd((size_t)c->header->weights_file_size, PROT_READ,
-                                             weights->descriptor, 0, &models->memory),
-          "Memory_createFromFd", error))
-    return false;
+  TRY(NN_CALL(models->nnapi, Memory_createFromFd, (size_t)c->header->weights_file_size, PROT_READ,
+              weights->descriptor, 0, &models->memory));
   return models->memory != NULL ||
          ctx_succeeded(NN_UNEXPECTED_NULL, "Memory_createFromFd", error);
 }
@@ -127,7 +111,7 @@ static bool build_all(ctx_models *models, const ctx_container *c, const ctx_weig
   TRY(map_memory(models, c, weights, error));
   while (index-- > 0) {
     builder b = {models, c, weights, NULL};
-    TRY(ctx_succeeded(models->nnapi->Model_create(&models->items[index]), "Model_create", error));
+    TRY(NN_CALL(models->nnapi, Model_create, &models->items[index]));
     b.model = models->items[index];
     if (b.model == NULL) return ctx_succeeded(NN_UNEXPECTED_NULL, "Model_create", error);
     TRY(build(&b, &c->models[index], error));
@@ -138,11 +122,6 @@ static bool build_all(ctx_models *models, const ctx_container *c, const ctx_weig
 bool ctx_models_build(const ctx_nnapi *nnapi, const ctx_container *c, const ctx_weights *weights,
                       ctx_models *out, ctx_error *error) {
   ctx_models models = {nnapi, NULL, c->header->models.count, NULL};
-  if ((int)c->header->feature_level > nnapi->feature_level)
-    return ctx_fail(error,
-                    "the context needs feature level %u, the runtime offers %d; prepare the model "
-                    "for that level",
-                    c->header->feature_level, nnapi->feature_level);
   models.items = calloc(models.count, sizeof *models.items);
   if (models.items == NULL) return ctx_out_of_memory(error);
   if (!build_all(&models, c, weights, error)) {

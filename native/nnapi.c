@@ -86,16 +86,10 @@ const char *ctx_device_type(int32_t type) {
 
 static bool describe(const ctx_nnapi *nnapi, ctx_device *device, ctx_error *error) {
   int64_t level = 0;
-  if (!ctx_succeeded(nnapi->Device_getName(device->handle, &device->name), "Device_getName", error))
-    return false;
-  if (!ctx_succeeded(nnapi->Device_getVersion(device->handle, &device->version),
-                     "Device_getVersion", error))
-    return false;
-  if (!ctx_succeeded(nnapi->Device_getType(device->handle, &device->type), "Device_getType", error))
-    return false;
-  if (!ctx_succeeded(nnapi->Device_getFeatureLevel(device->handle, &level),
-                     "Device_getFeatureLevel", error))
-    return false;
+  TRY(NN_CALL(nnapi, Device_getName, device->handle, &device->name));
+  TRY(NN_CALL(nnapi, Device_getVersion, device->handle, &device->version));
+  TRY(NN_CALL(nnapi, Device_getType, device->handle, &device->type));
+  TRY(NN_CALL(nnapi, Device_getFeatureLevel, device->handle, &level));
   device->feature_level = level_of_code(level);
   if (device->feature_level > nnapi->feature_level) device->feature_level = nnapi->feature_level;
   return (device->name != NULL && device->version != NULL) ||

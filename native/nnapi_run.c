@@ -7,10 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "npy.h"
-#include "onnx_file.h"
 #include "options.h"
 #include "receipt.h"
+#include "run_files.h"
 #include "whole_file.h"
 
 static const char USAGE[] =
@@ -152,9 +151,7 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
     if (strlen(argument) <= length || argument[length] != '=' ||
         memcmp(c->text + crossing->name.first, argument, length) != 0)
       continue;
-    return ctx_npy_read(argument + length + 1, crossing->element_type,
-                        c->sizes + crossing->shape.first, crossing->shape.count, j->inputs[i],
-                        ctx_tensor_bytes(c, crossing), error);
+    return ctx_npy_read(argument + length + 1, c, crossing, j->inputs[i], error);
   }
   return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
 }
@@ -165,9 +162,7 @@ static bool write_output(const job *j, uint32_t index, const char *folder, ctx_e
   char *path = ctx_path_of(folder, c->text + crossing->name.first, crossing->name.count, ".npy");
   bool written;
   if (path == NULL) return ctx_out_of_memory(error);
-  written = ctx_npy_write(path, crossing->element_type, c->sizes + crossing->shape.first,
-                          crossing->shape.count, j->outputs[index], ctx_tensor_bytes(c, crossing),
-                          error);
+  written = ctx_npy_write(path, c, crossing, j->outputs[index], error);
   free(path);
   return written;
 }

@@ -13,13 +13,9 @@
 #endif
 #define EXPORT __attribute__((visibility("default")))
 
-/* Source: OrtErrorCode, OrtHardwareDeviceType, OrtCompiledModelCompatibility. */
-enum { ORT_FAIL = 1 };
+/* Source: OrtHardwareDeviceType, OrtCompiledModelCompatibility. */
 enum { HARDWARE_CPU, HARDWARE_GPU, HARDWARE_NPU };
 enum { NOT_APPLICABLE, SUPPORTED_OPTIMAL, SUPPORTED_PREFER_RECOMPILATION, UNSUPPORTED };
-
-const OrtApi *ort;
-const OrtEpApi *ort_ep;
 
 /* The one factory of the process: sessions may outlive the library's registration and still call
  * it, for which the library is linked so that it is never unloaded. `devices` are those of the system's runtime, at the first registration. */
@@ -35,14 +31,6 @@ typedef struct {
 } Factory;
 
 static Factory the_factory;
-
-OrtStatus *ep_status(const char *sentence) { return ort->CreateStatus(ORT_FAIL, sentence); }
-
-OrtStatus *ep_named_status(const char *node, const char *sentence) {
-  ctx_error error;
-  ctx_fail(&error, "%.100s: %.400s", node, sentence);
-  return ep_status(error.text);
-}
 
 static const char *Factory_GetName(const OrtEpFactory *f) { return (void)f, EP_NAME; }
 static const char *Factory_GetVendor(const OrtEpFactory *f) { return (void)f, "ep-nnapi"; }

@@ -11,7 +11,7 @@
 #define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
 
 enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, CONTEXT_DATA_VERSION = 31 };
-enum { LOG_WARNING = 2 }; /* Source: OrtLoggingLevel */
+enum { LOG_WARNING = 2, ORT_FAIL = 1 }; /* Source: OrtLoggingLevel, OrtErrorCode */
 
 /* ONNX Runtime's tables, for the life of the process. */
 extern const OrtApi *ort;
@@ -46,8 +46,13 @@ OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *cont
 OrtStatus *ep_make_output(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
                           void **out);
 
-/* A file of weights that the application keeps. */
-typedef struct context_file context_file;
+/* What the application has under a name; clusters of one model share it. */
+typedef struct context_file {
+  struct context_file *next;
+  char *name;
+  void *contents; /* of ONNX Runtime's allocator; NULL when empty */
+  size_t size;
+} context_file;
 
 /* The provider of one session. */
 typedef struct {
@@ -74,9 +79,6 @@ void ep_init(Ep *ep);
 
 /* Takes the session's callback for the data of EPContext nodes; `version`: of ONNX Runtime. */
 OrtStatus *ep_open_context_data(Ep *ep, const OrtSessionOptions *options, uint32_t version);
-
-/* What the application has under a name, which stays the session's. */
-OrtStatus *ep_read_context_data(Ep *ep, const char *name, const void **contents, size_t *size);
 
 void ep_close_context_data(Ep *ep);
 

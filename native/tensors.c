@@ -1,4 +1,4 @@
-/* The tensors of a node that has a container: see plugin.h. The types of a graph are not trusted
+/* ONNX Runtime's tables, statuses, and the tensors of a node that has a container: see plugin.h. The types of a graph are not trusted
  * either: ONNX Runtime allocates an output as the graph declares it, NNAPI writes what the container
  * says. Python's is ep_nnapi/provider/load_epcontext.py. */
 #include <stdlib.h>
@@ -7,6 +7,17 @@
 #include "plugin.h"
 
 enum { KIND_TENSOR = 1, MOST_AXES = 64 }; /* Source: ONNXType; ctx_read refuses more axes */
+
+const OrtApi *ort;
+const OrtEpApi *ort_ep;
+
+OrtStatus *ep_status(const char *sentence) { return ort->CreateStatus(ORT_FAIL, sentence); }
+
+OrtStatus *ep_named_status(const char *node, const char *sentence) {
+  ctx_error error;
+  ctx_fail(&error, "%.100s: %.400s", node, sentence);
+  return ep_status(error.text);
+}
 
 static const char NOT_ITS_TENSORS[] =
     "its tensors are not those of its context; prepare the model again";

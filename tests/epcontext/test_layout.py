@@ -68,6 +68,12 @@ def declared(field: Field) -> str:
     return f"  {C_TYPES[scalar]} {field.name}{bracket}{count}; /* {field.meaning} */"
 
 
+def operand_type(code: OperandCode) -> str:
+    size = 0 if code is OperandCode.MODEL else code.numpy.itemsize
+    onnx = DType.of(code.numpy).value if code.tensor else 0
+    return f"  X({code.name}, {code.value}, {size}, {onnx})"
+
+
 def header() -> Iterator[str]:
     """The lines of native/format.h."""
     yield "/* The records of a container. Generated from ep_nnapi/epcontext/layout.py:"
@@ -85,11 +91,20 @@ def header() -> Iterator[str]:
     }
     yield "enum {"
     yield from (f"  CTX_{name} = {value}," for name, value in constants.items())
-    yield "};\n\n/* The NDK's OperandCode. */\nenum {"
-    yield from (f"  CTX_{code.name} = {code.value}," for code in OperandCode)
-    yield "};\n\n/* ONNX's TensorProto.DataType, as far as tensors cross the border. */\nenum {"
-    yield from (f"  CTX_ONNX_{d.name} = {d.value}," for d in DType if d.readable)
-    yield "};\n\ntypedef struct {\n  uint32_t first;\n  uint32_t count;\n} ctx_range;\n"
+    yield "};\n\n/* X(name, code, bytes of an element, its ONNX type) for the NDK's OperandCode. MODEL has"
+    yield " * no elements; scalars, which never cross the border, have no ONNX type: 0. */"
+    yield "#define CTX_OPERAND_TYPES(X) \\"
+    yield " \\\n".join(map(operand_type, OperandCode))
+    yield "\n/* X(name, code, bytes of an element, numpy's name) for ONNX's TensorProto.DataType, as far"
+    yield " * as tensors cross the border. */"
+    yield "#define CTX_ONNX_TYPES(X) \\"
+    readable = [d for d in DType if d.readable]
+    names = [f"  X({d.name}, {d.value}, {d.numpy.itemsize}, \"{d.numpy.str}\")" for d in readable]
+    yield " \\\n".join(names)
+    yield "\n#define CTX_OPERAND(name, code, bytes, onnx) CTX_##name = code,"
+    yield "#define CTX_ONNX(name, code, bytes, numpy) CTX_ONNX_##name = code,"
+    yield "enum { CTX_OPERAND_TYPES(CTX_OPERAND) };\nenum { CTX_ONNX_TYPES(CTX_ONNX) };"
+    yield "\ntypedef struct {\n  uint32_t first;\n  uint32_t count;\n} ctx_range;\n"
     for record in sorted(RECORDS, key=lambda r: r.name == "header"):
         yield f"/* {record.meaning} */\ntypedef struct {{"
         yield from map(declared, record.fields)

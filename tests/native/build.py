@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
-PROGRAMS = {"nnapi_run": ("nnapi_run", "onnx_file", "npy"), "read_many": ()}
-PLUGIN = ("context_data", "ep", "plugin", "tensors", *PROGRAMS["nnapi_run"])
+PROGRAMS = {"nnapi_run": ("nnapi_run", "run_files"), "read_many": ()}
+PLUGIN = ("ep", "plugin", "tensors", *PROGRAMS["nnapi_run"])
 """Sources that are not part of every program."""
 
 SANITIZED = (
