@@ -124,6 +124,7 @@ test-library: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror native/*.[ch] ep_nnapi/ort/*.[ch]
 	$(BIN)/mypy
 
 bench: $(READY)

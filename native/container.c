@@ -113,8 +113,8 @@ static bool check_table(const ctx_container *c, ctx_range table, size_t size, co
 }
 
 static bool find_tables(ctx_container *c, ctx_error *error) {
-#define FIND(table)                                                                      \
-  TRY(check_table(c, c->header->table, sizeof *c->table, #table, error));                \
+#define FIND(table)                                                       \
+  TRY(check_table(c, c->header->table, sizeof *c->table, #table, error)); \
   c->table = (const void *)(c->data + c->header->table.first)
   FIND(models);
   FIND(operands);
@@ -130,8 +130,7 @@ static bool find_tables(ctx_container *c, ctx_error *error) {
   return true;
 }
 
-static bool check_dimensions(ctx_container *c, const ctx_operand *operand,
-                             ctx_error *error) {
+static bool check_dimensions(ctx_container *c, const ctx_operand *operand, ctx_error *error) {
   uint64_t bytes = ctx_operand_element(operand->type);
   uint32_t i;
   TRY(check_part(c, operand->dimensions, c->header->numbers.count, "numbers", error));
@@ -171,8 +170,8 @@ static bool check_value(const ctx_container *c, const ctx_operand *operand, uint
   if ((operand->value == CTX_VALUE_MODEL) != (operand->type == CTX_MODEL))
     return ctx_malformed(error, "models, and only models, are values of MODEL operands");
   switch (operand->value) {
-    case CTX_VALUE_COMPUTED: case CTX_VALUE_OMITTED:
-      return true;
+    case CTX_VALUE_COMPUTED:
+    case CTX_VALUE_OMITTED: return true;
     case CTX_VALUE_CONSTANT:
       if (operand->offset > weights || operand->size > weights - operand->offset)
         return ctx_malformed(error, "a constant lies outside of the weights");
@@ -185,8 +184,7 @@ static bool check_value(const ctx_container *c, const ctx_operand *operand, uint
         return ctx_malformed(error, "model %u refers to an earlier one, to itself or to none",
                              model);
       return true;
-    default:
-      return ctx_malformed(error, "an operand's value is of kind %u", operand->value);
+    default: return ctx_malformed(error, "an operand's value is of kind %u", operand->value);
   }
 }
 

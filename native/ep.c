@@ -138,7 +138,8 @@ static bool open_weights(Compute *compute, const char *path, ctx_error *error) {
     ort->ReleaseStatus(status);
   }
   free(name);
-  return status == NULL && ctx_weights_use(c, found->contents, found->size, &compute->weights, error);
+  return status == NULL &&
+         ctx_weights_use(c, found->contents, found->size, &compute->weights, error);
 }
 
 static bool load(Compute *compute, size_t size, const char *path, ctx_error *error) {

@@ -46,21 +46,21 @@ static walk walk_of(const ctx_container *c, const ctx_crossing *crossing) {
 }
 
 /* One row: `count` elements, of the operand one after the other, of the tensor by a stride. */
-#define ROW(type, from_tensor)                                                  \
-  do {                                                                          \
-    size_t i_;                                                                  \
-    if (stride == 1 && from_tensor)                                             \
-      memcpy(contents, tensor, count * sizeof(type));                           \
-    else if (stride == 1)                                                       \
-      memcpy(tensor, contents, count * sizeof(type));                           \
-    else if (from_tensor)                                                       \
-      for (i_ = 0; i_ < count; i_++)                                            \
-        memcpy((char *)contents + i_ * sizeof(type),                            \
+#define ROW(type, from_tensor)                                                   \
+  do {                                                                           \
+    size_t i_;                                                                   \
+    if (stride == 1 && from_tensor)                                              \
+      memcpy(contents, tensor, count * sizeof(type));                            \
+    else if (stride == 1)                                                        \
+      memcpy(tensor, contents, count * sizeof(type));                            \
+    else if (from_tensor)                                                        \
+      for (i_ = 0; i_ < count; i_++)                                             \
+        memcpy((char *)contents + i_ * sizeof(type),                             \
                (const char *)tensor + i_ * stride * sizeof(type), sizeof(type)); \
-    else                                                                        \
-      for (i_ = 0; i_ < count; i_++)                                            \
-        memcpy((char *)tensor + i_ * stride * sizeof(type),                     \
-               (const char *)contents + i_ * sizeof(type), sizeof(type));       \
+    else                                                                         \
+      for (i_ = 0; i_ < count; i_++)                                             \
+        memcpy((char *)tensor + i_ * stride * sizeof(type),                      \
+               (const char *)contents + i_ * sizeof(type), sizeof(type));        \
   } while (0)
 
 static void change_signs(const uint8_t *from, size_t from_stride, uint8_t *to, size_t to_stride,
@@ -330,7 +330,8 @@ static bool compile(const ctx_nnapi *nnapi, const ctx_models *models, ctx_compil
     CALL(Compilation_createForDevices, models->items[0], &device, 1, out);
   if (*out == NULL) return ctx_succeeded(NN_UNEXPECTED_NULL, "Compilation_create", error);
   CALL(Compilation_setPreference, *out, options->preference);
-  if (nnapi->Compilation_setPriority != NULL) CALL(Compilation_setPriority, *out, options->priority);
+  if (nnapi->Compilation_setPriority != NULL)
+    CALL(Compilation_setPriority, *out, options->priority);
   if (options->compilation_timeout > 0 && device != NULL && nnapi->Compilation_setTimeout != NULL)
     CALL(Compilation_setTimeout, *out, options->compilation_timeout);
   CALL(Compilation_finish, *out);

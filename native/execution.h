@@ -31,7 +31,7 @@ typedef struct {
   const ctx_device *device;
   ANeuralNetworksCompilation *compilation;
   uint64_t timeout; /* of an execution, in nanoseconds; 0: none */
-  uint32_t users; /* those who hold it: its program, and the runs that use it */
+  uint32_t users;   /* those who hold it: its program, and the runs that use it */
   pthread_mutex_t lock;
   ctx_slot *idle;
 } ctx_compiled;

@@ -19,8 +19,8 @@ enum {
   CTX_VALUE_MODEL = 3,
 };
 
-/* X(name, code, bytes of an element, its ONNX type) for the NDK's OperandCode. MODEL has
- * no elements; scalars, which never cross the border, have no ONNX type: 0. */
+/* X(name, code, bytes of an element, its ONNX type) for every OperandCode.
+ * MODEL has no elements; scalars, which cross no border, have no ONNX type: 0. */
 #define CTX_OPERAND_TYPES(X) \
   X(FLOAT32, 0, 4, 0) \
   X(INT32, 1, 4, 0) \
@@ -39,8 +39,8 @@ enum {
   X(TENSOR_QUANT8_ASYMM_SIGNED, 14, 1, 3) \
   X(MODEL, 15, 0, 0)
 
-/* X(name, code, bytes of an element, numpy's name) for ONNX's TensorProto.DataType, as far
- * as tensors cross the border. */
+/* X(name, code, bytes of an element, numpy's name) for each TensorProto.DataType of
+ * ONNX's that crosses the border. */
 #define CTX_ONNX_TYPES(X) \
   X(FLOAT, 1, 4, "<f4") \
   X(UINT8, 2, 1, "|u1") \

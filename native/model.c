@@ -77,8 +77,7 @@ static bool finish(const builder *b, const ctx_model *model, ctx_error *error) {
   const ctx_nnapi *nnapi = b->models->nnapi;
   const uint32_t *numbers = b->c->numbers;
   TRY(NN_CALL(nnapi, Model_identifyInputsAndOutputs, b->model, model->inputs.count,
-              numbers + model->inputs.first, model->outputs.count,
-              numbers + model->outputs.first));
+              numbers + model->inputs.first, model->outputs.count, numbers + model->outputs.first));
   if (model->relaxed && nnapi->Model_relaxComputationFloat32toFloat16 != NULL)
     TRY(NN_CALL(nnapi, Model_relaxComputationFloat32toFloat16, b->model, true));
   return NN_CALL(nnapi, Model_finish, b->model);
@@ -101,8 +100,7 @@ static bool map_memory(ctx_models *models, const ctx_container *c, const ctx_wei
   if (weights->descriptor < 0 || c->header->weights_size == 0) return true;
   TRY(NN_CALL(models->nnapi, Memory_createFromFd, (size_t)c->header->weights_file_size, PROT_READ,
               weights->descriptor, 0, &models->memory));
-  return models->memory != NULL ||
-         ctx_succeeded(NN_UNEXPECTED_NULL, "Memory_createFromFd", error);
+  return models->memory != NULL || ctx_succeeded(NN_UNEXPECTED_NULL, "Memory_createFromFd", error);
 }
 
 static bool build_all(ctx_models *models, const ctx_container *c, const ctx_weights *weights,

@@ -9,12 +9,10 @@
 static const char *code_name(int code) {
   switch (code) {
 #define NAMED(name) \
-  case NN_##name:   \
-    return "ANEURALNETWORKS_" #name;
+  case NN_##name: return "ANEURALNETWORKS_" #name;
     NN_RESULTS(NAMED)
 #undef NAMED
-    default:
-      return NULL;
+    default: return NULL;
   }
 }
 

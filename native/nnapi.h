@@ -11,7 +11,7 @@ typedef struct {
   NN_FUNCTIONS(NN_MEMBER)
 #undef NN_MEMBER
   void *library;
-  bool system; /* it is that of the system */
+  bool system;       /* it is that of the system */
   int feature_level; /* 1 to 8: of the functions that are there, and as the runtime reports it */
 } ctx_nnapi;
 

@@ -144,7 +144,8 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
   const char *equals = strchr(argument, '=');
   const ctx_container *c = &j->container;
   uint32_t i;
-  if (equals == NULL) return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
+  if (equals == NULL)
+    return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
   for (i = 0; i < c->header->inputs.count; i++) { /* names may have a '=' themselves */
     const ctx_crossing *crossing = &c->inputs[i];
     const size_t length = crossing->name.count;

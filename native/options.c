@@ -43,7 +43,8 @@ static bool choose(const char *key, const char *value, const choice *choices, in
 static bool parse_seconds(const char *key, const char *value, uint64_t *out, ctx_error *error) {
   uint64_t whole = 0, fraction = 0, unit = 1000000000;
   const char *p = value;
-  for (; *p >= '0' && *p <= '9' && whole < 1000000000; p++) whole = whole * 10 + (uint64_t)(*p - '0');
+  for (; *p >= '0' && *p <= '9' && whole < 1000000000; p++)
+    whole = whole * 10 + (uint64_t)(*p - '0');
   if (p > value && *p == '.')
     for (p++; *p >= '0' && *p <= '9'; p++)
       if (unit > 1) fraction += (uint64_t)(*p - '0') * (unit /= 10);
@@ -54,11 +55,10 @@ static bool parse_seconds(const char *key, const char *value, uint64_t *out, ctx
 }
 
 bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, ctx_error *error) {
-  static const choice preferences[] = {
-      {"low_power", NN_PREFERENCE_LOW_POWER},
-      {"fast_single_answer", NN_PREFERENCE_FAST_SINGLE_ANSWER},
-      {"sustained_speed", NN_PREFERENCE_SUSTAINED_SPEED},
-      {NULL, 0}};
+  static const choice preferences[] = {{"low_power", NN_PREFERENCE_LOW_POWER},
+                                       {"fast_single_answer", NN_PREFERENCE_FAST_SINGLE_ANSWER},
+                                       {"sustained_speed", NN_PREFERENCE_SUSTAINED_SPEED},
+                                       {NULL, 0}};
   static const choice priorities[] = {{"low", NN_PRIORITY_LOW},
                                       {"medium", NN_PRIORITY_MEDIUM},
                                       {"high", NN_PRIORITY_HIGH},

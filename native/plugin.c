@@ -53,8 +53,8 @@ static OrtStatus *find_hardware(Factory *f, uint32_t index, const OrtHardwareDev
   for (i = 0; i < count; i++)
     if (ort->HardwareDevice_Type(given[i]) == wanted) return (*out = given[i], NULL);
   if (f->hardware[index] == NULL)
-    ORT_TRY(ort_ep->CreateHardwareDevice(wanted, 0, index, device->name, NULL,
-                                         &f->hardware[index]));
+    ORT_TRY(
+        ort_ep->CreateHardwareDevice(wanted, 0, index, device->name, NULL, &f->hardware[index]));
   *out = f->hardware[index];
   return NULL;
 }
@@ -134,8 +134,8 @@ static void write_receipt(const Factory *f, Ep *ep) {
   OrtStatus *status;
   ctx_error error;
   if (ep->receipt == NULL || ctx_receipt_end(ep->receipt, f->onnxruntime, &error)) return;
-  status = ort->Logger_LogMessage(ep->logger, LOG_WARNING, error.text, "plugin.c", __LINE__,
-                                  EP_NAME);
+  status =
+      ort->Logger_LogMessage(ep->logger, LOG_WARNING, error.text, "plugin.c", __LINE__, EP_NAME);
   if (status != NULL) ort->ReleaseStatus(status);
 }
 
@@ -159,8 +159,7 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
   if (ep == NULL) return ep_status("out of memory");
   ep_init(ep);
   status = ort->GetSessionOptionsConfigEntries(options, &ep->entries);
-  if (status == NULL)
-    status = ep_open_context_data(ep, options, ((Factory *)factory)->version);
+  if (status == NULL) status = ep_open_context_data(ep, options, ((Factory *)factory)->version);
   if (status != NULL) return Factory_ReleaseEp(factory, &ep->base), status;
   name = count == 1 && metadata[0] != NULL ? ort->GetKeyValue(metadata[0], "nnapi_device") : NULL;
   ep->device_name = name != NULL ? strdup(name) : NULL;

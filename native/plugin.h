@@ -17,10 +17,10 @@ enum { LOG_WARNING = 2, ORT_FAIL = 1 }; /* Source: OrtLoggingLevel, OrtErrorCode
 extern const OrtApi *ort;
 extern const OrtEpApi *ort_ep;
 
-#define ORT_TRY(call)                            \
-  do {                                           \
-    OrtStatus *status_ = (call);                 \
-    if (status_ != NULL) return status_;         \
+#define ORT_TRY(call)                    \
+  do {                                   \
+    OrtStatus *status_ = (call);         \
+    if (status_ != NULL) return status_; \
   } while (0)
 
 /* A status for a sentence; for one about a node of that name. */
@@ -41,8 +41,8 @@ OrtStatus *ep_bind(const ctx_container *container, const char *node, const OrtNo
 void ep_tensors_free(ep_tensors *tensors);
 
 /* The contents of the tensor of a crossing in a run: of an input, and of an output, which is made. */
-OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *context,
-                         uint32_t index, const void **out);
+OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *context, uint32_t index,
+                         const void **out);
 OrtStatus *ep_make_output(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
                           void **out);
 
@@ -65,12 +65,12 @@ typedef struct {
   ctx_nnapi nnapi;
   ctx_devices devices;
   ctx_options options;
-  ctx_receipt *receipt; /* NULL: none is to be written */
+  ctx_receipt *receipt;                /* NULL: none is to be written */
   OrtEpContextConfig *context_config;  /* NULL before CONTEXT_DATA_VERSION */
   OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
   void *read_state;
   context_file *context_files;
-  bool usable;       /* else every node fails to compile, with the error below */
+  bool usable; /* else every node fails to compile, with the error below */
   ctx_error error;
 } Ep;
 

@@ -11,15 +11,15 @@ typedef struct {
   const ctx_device *fallback; /* runs what the device could not; NULL: nothing does */
   int32_t preference, priority;
   uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
-  bool measure; /* count and time the runs */
+  bool measure;                                    /* count and time the runs */
 } ctx_options;
 
 /* What became of a program. */
 typedef struct {
-  const char *device, *fallback; /* names; fallback: NULL unless it was left the runs */
-  const char *reason;            /* that it was; else NULL */
-  bool compiled;                 /* by the device */
-  uint64_t device_runs, fallback_runs;                /* that ended well */
+  const char *device, *fallback;       /* names; fallback: NULL unless it was left the runs */
+  const char *reason;                  /* that it was; else NULL */
+  bool compiled;                       /* by the device */
+  uint64_t device_runs, fallback_runs; /* that ended well */
   uint64_t compile_time, total_time, least_time; /* nanoseconds; of runs: of all of these */
 } ctx_record;
 
@@ -41,7 +41,6 @@ bool ctx_program_run(ctx_program *program, const void *const *inputs, void *cons
 /* The device that runs it now, and why it is another one than was asked for; "" if it is that. */
 const ctx_device *ctx_program_device(ctx_program *program);
 const char *ctx_program_failure(ctx_program *program);
-
 
 /* What became of it so far; runs are there if its options have `measure`. */
 ctx_record ctx_program_record(ctx_program *program);

@@ -1,5 +1,5 @@
 /* Receipts: see receipt.h. */
-#define _XOPEN_SOURCE 700 /* realpath, open_memstream */
+#define _XOPEN_SOURCE 700    /* realpath, open_memstream */
 #define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "receipt.h"
 
@@ -156,7 +156,8 @@ void ctx_receipt_add_failure(ctx_receipt *r, const char *node, const char *runti
 }
 
 static void write_receipt(const ctx_receipt *r, const char *onnxruntime, FILE *out) {
-  fputs("{\n \"format\": \"ep-nnapi receipt\", \"version\": 1,\n \"versions\": {\"ep_nnapi\": ", out);
+  fputs("{\n \"format\": \"ep-nnapi receipt\", \"version\": 1,\n \"versions\": {\"ep_nnapi\": ",
+        out);
   write_string(out, NNAPI_CONTEXT_RELEASE);
   if (onnxruntime != NULL) {
     fputs(", \"onnxruntime\": ", out);

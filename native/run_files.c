@@ -176,8 +176,7 @@ static span find(span message, uint64_t number) {
 }
 
 static bool is_text(span body, const char *text) {
-  return (size_t)(body.end - body.at) == strlen(text) &&
-         memcmp(body.at, text, strlen(text)) == 0;
+  return (size_t)(body.end - body.at) == strlen(text) && memcmp(body.at, text, strlen(text)) == 0;
 }
 
 /* The value of a node's string attribute. */

@@ -79,12 +79,12 @@ __attribute__((target("sha,sse4.1"))) static void blocks_fast(uint32_t state[8],
     __m128i w[4], saved_abef = abef, saved_cdgh = cdgh;
     int i;
     for (i = 0; i < 4; i++)
-      w[i] = _mm_shuffle_epi8(
-          _mm_loadu_si128((const __m128i *)(const void *)(data + 16 * i)), order);
+      w[i] =
+          _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(data + 16 * i)), order);
 #pragma GCC unroll 16
     for (i = 0; i < 16; i++) {
-      __m128i sum = _mm_add_epi32(
-          w[i & 3], _mm_loadu_si128((const __m128i *)(const void *)(K + 4 * i)));
+      __m128i sum =
+          _mm_add_epi32(w[i & 3], _mm_loadu_si128((const __m128i *)(const void *)(K + 4 * i)));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
       abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0E));
       if (i < 12) {
@@ -132,15 +132,13 @@ static void blocks_fast(uint32_t state[8], const uint8_t *data, size_t count) {
   for (; count > 0; count--, data += 64) {
     uint32x4_t w[4], saved_abcd = abcd, saved_efgh = efgh;
     int i;
-    for (i = 0; i < 4; i++)
-      w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(data + 16 * i)));
+    for (i = 0; i < 4; i++) w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(data + 16 * i)));
 #pragma GCC unroll 16
     for (i = 0; i < 16; i++) {
       uint32x4_t sum = vaddq_u32(w[i & 3], vld1q_u32(K + 4 * i)), before = abcd;
       abcd = hash_abcd(abcd, efgh, sum);
       efgh = hash_efgh(efgh, before, sum);
-      if (i < 12)
-        w[i & 3] = next_words(w[i & 3], w[(i + 1) & 3], w[(i + 2) & 3], w[(i + 3) & 3]);
+      if (i < 12) w[i & 3] = next_words(w[i & 3], w[(i + 1) & 3], w[(i + 2) & 3], w[(i + 3) & 3]);
     }
     abcd = vaddq_u32(abcd, saved_abcd);
     efgh = vaddq_u32(efgh, saved_efgh);

@@ -98,8 +98,7 @@ static bool begin_check(const identity *expected, ctx_weights *weights, ctx_erro
   return true;
 }
 
-static bool begin_check_in_memory(const ctx_container *c, ctx_weights *weights,
-                                  ctx_error *error) {
+static bool begin_check_in_memory(const ctx_container *c, ctx_weights *weights, ctx_error *error) {
   const identity expected = identity_of(c, NULL);
   return begin_check(&expected, weights, error);
 }
@@ -279,5 +278,6 @@ bool ctx_check_model_file(const char *path, ctx_error *error) {
   if (!right) return false;
   right = data != NULL && checksum_is_right(data, size);
   if (data != NULL) munmap(data, size);
-  return right || ctx_fail(error, "%.300s is corrupt or was changed; prepare the model again", path);
+  return right ||
+         ctx_fail(error, "%.300s is corrupt or was changed; prepare the model again", path);
 }

@@ -12,7 +12,7 @@ typedef struct {
   uint64_t offset;     /* of the weights in the file */
   void *mapped;        /* what to unmap; NULL if the weights are embedded */
   size_t mapped_size;
-  ctx_check *check;    /* NULL: the digest was right before */
+  ctx_check *check; /* NULL: the digest was right before */
 } ctx_weights;
 
 /* Opens the weights, which may be in the folder of the model's file, and begins to compute their

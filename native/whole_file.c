@@ -49,8 +49,8 @@ bool ctx_file_open(const char *path, ctx_file *out, ctx_error *error) {
   ctx_file file = {.path = strdup(path)};
   int descriptor;
   if (file.path == NULL) return ctx_out_of_memory(error);
-  descriptor = stays(path) ? open(path, O_WRONLY | O_CLOEXEC)
-                           : create_beside(path, &file.temporary);
+  descriptor =
+      stays(path) ? open(path, O_WRONLY | O_CLOEXEC) : create_beside(path, &file.temporary);
   if (descriptor >= 0) file.stream = fdopen(descriptor, "wb");
   if (file.stream != NULL) return *out = file, true;
   (void)failed(path, error);

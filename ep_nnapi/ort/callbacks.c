@@ -5,7 +5,11 @@
  * here. native.c stands in front of this file.
  */
 
-struct PyFactory { OrtEpFactory base; void *undeclared[UNDECLARED], *self; const char *name, *vendor, *version; };
+struct PyFactory {
+  OrtEpFactory base;
+  void *undeclared[UNDECLARED], *self;
+  const char *name, *vendor, *version;
+};
 struct PyCompute {
   OrtNodeComputeInfo base;
   void *undeclared[UNDECLARED], *self;
@@ -45,7 +49,8 @@ static OrtStatus *run(PyCompute *compute, OrtKernelContext *context, Tensor *inp
   return outcome(failed, call.status);
 }
 
-static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKernelContext *context) {
+static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
+                                  OrtKernelContext *context) {
   PyCompute *compute = (PyCompute *)info;
   enum { FEW = 32 };
   Tensor few[FEW], *inputs = few;
@@ -93,14 +98,15 @@ void free_compute(PyCompute *compute) { free(compute); }
 
 static const char *Ep_GetName(const OrtEp *ep) { return ((const PyEp *)ep)->name; }
 
-static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
+                                   OrtEpGraphSupportInfo *support) {
   OrtStatus *status = NULL;
   int failed = py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support, &status);
   return outcome(failed, status);
 }
 
-static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused, size_t count,
-                             OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
+static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused,
+                             size_t count, OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
   OrtStatus *status = NULL;
   int failed = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
                           (PyCompute **)infos, (uintptr_t *)context_nodes, &status);
@@ -165,8 +171,12 @@ PyEp *new_ep(void *self, const char *name) {
 void free_ep(PyEp *ep) { free(ep); }
 
 static const char *Factory_GetName(const OrtEpFactory *f) { return ((const PyFactory *)f)->name; }
-static const char *Factory_GetVendor(const OrtEpFactory *f) { return ((const PyFactory *)f)->vendor; }
-static const char *Factory_GetVersion(const OrtEpFactory *f) { return ((const PyFactory *)f)->version; }
+static const char *Factory_GetVendor(const OrtEpFactory *f) {
+  return ((const PyFactory *)f)->vendor;
+}
+static const char *Factory_GetVersion(const OrtEpFactory *f) {
+  return ((const PyFactory *)f)->version;
+}
 
 static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
                                               const OrtHardwareDevice *const *hardware,
@@ -200,7 +210,8 @@ static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
 }
 
 /* The provider works in CPU memory: no copies between devices. */
-static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory, OrtDataTransferImpl **transfer) {
+static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory,
+                                             OrtDataTransferImpl **transfer) {
   (void)factory;
   *transfer = NULL;
   return NULL;
@@ -210,8 +221,8 @@ static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
     OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count, const char *info,
     int *answer) {
   OrtStatus *status = NULL;
-  int failed = py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info, answer,
-                                         &status);
+  int failed = py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info,
+                                         answer, &status);
   return outcome(failed, status);
 }
 
@@ -250,8 +261,8 @@ static OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
   *count = 0;
   if (!use_api(base)) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
-  failed = py_create_factories(registered_name, (uintptr_t)logger, (PyFactory **)factories, capacity,
-                               count, &status);
+  failed = py_create_factories(registered_name, (uintptr_t)logger, (PyFactory **)factories,
+                               capacity, count, &status);
   return outcome(failed, status);
 }
 

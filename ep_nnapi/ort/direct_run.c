@@ -32,7 +32,8 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   *fits = 0;
   TRY(api->KernelContext_GetInput(context, wanted->position, &value));
   if (value == NULL) return NULL;
-  TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims, &found.rank));
+  TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims,
+                                                     &found.rank));
   if (found.rank != wanted->rank) return NULL;
   for (i = 0; i < found.rank; i++)
     if (wanted->dims[i] < 0 ? found.dims[i] < 1 : found.dims[i] != wanted->dims[i]) return NULL;

@@ -8,21 +8,25 @@ enum { EXECUTE_FAIL = 1, REQUIRED_API = 25, MAX_RANK = 64 };
  * FUSION_OPTIONS is the version whose OrtNodeFusionOptions is declared. */
 enum { FUSION_OPTIONS = 23, NEWEST = 31 };
 
-
-#define TRY(call)                   \
-  do {                              \
-    OrtStatus *status_ = (call);    \
+#define TRY(call)                        \
+  do {                                   \
+    OrtStatus *status_ = (call);         \
     if (status_ != NULL) return status_; \
   } while (0)
 
 /* ONNX Runtime reads only the members of `ort_version_supported`. Those that _build.py does not
  * declare are NULL: `undeclared` has room for them. */
 enum { UNDECLARED = 16 };
-struct PyEp { OrtEp base; void *undeclared[UNDECLARED], *self; const char *name; size_t clusters; };
+struct PyEp {
+  OrtEp base;
+  void *undeclared[UNDECLARED], *self;
+  const char *name;
+  size_t clusters;
+};
 
 static const OrtApi *api;
 static const OrtEpApi *ep_api;
-static const char *running; /* version of ONNX Runtime */
+static const char *running;  /* version of ONNX Runtime */
 static uint32_t implemented; /* version of the structs that are given to the running ONNX Runtime */
 
 /* Takes the API of the floor, and the version of the running ONNX Runtime, like "1.31.1". */

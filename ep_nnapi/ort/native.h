@@ -91,8 +91,15 @@ typedef struct {
  * take operands from the stack: a condition that does not hold, a division by 0 and an overflow end
  * the program. */
 enum {
-  SIZE_SYMBOL, SIZE_NUMBER, SIZE_ADD, SIZE_MULTIPLY, SIZE_DIVIDE,
-  SIZE_ZERO, SIZE_NONZERO, SIZE_NOT_NEGATIVE, SIZE_STORE
+  SIZE_SYMBOL,
+  SIZE_NUMBER,
+  SIZE_ADD,
+  SIZE_MULTIPLY,
+  SIZE_DIVIDE,
+  SIZE_ZERO,
+  SIZE_NONZERO,
+  SIZE_NOT_NEGATIVE,
+  SIZE_STORE
 };
 enum { MOST_SYMBOLS = 64, MOST_SIZES = 512, MOST_OPERANDS = 64 };
 
@@ -111,7 +118,8 @@ typedef struct {
   const InnerSession *session;
   const char *const *input_names, *const *output_names;
   const DirectTensor *given, *inputs, *outputs;
-  size_t given_count, input_count, output_count; /* of the latter at most MOST_DIRECT_TENSORS each */
+  size_t given_count, input_count,
+      output_count; /* of the latter at most MOST_DIRECT_TENSORS each */
   const SizeProgram *sizes;
   int64_t long_ns;
   DirectCounts *counts;

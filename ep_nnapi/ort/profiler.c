@@ -11,7 +11,10 @@ struct OrtEpProfilerImpl {
   OrtStatus *(*StopEvent)(OrtEpProfilerImpl *, uint64_t, const OrtProfilingEvent *);
   OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *, OrtProfilingEventsContainer *);
 };
-struct PyProfiler { OrtEpProfilerImpl base; void *undeclared[UNDECLARED], *self; };
+struct PyProfiler {
+  OrtEpProfilerImpl base;
+  void *undeclared[UNDECLARED], *self;
+};
 
 static _Thread_local int64_t compute_began, *compute_ends;
 

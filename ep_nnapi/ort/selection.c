@@ -23,8 +23,8 @@ static OrtStatus *prepare_copy(OrtSessionOptions *copy) {
   return api->SetInterOpNumThreads(copy, 1);
 }
 
-static OrtStatus *open_copy(const OrtSessionOptions *options, OrtSessionOptions **copy, OrtEnv **env,
-                            OrtSession **session) {
+static OrtStatus *open_copy(const OrtSessionOptions *options, OrtSessionOptions **copy,
+                            OrtEnv **env, OrtSession **session) {
   enum { WARNING = 2 };
   TRY(api->CloneSessionOptions(options, copy));
   TRY(prepare_copy(*copy));

@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* y = RandomUniform(shape=[1]), opset 13: no inputs, and nothing that is computed beforehand. */
-static const unsigned char PROBE[] = {
-    8, 10, 58, 54, 10, 32, 18, 1, 121, 34, 13, 82, 97, 110, 100, 111, 109, 85, 110, 105,
-    102, 111, 114, 109, 42, 12, 10, 5, 115, 104, 97, 112, 101, 64, 1, 160, 1, 7, 18, 1,
-    112, 98, 15, 10, 1, 121, 18, 10, 10, 8, 8, 1, 18, 4, 10, 2, 8, 1, 66, 4,
-    10, 0, 16, 13};
+static const unsigned char PROBE[] = {8,   10,  58,  54,  10, 32,  18,  1,   121, 34,  13,  82, 97,
+                                      110, 100, 111, 109, 85, 110, 105, 102, 111, 114, 109, 42, 12,
+                                      10,  5,   115, 104, 97, 112, 101, 64,  1,   160, 1,   7,  18,
+                                      1,   112, 98,  15,  10, 1,   121, 18,  10,  10,  8,   8,  1,
+                                      18,  4,   10,  2,   8,  1,   66,  4,   10,  0,   16,  13};
 static const char TERMINATED[] = "terminate flag";
 
 static OrtSession *probe;

@@ -91,15 +91,15 @@ def header() -> Iterator[str]:
     }
     yield "enum {"
     yield from (f"  CTX_{name} = {value}," for name, value in constants.items())
-    yield "};\n\n/* X(name, code, bytes of an element, its ONNX type) for the NDK's OperandCode. MODEL has"
-    yield " * no elements; scalars, which never cross the border, have no ONNX type: 0. */"
+    yield "};\n\n/* X(name, code, bytes of an element, its ONNX type) for every OperandCode."
+    yield " * MODEL has no elements; scalars, which cross no border, have no ONNX type: 0. */"
     yield "#define CTX_OPERAND_TYPES(X) \\"
     yield " \\\n".join(map(operand_type, OperandCode))
-    yield "\n/* X(name, code, bytes of an element, numpy's name) for ONNX's TensorProto.DataType, as far"
-    yield " * as tensors cross the border. */"
+    yield "\n/* X(name, code, bytes of an element, numpy's name) for each TensorProto.DataType of"
+    yield " * ONNX's that crosses the border. */"
     yield "#define CTX_ONNX_TYPES(X) \\"
     readable = [d for d in DType if d.readable]
-    names = [f"  X({d.name}, {d.value}, {d.numpy.itemsize}, \"{d.numpy.str}\")" for d in readable]
+    names = [f'  X({d.name}, {d.value}, {d.numpy.itemsize}, "{d.numpy.str}")' for d in readable]
     yield " \\\n".join(names)
     yield "\n#define CTX_OPERAND(name, code, bytes, onnx) CTX_##name = code,"
     yield "#define CTX_ONNX(name, code, bytes, numpy) CTX_ONNX_##name = code,"
