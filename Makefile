@@ -51,7 +51,7 @@ test-torch: $(READY)
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
-	$(BIN)/python -m pytest $(SPREAD) -m "" tests/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
+	$(BIN)/python -m pytest $(SPREAD) -m "" tests/litert tests/preparation/test_tflite.py tests/preparation/test_tflite.py
 
 # The device host-gpu on a software Vulkan (VULKAN=system: on this machine's GPU), with the conformance
 # cases, each of which compiles shaders; ONLY= a part of the tests' names.

@@ -14,8 +14,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from bench.chromium import chromium, missing
-from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings
+from ep_nnapi.html_report.page import Findings, page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome

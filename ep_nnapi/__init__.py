@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ep_nnapi.bundling.bundle import bundle as bundle
     from ep_nnapi.costs.calibration import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
+    from ep_nnapi.diagnostics.calibrate import record_profile as record_profile
     from ep_nnapi.diagnostics.check import check as check
     from ep_nnapi.diagnostics.compare import compare as compare
-    from ep_nnapi.diagnostics.record_profile import record_profile as record_profile
     from ep_nnapi.diagnostics.run_and_compare import run as run
     from ep_nnapi.errors import Rejection as Rejection
     from ep_nnapi.html_report.write import write_report as write_report
@@ -67,7 +67,7 @@ _HOME = {
     "ops": "operators",
     "prepare": "preparation.batch",
     "receipts": "provider.receipt",
-    "record_profile": "diagnostics.record_profile",
+    "record_profile": "diagnostics.calibrate",
     "register": "ort.session",
     "Rejection": "errors",
     "Report": "report.report",

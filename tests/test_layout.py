@@ -27,31 +27,20 @@ FOLDERS = {
 """Packages whose tests are in another folder, with files of other names."""
 
 TESTED_BY = {
+    "cli/test_check": "diagnostics/check",
+    "cli/test_listing": "cli/report cli/lib",
+    "cli/test_tables": "cli/ops cli/prepare",
     "capi/test_build": "nnapi/_embedding",
-    "cli/test_arguments": "cli/completion",
-    "cli/test_check": "cli/advice_output cli/check_command cli/check_formats diagnostics/check",
-    "cli/test_listing": "cli/report_command",
-    "cli/test_devices": "cli/device_tables diagnostics/device_support diagnostics/device_times",
     "cli/test_run": "diagnostics/run_and_compare",
-    "cli/test_tables": "cli/report_tables cli/strict_json",
-    "diagnostics/test_advice": "diagnostics/documented_operators",
-    "diagnostics/test_compare": "diagnostics/cluster_errors",
     "diagnostics/test_inputs": "diagnostics/session_runs",
-    "diagnostics/test_measured_times": "diagnostics/latency diagnostics/record_trace",
-    "diagnostics/test_model_sources": "diagnostics/int64_values diagnostics/read_graphs "
-    "diagnostics/report_sources diagnostics/unknown_names",
-    "diagnostics/test_output_traits": "diagnostics/output_kinds",
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
-    "diagnostics/test_verdict": "diagnostics/error_measures diagnostics/verdict_text",
     "nnapi/host/test_cache": "nnapi/host/cache_folder",
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
     "nnapi/test_model": "nnapi/array",  # a type alias
-    "preparation/test_job": "cli/prepare_arguments",  # each with its job
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
-    "html_report/test_write": "html_report/page_data",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_form": "nnapi/profile/classes nnapi/profile/use",
     "nnapi/profile/test_record": "nnapi/profile/answers nnapi/profile/device "
@@ -60,14 +49,11 @@ TESTED_BY = {
     "nnapi/profile/seeds nnapi/profile/sizes nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes",
     "ort/test_api": "ort/names",
-    "preparation/test_ort_export": "preparation/ort_names",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",
     "provider/test_compiler": "provider/compatibility",
     "provider/test_cpu_fallback": "provider/declined provider/reference_fallback",
     "provider/test_planner": "provider/replan",
-    "sessions/test_cpu": "sessions/external_weights",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
-    "tuning/test_tune": "tuning/accuracy tuning/trial",
 }
 """Test files of modules that belong together, or that a command runs as Python does."""
 

@@ -1,17 +1,24 @@
-"""Arguments of the commands `run`, `listing` and `lib`, and shared parser code."""
+"""Arguments that several verbs share, and calls of library functions with them."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from itertools import groupby
 from operator import attrgetter
+from typing import TypeVar
 
 from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import OPTIONS, OptionKeywords, parse, without
 from ep_nnapi.options.values import Option
 
+UNLESS_MORE_EXACT = (
+    ", unless a more exact computation shows that NNAPI is no less accurate than the CPU"
+)
+"""End of the help of --tolerance, where what is beyond it may be right."""
+_T = TypeVar("_T")
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
 
@@ -42,7 +49,7 @@ class _ShowOptions(argparse.Action):
         for category, options in groupby(_provider_options(), key=attrgetter("category")):
             group = shown.add_argument_group(category)
             for option in options:
-                group.add_argument(_flag(option), metavar=option.metavar, help=option.help)
+                group.add_argument(flag(option), metavar=option.metavar, help=option.help)
         print(shown.format_help(), end="")
         parser.exit()
 
@@ -63,10 +70,10 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print versions and exit")
 
 
-def add_model(parser: argparse.ArgumentParser, what: str) -> None:
+def add_model(parser: argparse.ArgumentParser, what: str = "an .onnx or .ort file") -> None:
     """Adds the model and all options; --help shows the provider's only with --help-options."""
     parser.add_argument("model", help=what)
-    names = ", ".join(_flag(o) for o in _provider_options()[:3])
+    names = ", ".join(flag(o) for o in _provider_options()[:3])
     parser.add_argument(
         "--help-options",
         action=_ShowOptions,
@@ -77,7 +84,7 @@ def add_model(parser: argparse.ArgumentParser, what: str) -> None:
     for option in OPTIONS:
         help_text = argparse.SUPPRESS if option.provider else option.help
         group = device if option.name == "device" else parser
-        group.add_argument(_flag(option), metavar=option.metavar, help=help_text)
+        group.add_argument(flag(option), metavar=option.metavar, help=help_text)
     device.add_argument(
         "--reference",
         action="store_const",
@@ -103,10 +110,11 @@ def options_of(given: argparse.Namespace) -> OptionKeywords:
     return chosen
 
 
-def add_input(argument: Callable[..., argparse.Action], name: str) -> None:
-    """Adds --input by `argument`, the add_argument of a parser or group; `name` begins its help."""
-    argument(
+def add_input(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds --input; `name` begins its help."""
+    parser.add_argument(
         "--input",
+        dest="inputs",
         action="append",
         default=[],
         metavar="[NAME=]FILE",
@@ -116,85 +124,36 @@ def add_input(argument: Callable[..., argparse.Action], name: str) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds --input and --seed."""
-    add_input(parser.add_argument, "input")
+    add_input(parser, "input")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `run`."""
-    add_inputs(parser)
-    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
-    parser.add_argument("--no-latency", action="store_true", help="do not measure latency")
-    parser.add_argument(
-        "--profile",
-        metavar="FILE",
-        help="write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON "
-        "for Perfetto",
-    )
+def add_tolerance(parser: argparse.ArgumentParser, rest: str = "", of: str = "an output") -> None:
+    """Adds --tolerance; `rest` ends its help."""
     parser.add_argument(
         "--tolerance",
         type=float,
-        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
-        "for float32); exit 1 beyond it, unless a more exact computation shows that NNAPI is no "
-        "less accurate than the CPU",
+        help=f"largest difference of {of}, relative to its spread (default: by its kind, 1e-4 for "
+        f"float32){rest}",
     )
 
 
-def add_listing(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `listing`."""
-    parser.add_argument(
-        "--weights",
-        action="store_true",
-        help="print constants in full (default: sizes and digests of large ones)",
-    )
+def call(function: Callable[..., _T], given: argparse.Namespace, **more: object) -> _T:
+    """Calls a library function with the arguments of its parameters' names, and with `more`.
 
-
-def add_devices(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `devices`: what to measure, which runtime and model it is about."""
-    parser.add_argument(
-        "--calibrate",
-        metavar="FILE",
-        help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
-    )
-    parser.add_argument("--device", metavar="NAME", help="the device to measure")
-    parser.add_argument("model", nargs="?", help="an .onnx or .ort file: what each takes of it")
-    runtime = next(o for o in OPTIONS if o.name == "runtime")
-    parser.add_argument(_flag(runtime), metavar=runtime.metavar, help=runtime.help)
-
-
-def add_profile(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `profile`."""
-    parser.add_argument(
-        "models", nargs="*", metavar="MODEL", help="record the very operations of this model too"
-    )
-    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
-    parser.add_argument(
-        "--device", metavar="NAME", help="the device (default: the first, CPUs last)"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the profile to write, as JSON"
-    )
-    parser.add_argument(
-        "--times",
-        action="store_true",
-        help="measure the device and the CPU beside it too (some seconds more), for "
-        "--partitioning worth_it",
-    )
-
-
-def add_lib(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `lib`, each of which replaces the default output (the path)."""
-    parser.add_argument("--cflags", action="store_true", help="print compiler flags")
-    parser.add_argument("--libs", action="store_true", help="print linker flags")
-    others = parser.add_mutually_exclusive_group()
-    others.add_argument("--pkgconfigdir", action="store_true", help="print the PKG_CONFIG_PATH")
-    others.add_argument("--cmakedir", action="store_true", help="print the NeuralNetworks_DIR")
-    others.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
+    What is not given has the function's own default.
+    """
+    parameters = signature(function).parameters.values()
+    values = {p.name: getattr(given, p.name, None) for p in parameters}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    options = options_of(given) if any(p.kind is p.VAR_KEYWORD for p in parameters) else {}
+    return function(**chosen, **more, **options)
 
 
 def _provider_options() -> Sequence[Option]:
     return [o for o in OPTIONS if o.provider]
 
 
-def _flag(option: Option) -> str:
+def flag(option: Option) -> str:
+    """The option's flag."""
     return "--" + option.name.replace("_", "-")

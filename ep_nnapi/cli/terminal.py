@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from math import isfinite, isnan
 from typing import TextIO, cast
 
-from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.errors import printable
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
@@ -78,6 +78,28 @@ def unusable(error: OSError) -> int:
 def print_json(data: object) -> None:
     """Prints the data as standard JSON, whose strings are escaped."""
     print(json.dumps(strict(data), indent=2, allow_nan=False))
+
+
+def strict(data: object) -> object:
+    """Returns the data with null for numbers that are not finite, explained by `KEY_reason`."""
+    if isinstance(data, Mapping):
+        found = {key: strict(value) for key, value in data.items()}
+        reasons = {f"{key}_reason": _reason(value) for key, value in data.items()}
+        return found | {key: reason for key, reason in reasons.items() if reason is not None}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [strict(value) for value in data]
+    return None if _reason(data) is not None else data
+
+
+def _reason(value: object) -> str | None:
+    if not isinstance(value, float) or isfinite(value):
+        return None
+    return "not a number" if isnan(value) else "infinite"
+
+
+def number(found: float | None) -> str:
+    """A number for a table; - for none."""
+    return "-" if found is None else f"{found:.3g}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

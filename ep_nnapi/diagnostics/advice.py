@@ -15,17 +15,131 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, TensorProto
 
-from ep_nnapi.diagnostics.check import partitioned_at, source
-from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
+from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.reference_run import read_model
+from ep_nnapi.diagnostics.output_traits import read_model
+from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import custom_ops
+
+XNNPACK = frozenset(
+    [
+        "AveragePool",
+        "Conv",
+        "ConvTranspose",
+        "Gemm",
+        "MatMul",
+        "MaxPool",
+        "QLinearConv",
+        "Resize",
+        "Softmax",
+        "com.microsoft:QLinearAveragePool",
+        "com.microsoft:QLinearConvTranspose",
+        "com.microsoft:QLinearSoftmax",
+        "DequantizeLinear",
+        "QuantizeLinear",
+    ]
+)
+"""Weights and bias must be constant, images 2-D; Resize bilinear, Softmax along the last axis.
+
+QuantizeLinear and DequantizeLinear belong to the QDQ form of the quantized operators.
+"""
+
+QNN = frozenset(
+    [
+        "Abs",
+        "Add",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "Asin",
+        "Atan",
+        "AveragePool",
+        "BatchNormalization",
+        "Cast",
+        "Clip",
+        "Concat",
+        "Conv",
+        "ConvTranspose",
+        "Cos",
+        "DepthToSpace",
+        "DequantizeLinear",
+        "Div",
+        "Elu",
+        "Equal",
+        "Exp",
+        "Expand",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "Gelu",
+        "Gemm",
+        "GlobalAveragePool",
+        "Greater",
+        "GreaterOrEqual",
+        "GridSample",
+        "HardSwish",
+        "InstanceNormalization",
+        "LRN",
+        "LayerNormalization",
+        "LeakyRelu",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "LogSoftmax",
+        "LpNormalization",
+        "MatMul",
+        "Max",
+        "MaxPool",
+        "Min",
+        "Mul",
+        "Neg",
+        "Not",
+        "Or",
+        "PRelu",
+        "Pad",
+        "Pow",
+        "QuantizeLinear",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Relu",
+        "Reshape",
+        "Resize",
+        "Round",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Slice",
+        "Softmax",
+        "SpaceToDepth",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Tanh",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+        "com.microsoft:DequantizeLinear",
+        "com.microsoft:Gelu",
+        "com.microsoft:QuantizeLinear",
+    ]
+)
+"""Which types each takes depends on the backend and on Qualcomm's SDK.
+
+Reshape, which the page leaves out, is in the release notes of onnxruntime-qnn 2.5.
+"""
+
 
 _WEBGPU_OPSET = 21
 """Newest opset at which the WebGPU provider's plugin 0.4 takes MaxPool, Transpose and others."""

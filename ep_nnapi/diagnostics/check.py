@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias, Unpack
 
 import onnxruntime
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
-from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.epcontext.contexts import verify_checksum_of_bytes
-from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.nnapi.files import digest_of, require_file
-from ep_nnapi.nnapi.runtime import Runtime
-from ep_nnapi.options.table import OptionKeywords, Options, parse
+from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.session_runs import (
+    open_session,
+    provider_of_session,
+    quiet_options,
+    source,
+)
+from ep_nnapi.errors import Rejection
+from ep_nnapi.graph.source_lines import SourceLines, source_lines
+from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
+from ep_nnapi.nnapi.files import digest_of
+from ep_nnapi.nnapi.runtime import Device, Runtime
+from ep_nnapi.options.table import OptionKeywords, Options, changed, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider.provider import Provider, handed_over
-from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import CPU, session_of
-from ep_nnapi.sessions.custom_ops import advice, custom_ops
+from ep_nnapi.provider.devices import devices
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.report.report import GraphReport, Report, operator_counts
+from ep_nnapi.sessions.cpu import CPU, custom_ops
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 
@@ -91,95 +94,6 @@ def partitioned_at(
         return found()
 
 
-@contextmanager
-def provider_of_session(
-    options: Options, runtime: Runtime | None = None, *, fast: bool = True
-) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Yields as `given_to_session`, for a provider with these options.
-
-    fast   as for `Provider`
-    Raises OptionError for invalid options.
-    """
-    with given_to_session(Provider(options, runtime, fast=fast, measure=True)) as given:
-        yield given
-
-
-@contextmanager
-def given_to_session(provider: Provider) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Yields option strings for one session, and a function that returns the session's provider.
-
-    That function raises the provider's error, which ONNX Runtime would only print before it
-    continues without NNAPI.
-    """
-
-    def found() -> Provider:
-        if isinstance(provider.error, NnapiError):
-            raise provider.error
-        if provider.error is not None:
-            raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
-        if not provider.opened:
-            raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
-        return provider
-
-    with handed_over(provider) as strings:
-        yield strings, found
-
-
-def source(model: ModelSource) -> str | bytes:
-    """Returns bytes, or the path of an existing, non-empty file; raises ModelError otherwise."""
-    model = loadable(model)
-    if isinstance(model, bytes):
-        if not model:
-            raise ModelError("the model is empty: 0 bytes")
-        verify_checksum_of_bytes(model)
-        return model
-    require_file(Path(model))
-    return str(Path(model))
-
-
-def quiet_options() -> onnxruntime.SessionOptions:
-    """Returns session options that log only fatal errors."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return options
-
-
-def open_session(
-    model: str | bytes,
-    options: onnxruntime.SessionOptions,
-    providers: list[object],
-    without: Sequence[str] = (),
-) -> onnxruntime.InferenceSession:
-    """Returns a stock session; raises ModelError if the model cannot be loaded.
-
-    without   names of ONNX Runtime's optimizers to disable
-    """
-    called = "the model" if isinstance(model, bytes) else model
-    try:
-        session = session_of(model, options, providers, without)
-    except OptionError:
-        raise
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        said = first_line(error) + advice(str(error))
-        raise ModelError(f"{called}: ONNX Runtime cannot load it: {said}") from None
-    _check_names(session, called)
-    return session
-
-
-def _check_names(session: onnxruntime.InferenceSession, called: str) -> None:
-    """Raises ModelError if Python cannot read the names of inputs, outputs and their sizes."""
-    try:
-        for value in (*session.get_inputs(), *session.get_outputs()):
-            _ = value.name, value.shape
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{called}: the name {error.object!r} is not UTF-8; rename it") from None
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an ONNX Runtime error, without error codes and source locations."""
-    return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
-
-
 def _partition(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     """Creates a session that partitions the model, with as little other work as possible.
 
@@ -193,3 +107,105 @@ def _partition(model: str | bytes, strings: dict[str, str], level: _Level) -> No
     options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False
     open_session(model, options, [(EP_NAME, strings), CPU])
+
+
+def with_sources(report: Report, model: str | bytes) -> Report:
+    """Returns the report on `model` with the source lines that the model's metadata has."""
+    return with_lines(report, source_lines(model))
+
+
+def with_lines(report: Report, lines: SourceLines) -> Report:
+    """Returns the report with these source lines of its nodes."""
+    if not lines.by_output:
+        return report
+    graphs = tuple(_graph_with_lines(graph, lines) for graph in report.graphs)
+    rejections = tuple(r for graph in graphs for r in graph.rejections)
+    return replace(report, graphs=graphs, rejections=rejections)
+
+
+def _graph_with_lines(graph: GraphReport, lines: SourceLines) -> GraphReport:
+    outline = tuple(replace(n, source=lines.of(n.name, n.outputs)) for n in graph.outline)
+    outputs = {n.name: n.outputs for n in graph.outline}
+    return replace(
+        graph,
+        outline=outline,
+        rejections=tuple(_rejections_with_lines(graph.rejections, outputs, lines)),
+    )
+
+
+def _rejections_with_lines(
+    found: Iterable[Rejection], outputs: dict[str, tuple[str, ...]], lines: SourceLines
+) -> Iterable[Rejection]:
+    for rejection in found:
+        yield replace(rejection, source=lines.of(rejection.node, outputs.get(rejection.node, ())))
+
+
+def check_excluded(options: Options, report: Report) -> None:
+    """Raises OptionError if `exclude` or `partitioning_stop_ops` has an unknown name.
+
+    Node names must exist in the model as ONNX Runtime presents it. Operator types need only be
+    known to ONNX Runtime, since the same options may be used with many models.
+    """
+    nodes = {name for c in report.clusters for name in c.nodes}
+    nodes.update(r.node for r in report.rejections)
+    types = {r.op_type for r in report.rejections}
+    for name in _unknown_names(options.exclude, nodes | types):
+        raise OptionError(
+            f"exclude names {name}, no operator type and no node that ONNX Runtime shows of this "
+            f"model{suggestion(name, (*nodes, *_operator_types()))}"
+        )
+    for name in _unknown_names(options.partitioning_stop_ops, types):
+        near = suggestion(name, _operator_types())
+        raise OptionError(f"partitioning_stop_ops names {name}, no operator type{near}")
+
+
+def _unknown_names(given: Sequence[str], known: set[str]) -> Iterable[str]:
+    unknown = [name for name in given if name not in known]
+    if not unknown:  # common case, which needs no list of all operators
+        return ()
+    types = _operator_types()
+    return (name for name in unknown if name not in types)
+
+
+def _operator_types() -> frozenset[str]:
+    """Returns all operator types of ONNX Runtime, including contrib operators."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    return frozenset(schema.name for schema in get_all_operator_schema())
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSupport:
+    """One device, and the report of `check` for it."""
+
+    device: Device
+    report: Report
+
+    @property
+    def taken(self) -> str:
+        """The operators that run on the device: `2 Conv, 1 Gemm`."""
+        return operator_counts(t for c in self.report.clusters for t in c.op_types)
+
+    @property
+    def declined(self) -> str:
+        """The operators that NNAPI has and the device declines."""
+        refused = self.report.rejections
+        return operator_counts(r.op_type for r in refused if r.reason is Reason.DRIVER)
+
+    def to_json(self) -> dict[str, object]:
+        """Returns what `ep-nnapi devices MODEL` prints of the model, as JSON-serializable data."""
+        return {
+            "nodes": self.report.nodes,
+            "nodes_taken": self.report.taken,
+            "clusters": len(self.report.clusters),
+            "taken": self.taken,
+            "declined": self.declined,
+        }
+
+
+def device_support(model: ModelSource, options: OptionKeywords) -> list[DeviceSupport]:
+    """Returns for each device of the runtime what it takes of `model`; raises as `check`."""
+    return [
+        DeviceSupport(device, check(model, **changed(options, device=device.name)))
+        for device in devices(parse(options).runtime)
+    ]

@@ -68,7 +68,11 @@ def write_fixed(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
     """
     source = model
     if model.suffix.lower() == ".ort":
-        _save_as_onnx(model, to)
+        try:
+            save_as_onnx(str(model), to)
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            said = str(error).strip().split("\n", maxsplit=1)[0]
+            raise ModelError(f"{model}: its sizes cannot be fixed: {said}") from None
         source = to
     try:
         proto = onnx.load(str(source))
@@ -100,18 +104,14 @@ class _Input:
     dims: tuple[Dim, ...] | None
 
 
-def _save_as_onnx(model: Path, to: Path) -> None:
-    """Converts an .ort file to .onnx without changing its nodes; raises ModelError."""
+def save_as_onnx(model: str | bytes, to: Path) -> None:
+    """Converts an .ort file to .onnx without changing its nodes; raises ONNX Runtime's errors."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.optimized_model_filepath = str(to)
     options.add_session_config_entry("session.save_model_format", "ONNX")
-    try:
-        session_of(str(model), options, [CPU])
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        said = str(error).strip().split("\n", maxsplit=1)[0]
-        raise ModelError(f"{model}: its sizes cannot be fixed: {said}") from None
+    session_of(model, options, [CPU])
 
 
 def _remove_constant_inputs(proto: ModelProto) -> None:

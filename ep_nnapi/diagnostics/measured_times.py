@@ -1,4 +1,4 @@
-"""Measured times of the clusters and nodes of a run: `report --measure`."""
+"""Measured times of a run: latency, clusters, nodes, devices; and a trace of it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,112 @@ import json
 import tempfile
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import TypeAlias, TypeVar
 
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import source
-from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
 from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.latency import measured
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
-from ep_nnapi.diagnostics.run_and_compare import nnapi_session
-from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
+from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, outputs_of, source
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_atomically
+from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.options.table import parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
-from ep_nnapi.sessions.cpu import exact_options
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import custom_ops, exact_options
+
+_MAX_SECONDS = 0.5  # of measurement for each session, after its warm-up run
+_MAX_RUNS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Median time of a number of runs, in milliseconds."""
+
+    milliseconds: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Latency of a run with the first inputs on each provider; `cpu` is None if it cannot run."""
+
+    nnapi: Timed
+    cpu: Timed | None
+
+
+def measured(run: Callable[[], object]) -> Timed:
+    """Returns the median time of a run, after one warm-up run."""
+    run()
+    times: list[float] = []
+    while not times or (sum(times) < _MAX_SECONDS and len(times) < _MAX_RUNS):
+        began = perf_counter()
+        run()
+        times.append(perf_counter() - began)
+    return Timed(1000 * median(times), len(times))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """Median durations of a cluster's runs in milliseconds, None where they are not measured.
+
+    cluster      its number in the report
+    on_hardware  on the device's hardware
+    in_driver    in the driver, with the transport within the device
+    """
+
+    cluster: int
+    device: str
+    on_hardware: float | None
+    in_driver: float | None
+
+
+def device_times(provider: Provider) -> tuple[DeviceTime, ...]:
+    """Returns the times of the clusters whose device measured them."""
+    found = (
+        _time(number, cluster.report.device, cluster.durations)
+        for number, cluster in enumerate(provider.clusters)
+    )
+    return tuple(t for t in found if (t.on_hardware, t.in_driver) != (None, None))
+
+
+def _time(cluster: int, device: str, durations: Iterable[Duration]) -> DeviceTime:
+    runs = tuple(durations)
+    hardware = [d.on_hardware for d in runs if d.on_hardware is not None]
+    driver = [d.in_driver for d in runs if d.in_driver is not None]
+    return DeviceTime(cluster, device, _milliseconds(hardware), _milliseconds(driver))
+
+
+def _milliseconds(nanoseconds: list[int]) -> float | None:
+    return median(nanoseconds) / 1e6 if nanoseconds else None
+
+
+OpenAndRun: TypeAlias = Callable[[onnxruntime.SessionOptions], onnxruntime.InferenceSession]
+
+
+def record_trace(path: Path, open_and_run: OpenAndRun) -> None:
+    """Writes ONNX Runtime's profile of a session to `path`, as JSON for Perfetto.
+
+    open_and_run  opens a session with the given options, runs the model and returns the session
+    Raises OptionError if the file cannot be written.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        options = exact_options()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder, "profile"))
+        recorded = Path(open_and_run(options).end_profiling())
+        try:
+            write_atomically(path, [recorded.read_bytes()])
+        except OSError as error:
+            raise OptionError(f"{path} cannot be written: {error.strerror}") from None
+
 
 _Key = TypeVar("_Key", str, tuple[str, ...])
 Nodes: TypeAlias = tuple[str, ...]

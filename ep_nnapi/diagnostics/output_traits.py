@@ -3,17 +3,91 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, numpy_helper
 
+from ep_nnapi.diagnostics.fixed_model import save_as_onnx
 from ep_nnapi.diagnostics.float64_decomposition import DECOMPOSITIONS
 from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.reference_run import all_nodes, from_ort, read_model
+from ep_nnapi.nnapi.array import Array
+
+
+class Kind(StrEnum):
+    """Kind of an output, which determines its tolerance."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    QUANTIZED = "quantized"
+    INTEGER = "integer"
+    BOXES = "boxes"
+    RANDOM = "random"
+
+
+TOLERANCES: Mapping[Kind, float] = {
+    Kind.FLOAT32: 1e-4,  # float32 accumulation in another order, over up to 50 layers
+    Kind.FLOAT16: 2.0**-7,  # as many roundings as float32, eight of 2 ** -10
+    Kind.QUANTIZED: 0.05,  # outputs that are real numbers again, of layers that round to 1/255
+    Kind.INTEGER: 0.0,
+    Kind.BOXES: 1e-3,  # corners: an anchor plus a float32 network output
+    Kind.RANDOM: inf,  # each session draws others
+}
+"""Largest allowed difference of outputs by kind, relative to their spread."""
+
+QUANTA = 2.0
+"""The same in quanta, for quantized outputs: a tie of theirs, and of their operands, either way."""
+
+
+_QUANTIZED_BYTES = 2
+"""Bytes of the largest quantized type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Properties of a model that determine the kinds and tolerances of its outputs.
+
+    quantized   True if it has quantized layers
+    half        True if it computes in float16
+    steps       quantum (scale) of outputs that are dequantized last, by name
+    boxes       outputs whose rows are detections, with an order that depends on near ties
+    random      outputs that depend on random numbers without a seed, which cannot be compared
+    """
+
+    quantized: bool = False
+    half: bool = False
+    steps: Mapping[str, float] = field(default_factory=dict)
+    boxes: frozenset[str] = frozenset()
+    random: frozenset[str] = frozenset()
+
+    def kind(self, name: str, array: Array) -> Kind:
+        """Returns the kind of an output."""
+        if name in self.random:
+            return Kind.RANDOM
+        if name in self.boxes:
+            return Kind.BOXES
+        if self.quantized:
+            return Kind.QUANTIZED
+        if array.dtype.kind != "f":
+            return Kind.INTEGER
+        return Kind.FLOAT16 if self.half or array.dtype == np.float16 else Kind.FLOAT32
+
+    def quantum(self, name: str, array: Array) -> float | None:
+        """Returns the size of a quantized output's steps; None for real numbers and indices."""
+        if self.kind(name, array) is not Kind.QUANTIZED:
+            return None
+        if array.dtype.kind == "f":
+            return self.steps.get(name) or None  # a scale of 0 is no unit
+        return 1.0 if array.dtype.kind in "iu" and array.itemsize <= _QUANTIZED_BYTES else None
+
 
 _KEEPS_SCALE = frozenset(
     ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Relu")
@@ -117,3 +191,33 @@ def _is_quantized(model: Loadable) -> bool:
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         return any(data.find(name) >= 0 for name in _NAMES)
+
+
+def read_model(model: Loadable) -> onnx.ModelProto | None:
+    """Returns the parsed ONNX model, or None if it is not an .onnx file or has no nodes."""
+    try:
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    except (DecodeError, UnicodeDecodeError, OSError):
+        return None
+    return proto if proto.graph.node else None
+
+
+def from_ort(model: Loadable) -> onnx.ModelProto | None:
+    """Returns the ONNX model that ONNX Runtime writes of an .ort file, with the same nodes."""
+    with TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        written = Path(folder, "model.onnx")
+        save_as_onnx(model if isinstance(model, bytes) else str(model), written)
+        return read_model(written)
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Yields the nodes of a graph and of those inside it."""
+    for node in graph.node:
+        yield node
+        for inner in inner_graphs(node):
+            yield from all_nodes(inner)
+
+
+def inner_graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Returns the graphs inside a node: bodies and branches."""
+    return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]

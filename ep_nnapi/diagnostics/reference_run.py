@@ -7,17 +7,13 @@ rounding of quantized values.
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 import onnxruntime
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.diagnostics.check import quiet_options
 from ep_nnapi.diagnostics.float64_decomposition import (
     DECOMPOSITIONS,
     QUANTIZED_TYPES,
@@ -25,6 +21,8 @@ from ep_nnapi.diagnostics.float64_decomposition import (
     NoDecomposition,
 )
 from ep_nnapi.diagnostics.model_sources import Loadable
+from ep_nnapi.diagnostics.output_traits import all_nodes, from_ort, inner_graphs, read_model
+from ep_nnapi.diagnostics.session_runs import quiet_options
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sessions.cpu import session_of
@@ -59,7 +57,7 @@ def reference_outputs(
         proto = read_model(model) or from_ort(model)
         if proto is None or proto.functions:
             return None
-        if any(_graphs(node) for node in proto.graph.node):
+        if any(inner_graphs(node) for node in proto.graph.node):
             proto = onnx.shape_inference.infer_shapes(proto)  # the types of values inside
         found, float32_operators = _computed(proto, runs)
     except Exception:  # rewritten graphs can fail in ONNX and in ONNX Runtime in any way
@@ -69,40 +67,6 @@ def reference_outputs(
     narrow = ", ".join(sorted(float32_operators))
     also = f", {narrow} in float32" if narrow and not quantized else ""
     return ReferenceOutputs(found, f"{described}{also}")
-
-
-def read_model(model: Loadable) -> onnx.ModelProto | None:
-    """Returns the parsed ONNX model, or None if it is not an .onnx file or has no nodes."""
-    try:
-        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-    except (DecodeError, UnicodeDecodeError, OSError):
-        return None
-    return proto if proto.graph.node else None
-
-
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Yields the nodes of a graph and of those inside it."""
-    for node in graph.node:
-        yield node
-        for inner in _graphs(node):
-            yield from all_nodes(inner)
-
-
-def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """Returns the graphs inside a node: bodies and branches."""
-    return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]
-
-
-def from_ort(model: Loadable) -> onnx.ModelProto | None:
-    """Returns the ONNX model that ONNX Runtime writes of an .ort file, with the same nodes."""
-    with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
-        written = str(Path(folder, "model.onnx"))
-        options = quiet_options()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.optimized_model_filepath = written
-        options.add_session_config_entry("session.save_model_format", "ONNX")
-        session_of(model if isinstance(model, bytes) else str(model), options)
-        return read_model(written)
 
 
 def _computed(proto: onnx.ModelProto, runs: Sequence[Mapping[str, Array]]) -> tuple[Runs, set[str]]:
@@ -187,7 +151,7 @@ class _Float64Rewriter:
     def _node(self, node: onnx.NodeProto) -> None:
         if node.op_type in DECOMPOSITIONS:
             DECOMPOSITIONS[node.op_type](self.graph, node)
-        elif _graphs(node):
+        elif inner_graphs(node):
             self._with_graphs(node)
         elif node.op_type == "Cast":
             self._cast(node)
@@ -204,7 +168,7 @@ class _Float64Rewriter:
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         outside = set(self.graph.float64_names)
-        for inner in _graphs(copied):
+        for inner in inner_graphs(copied):
             named = [*inner.input, *inner.value_info, *inner.output]
             self.graph.types.update((v.name, v.type.tensor_type.elem_type) for v in named)
             self.graph.ranks.update((v.name, len(v.type.tensor_type.shape.dim)) for v in named)

@@ -11,24 +11,28 @@ from typing import TypeAlias, Unpack
 import numpy as np
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import (
-    open_session,
-    provider_of_session,
-    source,
-)
-from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
+from ep_nnapi.diagnostics.check import check_excluded, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.latency import Latency, measured
+from ep_nnapi.diagnostics.measured_times import (
+    DeviceTime,
+    Latency,
+    device_times,
+    measured,
+    record_trace,
+)
 from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
-from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.record_trace import record_trace
+from ep_nnapi.diagnostics.output_traits import Traits, traits_of
 from ep_nnapi.diagnostics.reference_run import reference_outputs
-from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
-from ep_nnapi.diagnostics.unknown_names import check_excluded
+from ep_nnapi.diagnostics.session_runs import (
+    feeds_of,
+    nnapi_session,
+    open_session,
+    outputs_of,
+    run_on_nnapi,
+    source,
+)
 from ep_nnapi.diagnostics.verdict import (
     Difference,
     LessAccurate,
@@ -44,13 +48,10 @@ from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options.table import HOST, OptionKeywords, parse
 from ep_nnapi.options.target import NnapiFlag
-from ep_nnapi.ort.names import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
-from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options, saturates
 
 CPU_NAME = "the CPU"
 
@@ -262,14 +263,6 @@ def on_reference_device(options: Mapping[str, object]) -> dict[str, object]:
     return {**options, "runtime": HOST, "device": REFERENCE_DEVICE, "receipt": None}
 
 
-def run_on_nnapi(
-    model: ModelSource, feeds: Feeds, options: Mapping[str, object]
-) -> tuple[Provider, list[Mapping[str, Array]]]:
-    """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
-    provider, session = nnapi_session(model, options)
-    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
-
-
 def _profiled_runs(
     model: ModelSource,
     feeds: Feeds,
@@ -280,19 +273,6 @@ def _profiled_runs(
     for given in feeds.runs:
         outputs_of(session, given, provider)
     return session
-
-
-def nnapi_session(
-    model: ModelSource,
-    options: Mapping[str, object],
-    settings: onnxruntime.SessionOptions | None = None,
-) -> tuple[Provider, onnxruntime.InferenceSession]:
-    """Returns a stock session on NNAPI and its provider."""
-    register()
-    chosen = exact_options() if settings is None else settings
-    with provider_of_session(parse(options)) as (strings, found):
-        session = open_session(source(model), chosen, [(EP_NAME, strings), CPU])
-        return found(), session
 
 
 def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:

@@ -1,15 +1,16 @@
-"""Inputs and outputs of the runs of a session."""
+"""Sessions that diagnostics open, the graphs of their models, their inputs and their outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import first_line
 from ep_nnapi.diagnostics.inputs import (
     Feeds,
     InputSpec,
@@ -18,14 +19,28 @@ from ep_nnapi.diagnostics.inputs import (
     random_feeds,
     spec_of,
 )
-from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
-from ep_nnapi.diagnostics.read_graphs import read_graphs
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, loadable, paths_of
+from ep_nnapi.epcontext.contexts import verify_checksum_of_bytes
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.files import require_file
+from ep_nnapi.nnapi.runtime import Runtime
+from ep_nnapi.options.table import Options, parse
 from ep_nnapi.options.values import FixedSizes
-from ep_nnapi.provider.provider import Provider
-from ep_nnapi.sessions.custom_ops import custom_ops_library, is_custom
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider.planner import Cluster
+from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.sessions.cpu import (
+    CPU,
+    advice,
+    custom_ops_library,
+    exact_options,
+    is_custom,
+    session_of,
+)
+from ep_nnapi.sizes.int64_ranges import values_fitting_int32
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.sizes.trial_sizes import runnable_shapes
 
@@ -168,3 +183,150 @@ def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
         yield name, value
     else:
         raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")
+
+
+@contextmanager
+def provider_of_session(
+    options: Options, runtime: Runtime | None = None, *, fast: bool = True
+) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
+    """Yields as `given_to_session`, for a provider with these options.
+
+    fast   as for `Provider`
+    Raises OptionError for invalid options.
+    """
+    with given_to_session(Provider(options, runtime, fast=fast, measure=True)) as given:
+        yield given
+
+
+@contextmanager
+def given_to_session(provider: Provider) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
+    """Yields option strings for one session, and a function that returns the session's provider.
+
+    That function raises the provider's error, which ONNX Runtime would only print before it
+    continues without NNAPI.
+    """
+
+    def found() -> Provider:
+        if isinstance(provider.error, NnapiError):
+            raise provider.error
+        if provider.error is not None:
+            raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
+        if not provider.opened:
+            raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
+        return provider
+
+    with handed_over(provider) as strings:
+        yield strings, found
+
+
+def source(model: ModelSource) -> str | bytes:
+    """Returns bytes, or the path of an existing, non-empty file; raises ModelError otherwise."""
+    model = loadable(model)
+    if isinstance(model, bytes):
+        if not model:
+            raise ModelError("the model is empty: 0 bytes")
+        verify_checksum_of_bytes(model)
+        return model
+    require_file(Path(model))
+    return str(Path(model))
+
+
+def quiet_options() -> onnxruntime.SessionOptions:
+    """Returns session options that log only fatal errors."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+def open_session(
+    model: str | bytes,
+    options: onnxruntime.SessionOptions,
+    providers: list[object],
+    without: Sequence[str] = (),
+) -> onnxruntime.InferenceSession:
+    """Returns a stock session; raises ModelError if the model cannot be loaded.
+
+    without   names of ONNX Runtime's optimizers to disable
+    """
+    called = "the model" if isinstance(model, bytes) else model
+    try:
+        session = session_of(model, options, providers, without)
+    except OptionError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
+        said = first_line(error) + advice(str(error))
+        raise ModelError(f"{called}: ONNX Runtime cannot load it: {said}") from None
+    _check_names(session, called)
+    return session
+
+
+def _check_names(session: onnxruntime.InferenceSession, called: str) -> None:
+    """Raises ModelError if Python cannot read the names of inputs, outputs and their sizes."""
+    try:
+        for value in (*session.get_inputs(), *session.get_outputs()):
+            _ = value.name, value.shape
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{called}: the name {error.object!r} is not UTF-8; rename it") from None
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an ONNX Runtime error, without error codes and source locations."""
+    return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
+
+
+def run_on_nnapi(
+    model: ModelSource, feeds: Feeds, options: Mapping[str, object]
+) -> tuple[Provider, list[Mapping[str, Array]]]:
+    """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
+    provider, session = nnapi_session(model, options)
+    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
+
+
+def nnapi_session(
+    model: ModelSource,
+    options: Mapping[str, object],
+    settings: onnxruntime.SessionOptions | None = None,
+) -> tuple[Provider, onnxruntime.InferenceSession]:
+    """Returns a stock session on NNAPI and its provider."""
+    register()
+    chosen = exact_options() if settings is None else settings
+    with provider_of_session(parse(options)) as (strings, found):
+        session = open_session(source(model), chosen, [(EP_NAME, strings), CPU])
+        return found(), session
+
+
+class _Reader(Provider):
+    """A provider that takes nothing."""
+
+    def __init__(self, read: Callable[[Graph], None]) -> None:
+        super().__init__(Options())
+        self._read = read
+
+    def plan(self, graph: Graph) -> tuple[Cluster, ...]:
+        """Hands over the graph; returns no clusters."""
+        self._read(graph)
+        return ()
+
+
+def read_graphs(model: str | bytes, read: Callable[[Graph], None]) -> None:
+    """Calls `read` with each graph of the model, unoptimized, while its constants can be read.
+
+    Raises ModelError if the model cannot be loaded.
+    """
+    register()
+    options = quiet_options()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    with given_to_session(_Reader(read)) as (strings, found):
+        open_session(model, options, [(EP_NAME, strings), CPU])
+        found()
+
+
+Ranges: TypeAlias = Mapping[str, tuple[int, int]]
+"""Least and greatest element of inputs, by name."""
+
+
+def values_that_fit(model: Path, ranges: Ranges) -> set[str]:
+    """Returns the names of the model's INT64 values whose elements all fit INT32."""
+    found: set[str] = set()
+    read_graphs(str(model), lambda graph: found.update(values_fitting_int32(graph, ranges)))
+    return found

@@ -7,14 +7,14 @@ computation decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from math import inf
+from math import inf, log10, sqrt
 
 import numpy as np
 
-from ep_nnapi.diagnostics.output_kinds import QUANTA, TOLERANCES, Kind, Traits
+from ep_nnapi.diagnostics.output_traits import QUANTA, TOLERANCES, Kind, Traits
 from ep_nnapi.nnapi.array import Array
 
 Runs = Sequence[Mapping[str, Array]]
@@ -285,3 +285,151 @@ def _less_accurate(
     if far <= max(_SIGNIFICANT_RATIO * near, near + QUANTA * (found.quantum or 0.0)):
         return LessAccurate.ALIKE
     return LessAccurate.NNAPI if nnapi.absolute == far else LessAccurate.CPU
+
+
+NOTHING = "This comparison proves nothing: "
+
+
+def difference_sentence(found: Sequence[Difference]) -> str:
+    """Returns a sentence on the output with the largest difference and its tolerance."""
+    worst = max(found, key=lambda d: (d.exceeds, d.relative))
+    if worst.absolute is None:
+        return f"{worst.output} has another shape, or numbers on one side only: no tolerance is met"
+    way = "beyond" if worst.exceeds else "within"
+    if worst.quantum is not None:
+        measure = f"{worst.absolute / worst.quantum:.3g} times the quantum {worst.quantum:.3g}"
+        return f"{measure} of {worst.output}: {way} the tolerance of {worst.tolerance:g}"
+    if worst.exceeds and not worst.spread:
+        return (
+            f"{worst.output} is {worst.absolute:.3g} off where one value is expected throughout: "
+            "no tolerance relative to a spread is met"
+        )
+    return f"{worst.relative:.3g} of its spread in {worst.output}: {way} the tolerance of " + (
+        f"{worst.tolerance:g}"
+    )
+
+
+def accuracy_sentence(verdict: Verdict) -> str:
+    """Returns a sentence on the less accurate provider; empty if all is within tolerance."""
+    if verdict.less_accurate is LessAccurate.NONE:
+        return ""
+    if not verdict.description:
+        return "No more exact computation is possible that would tell which of them is wrong."
+    measure = f"Against {verdict.description}, "
+    if verdict.errors is not None:
+        measure += "NNAPI is off by {:.3g} and the CPU by {:.3g}: ".format(*verdict.errors)
+    return (
+        measure
+        + {
+            LessAccurate.NNAPI: "NNAPI is further off.",
+            LessAccurate.CPU: "the CPU is further off.",
+            LessAccurate.ALIKE: "NNAPI is no further off than the CPU.",
+            LessAccurate.UNKNOWN: "that does not tell which of them is wrong.",
+        }[verdict.less_accurate]
+    )
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """Returns all sentences for a verdict."""
+    found = verdict.differences
+    if not found:
+        return []
+    if verdict.shows_nothing:
+        names = ", ".join(d.output for d in found)
+        return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
+    random = ", ".join(d.output for d in found if d.kind is Kind.RANDOM)
+    compared = [d for d in found if d.kind is not Kind.RANDOM]
+    empty = [d.output for d in compared if d.shows_nothing]
+    about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
+    said = (
+        difference_sentence(compared) if compared else "",
+        f"{random}: made of random numbers, which cannot be compared." if random else "",
+        accuracy_sentence(verdict),
+        verdict.note,
+        about if empty else "",
+    )
+    return [sentence for sentence in said if sentence]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMeasures:
+    """Sums over the elements of an output, from which its errors follow.
+
+    maximum   the largest absolute error; infinite if shapes differ or if only one of two elements
+              is finite
+    elements  number of elements that are finite in both, which the sums are over
+    absolute  sum of the absolute errors
+    noise     sum of the squared errors
+    signal    sum of the squared expected values
+    got       sum of the squared computed values
+    product   sum of the products of expected and computed values
+    """
+
+    maximum: float = 0.0
+    elements: int = 0
+    absolute: float = 0.0
+    noise: float = 0.0
+    signal: float = 0.0
+    got: float = 0.0
+    product: float = 0.0
+
+    @staticmethod
+    def of(got: Array, want: Array) -> ErrorMeasures:
+        """Returns the measures of one computed array against the expected one."""
+        if got.shape != want.shape:
+            return ErrorMeasures(inf)
+        a, b = (np.asarray(x, np.float64).ravel() for x in (got, want))
+        both = np.isfinite(a) & np.isfinite(b)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        a, b, alike = a[both], b[both], bool((both | same).all())
+        errors = np.abs(a - b)
+        return ErrorMeasures(
+            float(errors.max(initial=0.0)) if alike else inf,
+            a.size,
+            float(errors.sum()),
+            float(errors @ errors),
+            float(b @ b),
+            float(a @ a),
+            float(a @ b),
+        )
+
+    @staticmethod
+    def over(runs: Iterable[ErrorMeasures]) -> ErrorMeasures:
+        """Returns the measures over the elements of all runs."""
+        parts = list(runs)
+        first, *sums = (f.name for f in fields(ErrorMeasures))
+        worst = max((getattr(p, first) for p in parts), default=0.0)
+        return ErrorMeasures(worst, *(sum(getattr(p, name) for p in parts) for name in sums))
+
+    @property
+    def mean(self) -> float:
+        """The mean absolute error; infinite as `maximum` is."""
+        if self.maximum == inf:
+            return inf
+        return self.absolute / self.elements if self.elements else 0.0
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of the angle between both as vectors; 1 if both are zero, 0 if one is."""
+        length = sqrt(self.signal * self.got)
+        if not length:
+            return 1.0 if self.signal == self.got else 0.0
+        return min(1.0, max(-1.0, self.product / length))
+
+    @property
+    def decibels(self) -> float:
+        """The ratio of signal to noise in dB; infinite without noise."""
+        if self.maximum == inf:
+            return -inf
+        if not self.noise:
+            return inf
+        return 10 * log10(self.signal / self.noise) if self.signal else -inf
+
+    def to_json(self) -> dict[str, float]:
+        """Returns plain data for JSON."""
+        return {
+            "maximum": self.maximum,
+            "mean": self.mean,
+            "cosine": self.cosine,
+            "snr_db": self.decibels,
+        }

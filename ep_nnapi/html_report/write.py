@@ -8,15 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from ep_nnapi.diagnostics.check import check, lowered, partitioned, source
+from ep_nnapi.diagnostics.check import check, lowered, partitioned, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings
-from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.diagnostics.session_runs import source
+from ep_nnapi.html_report.boxes import Variant
+from ep_nnapi.html_report.page import Findings, page
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.nnapi.listing import listing

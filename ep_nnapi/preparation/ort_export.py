@@ -2,38 +2,175 @@
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
 import onnxruntime
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
-from ep_nnapi.diagnostics.check import (
-    check,
+from ep_nnapi.diagnostics.check import check, with_sources
+from ep_nnapi.diagnostics.fixed_model import fixed_model
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.session_runs import (
     open_session,
     provider_of_session,
     quiet_options,
     source,
 )
-from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.graph.onnx_io import temporary
-from ep_nnapi.graph.ort_io import operators
+from ep_nnapi.graph.onnx_io import edited, graphs, temporary
+from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, outputs, text
+from ep_nnapi.graph.ort_io import nodes as nodes_of
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.options.table import OptionKeywords, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.preparation.fusion_guard import add_consumers, is_unfused, remove_consumers
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.preparation.ort_names import rename_generated, restore_subgraphs
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import custom_ops
+
+_GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
+"""Name prefixes of the constants that ONNX Runtime creates, in fusions of MatMul and Add, and of
+Gathers or Slices into a Split.
+
+If two of them are equal, ConstantSharing frees one name but leaves its data. A second fusion reuses
+the name, and session creation fails with "Attempt to replace the existing tensor".
+Source: onnxruntime 1.31, MatMulAddFusion, GatherSliceToSplitFusion and ConstantSharing.
+"""
+
+
+def rename_generated(path: Path) -> None:
+    """Renames the constants of `_GENERATED` in an .onnx file so that it can be optimized again."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if not any(data.find(name.encode()) >= 0 for name in _GENERATED):
+            return
+    with edited(path) as proto:
+        every = tuple(graphs(proto.graph))
+        ends = {v.name for v in (*proto.graph.input, *proto.graph.output)}
+        renamed = _renamed({t.name for g in every for t in g.initializer} - ends)
+        for graph in every:
+            for tensor in graph.initializer:
+                tensor.name = renamed.get(tensor.name, tensor.name)
+            for node in graph.node:
+                node.input[:] = [renamed.get(name, name) for name in node.input]
+
+
+def restore_subgraphs(path: Path, saved: Path) -> None:
+    """Restores names and outputs of subgraphs in the .onnx file `path`, written from `saved`.
+
+    Subgraphs in .ort files have no names, and ONNX Runtime drops the outputs of subgraphs without
+    nodes, which are constants. It does not load an .onnx file that lacks them.
+    """
+    with opened(saved) as graph:
+        if not any(True for node in nodes(graph) for _ in inner_graphs(node)):
+            return
+        with edited(path) as proto:
+            _restore_subgraphs(proto.graph, graph)
+
+
+def _restore_subgraphs(graph: GraphProto, saved: Graph) -> None:
+    known = {(tuple(n.output), a.name): a.g for n in graph.node for a in n.attribute}
+    for node in nodes(saved):
+        for name, its in inner_graphs(node):
+            inner = known[outputs(node), name]
+            inner.name = inner.name or name
+            if not inner.node and not inner.output:
+                initializers = {t.name: t for t in inner.initializer}
+                inner.output.extend(_info(initializers[output]) for output in outputs(its))
+            _restore_subgraphs(inner, its)
+
+
+def _info(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+
+
+def _renamed(names: Set[str]) -> dict[str, str]:
+    """Returns new names for the generated ones, apart from those given when it was saved before."""
+    renamed = {}
+    for name in (n for n in names if n.startswith(_GENERATED)):
+        free = (f"{'prepared_' * n}{name}" for n in count(1))
+        renamed[name] = next(new for new in free if new not in names)
+    return renamed
+
+
+_READER = "ep_nnapi_reader_"
+
+
+def is_unfused(saved: Path, report: Report) -> bool:
+    """Returns True if the .ort file `saved` contains all nodes of the clusters in `report`.
+
+    A fused node is missing, or its name belongs to a node that computes other outputs. Both the
+    names of nodes and the names of outputs must therefore be present.
+    """
+    written = _written(saved)
+    return all(written.issuperset((*c.nodes, *c.outputs)) for c in report.clusters)
+
+
+def add_consumers(model: Path, report: Report) -> None:
+    """Adds a consumer to each tensor that clusters compute or read, in subgraphs too.
+
+    model   after ONNX Runtime's basic optimization; unnamed nodes are matched by first output
+    """
+    count = itertools.count()
+    claimed = {name for c in report.clusters for name in c.nodes}
+    with edited(model) as proto:
+        operator = _reader(proto)
+        for graph in graphs(proto.graph):
+            computed = {name for node in graph.node for name in node.output if name}
+            read = {
+                name: None
+                for node in graph.node
+                if (node.name or node.output[0]) in claimed
+                for name in (*node.input, *node.output)
+                if name in computed
+            }
+            graph.node.extend(
+                helper.make_node(operator, [name], [f"{_READER}{next(count)}"]) for name in read
+            )
+
+
+def remove_consumers(model: Path) -> None:
+    """Removes the consumers that `expose` added."""
+    with edited(model) as proto:
+        for graph in graphs(proto.graph):
+            kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
+            del graph.node[:]
+            graph.node.extend(kept)
+
+
+def _reader(proto: ModelProto) -> str:
+    """Returns the type of the operator to add as a consumer.
+
+    SequenceConstruct, from opset 11, accepts tensors of every type on the CPU provider, and NNAPI
+    never claims it. ONNX Runtime saves a claimed node only if the CPU provider has a kernel for
+    its types too; Size, which is used below opset 11, has none for float16.
+    """
+    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    return "SequenceConstruct" if opset >= 11 else "Size"
+
+
+def _written(saved: Path) -> frozenset[str]:
+    """Returns the names of all nodes in an .ort file and of their outputs."""
+    with opened(saved) as graph:
+        return frozenset(_names(graph))
+
+
+def _names(graph: Graph) -> Iterator[str]:
+    for node in nodes_of(graph):
+        yield text(node.Name())
+        yield from outputs(node)
+        for _, inner in inner_graphs(node):
+            yield from _names(inner)
+
 
 _CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"

@@ -4,23 +4,115 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import onnx
 import onnxruntime
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import GraphProto, TensorProto
 
-from ep_nnapi.diagnostics.check import partitioned_at
+from ep_nnapi.diagnostics.check import check_excluded, partitioned_at
+from ep_nnapi.diagnostics.fixed_model import OVERRIDABLE_FROM, errors_about, write_fixed
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.graph.onnx_io import temporary
+from ep_nnapi.graph.onnx_io import mentions, temporary
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.preparation.external_data import ExternalData, external_data_of
-from ep_nnapi.preparation.fix_shapes import with_static_shapes
 from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
+from ep_nnapi.preparation.tflite import save_tflite
 from ep_nnapi.preparation.write_epcontext import CompiledPart, save_context
-from ep_nnapi.preparation.write_tflite import save_tflite
 from ep_nnapi.report.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalData:
+    """A model's external data: the files, and the number of bytes its tensors occupy in them."""
+
+    files: tuple[Path, ...] = ()
+    bytes: int = 0
+
+
+def external_data_of(model: Path) -> ExternalData:
+    """Returns the external data of a model; empty for .ort files and unreadable models."""
+    if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
+        return ExternalData()
+    try:
+        proto = onnx.load(str(model), load_external_data=False)
+    except (DecodeError, UnicodeDecodeError):
+        return ExternalData()
+    places = [
+        {entry.key: entry.value for entry in tensor.external_data}
+        for tensor in _tensors(proto.graph)
+        if tensor.data_location == TensorProto.EXTERNAL
+    ]
+    names = sorted({place["location"] for place in places if "location" in place})
+    size = sum(_length(place, model.parent) for place in places)
+    return ExternalData(tuple(model.parent / name for name in names), size)
+
+
+def _length(place: Mapping[str, str], folder: Path) -> int:
+    """Returns a tensor's size in bytes: its `length`, or else the rest of the file."""
+    file = folder / place.get("location", "")
+    if not file.is_file():
+        return 0
+    try:
+        end = file.stat().st_size - int(place.get("offset", 0))
+        return max(0, min(end, int(place.get("length", end))))
+    except ValueError:  # malformed; ONNX Runtime reports it on load
+        return 0
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (t for t in (attribute.t, *attribute.tensors) if t.external_data)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
+
+
+_IR_VERSION_FIRST = b"\x08"
+"""Tag byte of the `ir_version` field, which all common writers put first in the file."""
+
+
+@contextmanager
+def with_static_shapes(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
+    """Yields a temporary model with the shapes of `job.options.fix`, and a job without `fix`.
+
+    The model is written next to `out`. Initializers that IR version 3 lists as inputs are removed
+    from the inputs: ONNX Runtime treats them as constants, but may save a model that lacks the
+    initializer and still requires the input. Yields the arguments if there is nothing to change.
+    Raises OptionError for names and sizes that the model does not have, ModelError for a model
+    that cannot be read.
+    """
+    if not job.options.fix and not _has_constant_inputs(model):
+        yield model, job
+        return
+    static, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
+    try:
+        write_fixed(model, static, dict(job.options.fix), weights)
+        with errors_about(model, static):
+            yield static, replace(job, options=replace(job.options, fix=()))
+    finally:
+        static.unlink(missing_ok=True)
+        weights.unlink(missing_ok=True)
+
+
+def _has_constant_inputs(model: Path) -> bool:
+    """Returns True for an .onnx file with an IR version whose inputs may be constants (below 4)."""
+    if model.suffix.lower() == ".ort":
+        return False
+    with model.open("rb") as file:
+        if file.read(1) == _IR_VERSION_FIRST:
+            return file.read(1)[0:1] < bytes([OVERRIDABLE_FROM])
+    try:
+        proto = onnx.load(str(model), load_external_data=False)
+    except (DecodeError, ValueError):  # ONNX Runtime reports it on load
+        return False
+    return bool(proto.ir_version < OVERRIDABLE_FROM)
+
 
 _MAX_MODEL_BYTES = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
 

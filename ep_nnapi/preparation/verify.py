@@ -10,17 +10,10 @@ from pathlib import Path
 import numpy as np
 from onnxruntime import GraphOptimizationLevel
 
-from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.diagnostics.inputs import Feeds
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
-from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.run_and_compare import (
-    compared,
-    on_reference_device,
-    relaxed,
-    run_on_nnapi,
-)
-from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, traits_of
+from ep_nnapi.diagnostics.run_and_compare import compared, on_reference_device, relaxed
+from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, run_on_nnapi
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.nnapi.array import Array

@@ -21,16 +21,15 @@ from multiprocessing import get_context
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from ep_nnapi.diagnostics.verdict_text import sentences
+from ep_nnapi.diagnostics.verdict import sentences
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options.table import to_strings
 from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
+from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers
 from ep_nnapi.preparation.verify import compare, record
-from ep_nnapi.preparation.verify_tflite import compare_flatbuffers
 from ep_nnapi.preparation.worker_pool import ENDED, OUTPUT_FILE, RESULT_FILE, Data
-from ep_nnapi.preparation.write_tflite import EXPOSED
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import custom_ops
 
 
 def _save(task: Data) -> Data:

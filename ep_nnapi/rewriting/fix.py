@@ -15,22 +15,19 @@ from typing import TypeAlias, Unpack
 import onnx
 from onnx import ModelProto
 
-from ep_nnapi.diagnostics.check import check, open_session
+from ep_nnapi.diagnostics.check import check
 from ep_nnapi.diagnostics.fixed_model import set_shapes
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.int64_values import Ranges, values_that_fit
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
-from ep_nnapi.diagnostics.session_runs import feeds_of
-from ep_nnapi.diagnostics.verdict import Verdict
-from ep_nnapi.diagnostics.verdict_text import sentences
+from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
+from ep_nnapi.diagnostics.verdict import Verdict, sentences
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.options.table import OptionKeywords, parse, without
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
-from ep_nnapi.preparation.ort_export import save_onnx
-from ep_nnapi.preparation.ort_names import rename_generated
+from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.report.report import Report
 from ep_nnapi.rewriting.definitions import expand_definitions
@@ -47,8 +44,7 @@ from ep_nnapi.rewriting.rewrites import (
     int8_as_uint8,
     transposes_in_fewer_axes,
 )
-from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options
 
 Rewrite: TypeAlias = Callable[[ModelProto, Collection[str]], ModelProto | None]
 """Rewrites the named nodes where it can; returns None if it changes nothing."""

@@ -2,15 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 
 import numpy as np
 import onnxruntime
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, helper
 
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import keep_in_children
-from ep_nnapi.sessions.custom_ops import register_custom_ops
+
+
+def with_external_weights(content: bytes, weights: Mapping[str, Array]) -> bytes:
+    """Return a model whose last inputs, the weights, are external initializers instead."""
+    if not weights:
+        return content
+    proto = ModelProto.FromString(content)
+    del proto.graph.input[-len(weights) :]
+    for name, value in weights.items():
+        tensor = proto.graph.initializer.add(
+            name=name,
+            data_type=helper.np_dtype_to_tensor_dtype(value.dtype),
+            dims=value.shape,
+            data_location=TensorProto.EXTERNAL,
+        )
+        tensor.external_data.add(key="location", value="weights")
+    changed: bytes = proto.SerializeToString()
+    return changed
+
+
+_library: ContextVar[str | None] = ContextVar("custom_ops_library", default=None)
+_UNKNOWN = re.compile(
+    r"Fatal error: (?P<domain>[^\s:]+):(?P<name>\w+)\(.*not a registered function/op"
+)
+_KNOWN = {"ai.onnx", "com.microsoft"}
+_OWN = _KNOWN | {
+    "",
+    "ai.onnx.ml",
+    "ai.onnx.training",
+    "com.microsoft.nchwc",
+    "com.ms.internal.nhwc",
+}
+
+
+@contextmanager
+def custom_ops(library: str | None) -> Iterator[None]:
+    """Registers the library in all sessions of this thread within the context; None for none."""
+    token = _library.set(library)
+    try:
+        yield
+    finally:
+        _library.reset(token)
+
+
+def custom_ops_library() -> str | None:
+    """Returns the library that the context registers; None for none."""
+    return _library.get()
+
+
+def is_custom(domain: str) -> bool:
+    """True for domains whose operators are neither ONNX's nor ONNX Runtime's own."""
+    return domain not in _OWN and not domain.startswith("ai.onnx.preview")
+
+
+def register_custom_ops(options: onnxruntime.SessionOptions) -> None:
+    """Registers the context's library, if any; raises OptionError if it cannot be loaded."""
+    library = custom_ops_library()
+    if library is None:
+        return
+    try:
+        options.register_custom_ops_library(library)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        said = str(error).rpartition(": FAIL : ")[2]
+        raise OptionError(f"custom_ops_library cannot be used: {said}") from None
+
+
+def advice(error: str) -> str:
+    """Advice for an ONNX Runtime error about an unknown operator domain; "" for other errors."""
+    found = _UNKNOWN.search(error)
+    if found is None or found["domain"] in _KNOWN:
+        return ""
+    return (
+        f"; operator {found['name']} is of domain {found['domain']}, which is not ONNX Runtime's "
+        "own: give the shared library that has it as custom_ops_library (--custom-ops-library FILE)"
+    )
+
 
 CPU = "CPUExecutionProvider"
 

@@ -121,8 +121,7 @@ class PythonSession:
     ) -> PythonSession:
         """Open a session with these options and threads."""
         # import onnx, which `register` does not need
-        from ep_nnapi.sessions.cpu import session_of
-        from ep_nnapi.sessions.external_weights import with_external_weights
+        from ep_nnapi.sessions.cpu import session_of, with_external_weights
 
         options.log_severity_level = 4
         options.intra_op_num_threads = threads.count

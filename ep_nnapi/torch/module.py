@@ -10,8 +10,8 @@ from typing import SupportsIndex
 
 import torch
 
-from ep_nnapi.diagnostics.check import source
-from ep_nnapi.diagnostics.report_sources import with_lines
+from ep_nnapi.diagnostics.check import with_lines
+from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.graph.source_lines import lines_of_nodes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.options.table import parse

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 import torch
 
-from ep_nnapi.diagnostics.check import open_session
+from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.options.table import options_of_session

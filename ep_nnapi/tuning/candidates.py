@@ -1,16 +1,36 @@
-"""Candidates of tuning: provider, optimization level and options of a session."""
+"""Candidates of tuning: provider, level and options of a session, their trial, and the choice."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
+import onnxruntime
+
+from ep_nnapi.diagnostics.compare import cluster_errors
+from ep_nnapi.diagnostics.inputs import Feeds
+from ep_nnapi.diagnostics.run_and_compare import compared
+from ep_nnapi.diagnostics.session_runs import given_to_session, open_session, outputs_of
+from ep_nnapi.diagnostics.verdict import Runs, Verdict
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Runtime
 from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings
 from ep_nnapi.options.table import HOST, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag, flag_names
 from ep_nnapi.options.values import Partitioning
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import SESSION_LEVELS, register
+from ep_nnapi.preparation.job import Format, Job, Level
+from ep_nnapi.preparation.ort_export import save_onnx
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.report.report import Report
+from ep_nnapi.sessions.cpu import CPU, exact_options
+
+if TYPE_CHECKING:
+    from ep_nnapi.tuning.search import Timing
 
 NNAPI_AWARE = "nnapi-aware"
 
@@ -106,3 +126,241 @@ def without_nodes(candidate: Candidate, names: tuple[str, ...]) -> Candidate:
 def _with(first: Candidate, change: str, **options: object) -> Candidate:
     merged = {**first.options, **options}
     return replace(first, options=merged, changes=(*first.changes, change))
+
+
+_LESS_CPU = 0.9
+"""Largest ratio of processor times that counts as less: smaller differences are within noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A candidate and what is known of it.
+
+    timing   None if it could not be measured
+    verdict  on its outputs; None with the provider off, which computes the expected ones
+    report   device placement; None with the provider off
+    within   True if its outputs are within the tolerance
+    problem  why it cannot be chosen, if it cannot
+    """
+
+    candidate: Candidate
+    timing: Timing | None = None
+    verdict: Verdict | None = None
+    report: Report | None = None
+    within: bool = True
+    problem: str = ""
+
+    @property
+    def eligible(self) -> bool:
+        """True if it may be chosen."""
+        return self.timing is not None and self.within and not self.problem
+
+    @property
+    def seconds(self) -> float:
+        """Median seconds per run; infinite without a timing."""
+        return float("inf") if self.timing is None else self.timing.seconds
+
+    def apart(self, other: Measured) -> bool:
+        """True if both are measured and their confidence intervals do not overlap."""
+        return bool(self.timing and other.timing and self.timing.apart(other.timing))
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain data for JSON."""
+        report = self.report
+        return {
+            "name": self.candidate.name,
+            "provider": str(self.candidate.provider),
+            "optimization_level": self.candidate.level,
+            "options": dict(self.candidate.settings({}).options),
+            "timing": None if self.timing is None else asdict(self.timing),
+            "nodes": None if report is None else report.nodes,
+            "taken": None if report is None else report.taken,
+            "clusters": None if report is None else len(report.clusters),
+            "largest_difference": None if self.verdict is None else self.verdict.worst,
+            "within_tolerance": self.within,
+            "problem": self.problem or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The recommended candidate, and the reason in one sentence."""
+
+    best: Measured
+    reason: str
+
+
+def choose(found: Sequence[Measured]) -> Choice:
+    """Returns the choice among candidates, of which at least one has the provider off.
+
+    Candidates whose confidence intervals overlap with the fastest one's count as equally fast.
+    Among these, NNAPI is taken if it needs clearly less processor time, else the CPU provider if it
+    is one of them, else the candidate with the fewest changes.
+    """
+    eligible = [m for m in found if m.eligible]
+    fastest = min(eligible, key=lambda m: m.seconds)
+    close = [m for m in eligible if m is fastest or not m.apart(fastest)]
+    cpu = min((m for m in eligible if m.candidate.on_cpu), key=lambda m: m.seconds)
+    nnapi = [m for m in eligible if not m.candidate.on_cpu]
+    if not nnapi:
+        return Choice(cpu, _nothing_on_nnapi(found))
+    close_nnapi = [m for m in close if not m.candidate.on_cpu]
+    if all(m is not cpu for m in close) and close_nnapi:
+        best = min(close_nnapi, key=lambda m: (len(m.candidate.changes), m.seconds))
+        return Choice(best, f"{_compared(best, cpu)}: {cpu.seconds / best.seconds:.2g} x as fast.")
+    relieving = [m for m in close_nnapi if _cpu_seconds(m) < _LESS_CPU * _cpu_seconds(cpu)]
+    if relieving:
+        best = min(relieving, key=_cpu_seconds)
+        less = f"{_cpu_seconds(best) * 1e3:.3g} instead of {_cpu_seconds(cpu) * 1e3:.3g} ms"
+        return Choice(best, f"{_compared(best, cpu)}: as fast, with {less} of processor time.")
+    rival = min(nnapi, key=lambda m: m.seconds)
+    if rival in close:
+        return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI is not faster beyond doubt.")
+    slower = f"{rival.seconds / cpu.seconds:.2g} x as slow"
+    return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI loses, {slower}.")
+
+
+def _cpu_seconds(found: Measured) -> float:
+    return float("inf") if found.timing is None else found.timing.cpu_seconds
+
+
+def _compared(nnapi: Measured, cpu: Measured) -> str:
+    return (
+        f"{nnapi.candidate.name} takes {nnapi.seconds * 1e3:.3g} ms, {cpu.candidate.name} "
+        f"{cpu.seconds * 1e3:.3g} ms"
+    )
+
+
+def _nothing_on_nnapi(found: Sequence[Measured]) -> str:
+    problem = next(m for m in found if not m.candidate.on_cpu)
+    return f"No candidate with NNAPI can be taken; {problem.candidate.name}: {problem.problem}."
+
+
+Group: TypeAlias = tuple[str, ...]
+"""Names of nodes that are taken or left together: one node, or the members of a QDQ group."""
+
+
+def nodes_to_leave(subject: Subject, candidate: Candidate) -> tuple[str, ...]:
+    """Returns names of nodes without which the candidate is within the tolerance.
+
+    The nodes with the largest errors, each by itself and from the CPU provider's values, come
+    first. No node of the result can be taken as well without exceeding the tolerance.
+    """
+    single = replace(parse(candidate.options), max_cluster_nodes=1, min_cluster_nodes=1)
+    errors = cluster_errors(subject.model, subject.accuracy, single, subject.tolerance)
+    ranked = sorted(errors, key=lambda c: -c.verdict.worst)
+
+    def within(groups: Sequence[Group]) -> bool:
+        names = tuple(name for group in groups for name in group)
+        tried = without_nodes(candidate, names)
+        return subject.within(subject.judged(subject.outputs(tried), tried.options))
+
+    groups = fewest([c.report.nodes for c in ranked], within)
+    return tuple(name for group in groups for name in group)
+
+
+def fewest(ranked: Sequence[Group], within: Callable[[Sequence[Group]], bool]) -> list[Group]:
+    """Returns a set of groups with `within` true, from which no group can be dropped.
+
+    ranked   all groups, the most likely first; `within` is true for all of them
+    Bisects for the shortest beginning of the ranking that is enough, then drops what it does not
+    need.
+    """
+    few, enough = 0, len(ranked)  # not enough, and enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if within(ranked[:middle]):
+            enough = middle
+        else:
+            few = middle
+    left = list(ranked[:enough])
+    for group in reversed(ranked[: enough - 1]):  # the last one is needed, as bisection found
+        rest = [g for g in left if g != group]
+        if within(rest):
+            left = rest
+    return left
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model to tune, with its inputs and what the CPU provider computes from them.
+
+    feeds      inputs to measure with; only the first are run repeatedly
+    accuracy   inputs to judge the accuracy with
+    want       the CPU provider's outputs for these
+    tolerance  relative to an output's spread; None: by its kind
+    folder     for models saved at a level
+    """
+
+    model: str | bytes
+    feeds: Feeds
+    accuracy: Feeds
+    want: Runs
+    tolerance: float | None
+    folder: Path
+
+    def judged(self, got: Sequence[Mapping[str, Array]], options: Mapping[str, object]) -> Verdict:
+        """Returns the verdict on a candidate's outputs."""
+        half = NnapiFlag.USE_FP16 in parse(options).flags
+        outputs = (got, self.want)
+        return compared(self.model, self.accuracy.runs, outputs, self.tolerance, half=half)
+
+    def within(self, verdict: Verdict) -> bool:
+        """True if outputs are within the tolerance.
+
+        The default tolerances also allow what is no less accurate than the CPU provider.
+        """
+        if self.tolerance is None:
+            return not verdict.negative
+        return not any(d.exceeds for d in verdict.differences)
+
+    def outputs(self, candidate: Candidate) -> list[Mapping[str, Array]]:
+        """Returns a candidate's outputs for the inputs of the accuracy."""
+        return self.open(candidate).outputs(self.accuracy)
+
+    def open(self, candidate: Candidate) -> Session:
+        """Returns a session of the candidate; raises ModelError, OptionError and NnapiError."""
+        options = exact_options()
+        # threads that spin after a run would take processor time from the next candidate
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        threads = parse(candidate.options).intra_op_num_threads
+        options.graph_optimization_level = SESSION_LEVELS[candidate.level]
+        if candidate.on_cpu:
+            options.intra_op_num_threads = threads or 0
+            return Session(open_session(self.model, options, [CPU]))
+        model = self.model
+        if candidate.level == "extended":  # fused before NNAPI sees the nodes, as `prepare` saves
+            model = self._saved_at_extended()
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        register()
+        provider = Provider(parse(candidate.options))
+        with given_to_session(provider) as (strings, found):
+            session = open_session(model, options, [(EP_NAME, strings), CPU])
+            return Session(session, found())
+
+    def _saved_at_extended(self) -> str:
+        saved = self.folder / "extended.onnx"
+        if not saved.exists():
+            save_onnx(self.model, saved, Job(Level.EXTENDED, Format.ONNX))
+        return str(saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A stock session, with its provider if NNAPI is on."""
+
+    session: onnxruntime.InferenceSession
+    provider: Provider | None = None
+
+    @property
+    def report(self) -> Report | None:
+        """Device placement; None with the provider off."""
+        return None if self.provider is None else self.provider.report
+
+    def outputs(self, feeds: Feeds) -> list[Mapping[str, Array]]:
+        """Returns the outputs of each run."""
+        return [outputs_of(self.session, fed, self.provider) for fed in feeds.runs]
+
+    def run(self, feeds: Feeds) -> None:
+        """Runs the first inputs once."""
+        self.session.run(None, dict(feeds.runs[0]))

@@ -10,22 +10,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Unpack
 
-from ep_nnapi.diagnostics.check import open_session, source
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
-from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
+from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, source
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
-from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.sessions.custom_ops import custom_ops
-from ep_nnapi.tuning.choice import Choice, Measured
-from ep_nnapi.tuning.search import STAGES, Measure, Search
-from ep_nnapi.tuning.timing import Budget, Progress, Run, Timing, interleaved
-from ep_nnapi.tuning.trial import Subject
+from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options
+from ep_nnapi.tuning.candidates import Choice, Measured, Subject
+from ep_nnapi.tuning.search import (
+    STAGES,
+    Budget,
+    Measure,
+    Progress,
+    Run,
+    Search,
+    Timing,
+    interleaved,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
+from ep_nnapi.diagnostics.measured_times import DeviceTime, device_times
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.provider import devices as runtimes

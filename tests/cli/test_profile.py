@@ -58,7 +58,7 @@ def test_times(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
     reference = Device("nnapi-reference", DeviceCode.CPU, "1", 8)
     measured = Calibration.of("host", reference, PHONE)
-    measure = "ep_nnapi.diagnostics.record_profile.measure_costs"
+    measure = "ep_nnapi.diagnostics.calibrate.measure_costs"
     monkeypatch.setattr(measure, lambda *_: measured)
     output = str(tmp_path / "device.json")
     code, out, err = cli("profile", "--times", "-o", output)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.latency import measured
+from ep_nnapi.diagnostics.measured_times import measured
 from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES, UNUSABLE
 from tests.faulty import FaultyDevice, installed
 from tests.ort.models import model, node, tensor

@@ -11,15 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.cli import tables
-from ep_nnapi.cli.report_tables import report
-from ep_nnapi.cli.strict_json import strict
+from ep_nnapi.cli import check, devices, ops, prepare, run
+from ep_nnapi.cli.terminal import strict
 from ep_nnapi.costs.calibration import Calibration
 from ep_nnapi.costs.cost_model import PHONE, CostClass
-from ep_nnapi.diagnostics.device_times import DeviceTime
 from ep_nnapi.diagnostics.inspect_context import Content
-from ep_nnapi.diagnostics.latency import Latency, Timed
-from ep_nnapi.diagnostics.output_kinds import Kind
+from ep_nnapi.diagnostics.measured_times import DeviceTime, Latency, Timed
+from ep_nnapi.diagnostics.output_traits import Kind
 from ep_nnapi.diagnostics.run_and_compare import RunResult
 from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection, SourceLine
@@ -51,7 +49,7 @@ def rows(capsys: pytest.CaptureFixture[str]):
 
 def test_levels(rows) -> None:
     empty = Report(1, "ep-nnapi", 3, 0, (), ())
-    assert rows(tables.levels, [empty, REPORT]) == [
+    assert rows(check._show_levels, [empty, REPORT]) == [
         ["level", "nodes", "taken", "clusters", "border bytes"],
         ["1", "3", "0", "0", "0"],
         ["4", "3", "2", "1", "96"],
@@ -60,7 +58,7 @@ def test_levels(rows) -> None:
 
 def test_clusters_compiled_ahead_of_time(rows) -> None:
     content = Content("nnapi_0", 4, 2, ("conv", "relu"), ("x FLOAT [1]",), ("y FLOAT [1]",), 8, "w")
-    found = rows(tables.compiled, [content, replace(content, file=None)])
+    found = rows(check._compiled, [content, replace(content, file=None)])
     assert found[1] == ["Compiled ahead of time:"]
     head = ["nnapi_0", "4", "2", "x FLOAT [1]", "y FLOAT [1]"]
     assert found[3:] == [
@@ -72,14 +70,14 @@ def test_clusters_compiled_ahead_of_time(rows) -> None:
 def test_operators(rows) -> None:
     info = OperatorInfo("Floor", "", 6, ("FLOOR",), 1, ("FLOAT32", "FLOAT16"), "Round down.")
     other = replace(info, op_type="Gelu", domain="com.microsoft", since=1)
-    assert rows(tables.ops, [info, other])[1:] == [
+    assert rows(ops.show, [info, other])[1:] == [
         ["Floor", "6+", "FLOOR", "1", "FLOAT32 FLOAT16", "Round down."],
         ["com.microsoft:Gelu", "1+", "FLOOR", "1", "FLOAT32 FLOAT16", "Round down."],
     ]
 
 
 def test_costs_have_a_column_for_each_provider(rows) -> None:
-    found = rows(tables.calibration, Calibration("host", "npu", "1", 8, "here", PHONE))
+    found = rows(devices.show_costs, Calibration("host", "npu", "1", 8, "here", PHONE))
     assert found[0] == ["microseconds", "CPU provider", "npu"]
     assert found[1] == ["cluster", "-", "500"]
     assert found[3] == ["node", "2", "2"]
@@ -94,7 +92,7 @@ def test_prepared_models(rows) -> None:
     report = {"nodes": 9, "clusters": [{"nodes": ["a", "b"]}, {"nodes": ["c"]}]}
     done = prepared(report=report, outputs={"a.ort": "0"}, differences=[{"relative": 1e-5}])
     failed = prepared(error="it has no nodes")
-    found = rows(tables.preparation, Preparation((done, failed), Path("out/manifest.json")))
+    found = rows(prepare.show, Preparation((done, failed), Path("out/manifest.json")))
     assert found[1:] == [
         ["a.onnx", "prepared", "2", "3 of 9", "1e-05", "a.ort"],
         ["a.onnx", "failed", "-", "-", "-", "-"],
@@ -104,7 +102,7 @@ def test_prepared_models(rows) -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], **changes: object) -> str:
-    tables.run_result(replace(RESULT, **changes))
+    run.show(replace(RESULT, **changes))
     return capsys.readouterr().out
 
 
@@ -166,7 +164,7 @@ def test_latency(capsys: pytest.CaptureFixture[str], cpu: Timed | None, sentence
 
 
 def test_data_of_a_run() -> None:
-    data = tables.run_data(RESULT)
+    data = run.data(RESULT)
     assert data["report"] == REPORT.to_json()
     assert data["differences"] == [NEAR.to_json()]
     assert data["failures"] == data["on_reference"] == data["device_times"] == []
@@ -179,7 +177,7 @@ def test_data_of_a_run() -> None:
         latency=Latency(Timed(1.5, 9), None),
         device_times=times,
     )
-    data = tables.run_data(more)
+    data = run.data(more)
     assert (data["recognised"], data["labels"]) == ([3], [4])
     assert data["latency"] == {"nnapi": {"milliseconds": 1.5, "runs": 9}, "cpu": None}
     assert data["device_times"][0]["on_hardware"] == 0.25
@@ -198,7 +196,7 @@ def report_tables_printed(
     nodes, device = ("conv", "relu"), "nnapi-reference"
     cluster = ClusterReport(nodes, ("x",), ("y",), 96, device, ("Conv", "Relu"))
     count = len(rejections) + 2
-    report(Report(8, "ep-nnapi", count, count, (cluster,), rejections, notes, 1))
+    check.show_report(Report(8, "ep-nnapi", count, count, (cluster,), rejections, notes, 1))
     return capsys.readouterr().out.splitlines()
 
 

@@ -8,8 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ep_nnapi.diagnostics.advice import Road, advise
-from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
+from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Road, advise
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
 

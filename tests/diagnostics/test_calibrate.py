@@ -7,16 +7,32 @@ from dataclasses import replace
 from pathlib import Path
 from time import thread_time
 
+import onnx
 import pytest
 
 import ep_nnapi
+from ep_nnapi import ModelError
 from ep_nnapi.cli.main import main
-from ep_nnapi.costs.calibration import read
-from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates
+from ep_nnapi.costs.calibration import Calibration, read
+from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates, cost_class
 from ep_nnapi.diagnostics import calibrate as calibrating
-from ep_nnapi.diagnostics.calibrate import fit, measured, probes
-from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL
+from ep_nnapi.diagnostics.calibrate import (
+    LONG,
+    SHORT,
+    SMALL,
+    Probe,
+    chain,
+    family_probes,
+    fit,
+    measured,
+    probes,
+)
+from ep_nnapi.nnapi.profile.file import read as read_profile
+from ep_nnapi.nnapi.profile.file import write
+from ep_nnapi.nnapi.profile.seeds import seeds_of
+from ep_nnapi.nnapi.spec import BY_NAME
 from ep_nnapi.options.table import parse
+from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice, installed
 
 PROBES = probes()
@@ -176,3 +192,91 @@ def test_devices_takes_a_device_only_to_measure_it(capsys: pytest.CaptureFixture
     assert main(["devices", "--device", "nnapi-reference"]) == 2
     assert "give --calibrate FILE" in capsys.readouterr().err
     assert main(["devices", "--calibrate", "c.json", "--device", "none"]) == 2
+
+
+FAMILIES = dict(family_probes())
+
+
+def test_every_family_has_a_probe() -> None:
+    assert FAMILIES.keys() == set(CostClass)
+
+
+@pytest.mark.parametrize(("family", "probe"), FAMILIES.items(), ids=[str(f) for f in FAMILIES])
+def test_a_probe_is_a_valid_model_of_its_family_that_runs(family: CostClass, probe: Probe) -> None:
+    onnx.checker.check_model(onnx.load_from_string(probe.model))
+    assert {cost_class(n) for n in probe.grouped_nodes} == {family}
+    (found,) = session_of(probe.model).run(None, dict(probe.feeds))
+    (given,) = probe.feeds.values()
+    assert probe.border == given.nbytes + found.nbytes
+
+
+@pytest.mark.parametrize("length", [1, 9])
+def test_a_chain_adds_x_as_often_as_it_is_long(length: int) -> None:
+    probe = chain(length, 8)
+    (found,) = session_of(probe.model).run(None, dict(probe.feeds))
+    (x,) = probe.feeds.values()
+    assert len(probe.grouped_nodes) == length
+    assert found == pytest.approx((length + 1) * x, rel=1e-6)  # up to nine roundings of float32
+    assert probe.bytes == length * 3 * 8 * 4  # each reads two tensors of eight floats, writes one
+
+
+def test_the_work_of_a_convolution_is_counted_by_hand() -> None:
+    probe = FAMILIES[CostClass.CONVOLUTION]
+    assert probe.macs == 56 * 56 * 32 * 32 * 3 * 3
+
+
+DIGITS = "models/digits.onnx"
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [*seeds_of(BY_NAME["RELU"])]
+    monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: samples)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_profile_is_written(tmp_path: Path):
+    found = ep_nnapi.record_profile(tmp_path / "device.json", device="host-cpu")
+    assert found == read_profile(tmp_path / "device.json")
+    assert (found.device.name, found.exact) == ("host-cpu", {})
+    assert {operation for operation, *_ in found.groups} == {"RELU"}
+
+
+@pytest.mark.usefixtures("few")
+def test_the_same_device_through_the_c_api(tmp_path: Path):
+    """The library's client asks the same runtime through Android's C functions."""
+    library = ep_nnapi.libneuralnetworks_path()
+    names = {"device": "nnapi-reference"}
+    there = ep_nnapi.record_profile(tmp_path / "a.json", [DIGITS], runtime=library, **names)
+    here = ep_nnapi.record_profile(tmp_path / "b.json", [DIGITS], **names)
+    assert there == here
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+@pytest.mark.usefixtures("few")
+def test_times_are_measured_and_decide_what_is_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calibrating, "_MEASURE_SECONDS", 0.0)
+    path, steps = tmp_path / "device.json", []
+    found = ep_nnapi.record_profile(
+        path, [DIGITS], times=True, progress=lambda done, of: steps.append((done, of))
+    )
+    assert steps[-1] == (len(steps), len(steps))
+    assert read_profile(path) == found
+    assert found.calibration is not None
+    assert found.calibration["device"] == found.device.name
+    free = Rates(0, 0, dict.fromkeys(CostClass, 0.0))
+    costly = Rates(1, 1, dict.fromkeys(CostClass, 1.0))
+    for per_cluster, taken in ((1.0, 8), (1e9, 0)):
+        costs = CostModel(costly, free, per_byte=0, per_cluster=per_cluster)
+        measured = Calibration.of("system", found.device, costs)
+        write(replace(found, calibration=measured.to_json()), path)
+        report = ep_nnapi.check(DIGITS, partitioning="worth_it", device_profile=path)
+        assert report.taken == taken
+
+
+def test_a_model_that_is_none_is_told_before_anything_is_asked(tmp_path: Path):
+    with pytest.raises(ModelError, match="no such file"):
+        ep_nnapi.record_profile(tmp_path / "device.json", [DIGITS, "none.onnx"])
+    assert not list(tmp_path.iterdir())

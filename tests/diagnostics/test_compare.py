@@ -10,8 +10,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.cluster_errors import cluster_errors, errors_of_parts
-from ep_nnapi.diagnostics.compare import Comparison
+from ep_nnapi.diagnostics.compare import Comparison, cluster_errors, errors_of_parts
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse

@@ -12,9 +12,8 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.diagnostics.inputs import InputSpec, random_feeds, read_feeds, spec_of
-from ep_nnapi.diagnostics.session_runs import feeds_of
+from ep_nnapi.diagnostics.session_runs import feeds_of, open_session
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from tests.ort.models import graph, model, node, tensor

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics import latency
+from ep_nnapi.diagnostics import measured_times as timing
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.nnapi.errors import OptionError
 from tests.cli.command import DIGITS
@@ -66,7 +66,7 @@ def test_devices_behind_the_c_api_measure_themselves(device: str):
 # Latency: the median of the runs after a warm-up, limited in number and in time
 
 
-def clocked(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> latency.Timed:
+def clocked(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> timing.Timed:
     """The measurement of runs of these durations after the warm-up, the last one repeated."""
     runs = count(-1)
     now = [0.0]
@@ -75,8 +75,8 @@ def clocked(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> latency.Timed:
         number = next(runs)
         now[0] += 1000.0 if number < 0 else seconds[min(number, len(seconds) - 1)]
 
-    monkeypatch.setattr(latency, "perf_counter", lambda: now[0])
-    return latency.measured(run)
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+    return timing.measured(run)
 
 
 def test_the_median_is_of_the_runs_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_the_median_is_of_the_runs_after_the_warm_up(monkeypatch: pytest.MonkeyP
 
 
 def test_a_slow_model_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert clocked(monkeypatch, 3.0) == latency.Timed(3000.0, 1)
+    assert clocked(monkeypatch, 3.0) == timing.Timed(3000.0, 1)
 
 
 def test_a_fast_model_runs_a_hundred_times(monkeypatch: pytest.MonkeyPatch) -> None:

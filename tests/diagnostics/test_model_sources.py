@@ -12,10 +12,8 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.int64_values import values_that_fit
-from ep_nnapi.diagnostics.read_graphs import read_graphs
-from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.diagnostics.unknown_names import check_excluded
+from ep_nnapi.diagnostics.check import check_excluded, with_sources
+from ep_nnapi.diagnostics.session_runs import read_graphs, values_that_fit
 from ep_nnapi.errors import Rejection, SourceLine
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, Reason

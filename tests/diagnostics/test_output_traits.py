@@ -10,8 +10,7 @@ import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
-from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, Traits, traits_of
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
 

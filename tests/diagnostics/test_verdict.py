@@ -10,19 +10,18 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.diagnostics.error_measures import ErrorMeasures
-from ep_nnapi.diagnostics.output_kinds import Kind, Traits
-from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.output_traits import Kind, Traits, traits_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import (
     Difference,
+    ErrorMeasures,
     LessAccurate,
     ReferenceOutputs,
     Verdict,
     differences_of,
+    sentences,
     verdict_of,
 )
-from ep_nnapi.diagnostics.verdict_text import sentences
 from tests.operators.test_conversion import one
 from tests.products import computed, exact, saturating
 

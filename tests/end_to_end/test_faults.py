@@ -10,7 +10,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.check import provider_of_session
+from ep_nnapi.diagnostics.session_runs import provider_of_session
 from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider import device_health

@@ -11,10 +11,8 @@ import pytest
 import ep_nnapi
 from bench.chromium import chromium, missing
 from ep_nnapi.errors import printable
-from ep_nnapi.html_report.boxes import LIMIT
-from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings
-from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.html_report.boxes import LIMIT, Variant
+from ep_nnapi.html_report.page import Findings, page
 from tests.html_report.models import EVIL, blocks, named
 from tests.html_report.shown import Shown
 

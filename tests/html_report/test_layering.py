@@ -6,7 +6,7 @@ import random
 
 import networkx as nx
 
-from ep_nnapi.html_report.layering import Edge, Rows, rows_of
+from ep_nnapi.html_report.boxes import Edge, Rows, rows_of
 
 
 def test_a_diamond():

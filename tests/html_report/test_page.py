@@ -8,9 +8,8 @@ from hashlib import sha256
 
 import ep_nnapi
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings
-from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.html_report.boxes import Variant
+from ep_nnapi.html_report.page import Findings, page
 from tests.html_report.models import EVIL, Page, blocks, embedded, named
 from tests.source_lines import recorded
 

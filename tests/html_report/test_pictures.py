@@ -7,7 +7,7 @@ import json
 import pytest
 
 import ep_nnapi
-from ep_nnapi.html_report.pictures import SMALL, Variant, pictures_of
+from ep_nnapi.html_report.boxes import SMALL, Variant, pictures_of
 from ep_nnapi.report.report import Report
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks

@@ -10,7 +10,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.html_report.page_data import Findings, data_of
+from ep_nnapi.html_report.page import Findings, data_of
 from ep_nnapi.html_report.write import write_report
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests.cli.command import DIGITS

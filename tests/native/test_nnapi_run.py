@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.bundling.prepared_model import read_prepared_model
+from ep_nnapi.bundling.bundle import read_prepared_model
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import onnx
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import provider_of_session
+from ep_nnapi.diagnostics.session_runs import provider_of_session
 from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME

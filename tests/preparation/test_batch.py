@@ -14,8 +14,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.preparation import manifest
-from ep_nnapi.preparation.manifest import Status
-from ep_nnapi.preparation.required_operators import merged
+from ep_nnapi.preparation.manifest import Status, merged
 from ep_nnapi.preparation.task import locked
 from tests.onnx_graph import parsed
 

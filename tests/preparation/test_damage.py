@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.preparation.manifest import Prepared
 from tests.preparation.damage import Outcome, damaged, outcomes

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.preparation.job import Job, job_of
 from ep_nnapi.preparation.ort_export import save_onnx, save_ort

@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of

@@ -13,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.preparation.job import job_of
-from ep_nnapi.preparation.ort_export import save_ort
-from ep_nnapi.preparation.ort_names import rename_generated
+from ep_nnapi.preparation.ort_export import rename_generated, save_ort
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import parsed
 from tests.preparation.fresh import apart, original, run

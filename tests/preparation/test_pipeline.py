@@ -8,8 +8,10 @@ to row and from model to model, so that any two of model, row, target and platfo
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,17 +21,19 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from bench.prepare import cost
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.target import RuleSet
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.preparation.pipeline import SavedModel, save_prepared
+from ep_nnapi.preparation.pipeline import SavedModel, external_data_of, save_prepared
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
 from tests.litert.needs import LITERT
+from tests.onnx_graph import parsed
 from tests.ort.models import model, tensor
 from tests.ort.models import node as make
-from tests.preparation.fresh import Load, apart, loading, original, run, run_all
+from tests.preparation.fresh import CPU, Load, apart, loading, original, run, run_all
 
 SIZES = SMALL | {
     "vgg_small": 32,
@@ -232,3 +236,191 @@ def test_nodes_that_the_optimization_makes_equal_to_others(form: str, tmp_path: 
     (entry,) = ep_nnapi.prepare(path, out, format=form, exclude="Gather,Split,Squeeze").models
     assert entry.error is None
     assert entry.report["taken"] == 3
+
+
+def weights(name: str, shape: tuple[int, ...], **place: str) -> TensorProto:
+    """A tensor whose bytes are elsewhere."""
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in place.items():
+        tensor.external_data.add(key=key, value=value)
+    return tensor
+
+
+def layers(path: Path, count: int, size: int) -> Path:
+    """Products of square matrices, which are zeros in a file of a folder within the folder."""
+    file = path.parent / "data" / "deep" / "weights.bin"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("wb") as stream:
+        stream.truncate(4 * count * size * size)  # takes no place on the disk
+    name, each = str(file.relative_to(path.parent)), 4 * size * size
+    nodes = []
+    for i in range(count):
+        nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"m{i}"]))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"x{i + 1}"]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, size])],
+        [helper.make_tensor_value_info(f"x{count}", TensorProto.FLOAT, [1, size])],
+        [
+            weights(f"w{i}", (size, size), location=name, offset=str(i * each), length=str(each))
+            for i in range(count)
+        ],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    )
+    return path
+
+
+FORMATS = [pytest.param(f, marks=LITERT if f is Format.TFLITE else ()) for f in Format]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_too_large_is_refused_at_once(form: Format, tmp_path: Path) -> None:
+    # eight matrices of 2**28 bytes: one byte more than a signed number of 32 bits can count
+    model = layers(tmp_path / "in" / "large.onnx", 8, 1 << 13)
+    sentence = r"2\.15 GB with its weights, and .* at most 2\.15"
+    with pytest.raises(ep_nnapi.ModelError, match=sentence):
+        ep_nnapi.prepare(model, tmp_path / "out", format=form)
+    assert not list((tmp_path / "out").glob("*.o*"))
+
+
+def test_bytes_elsewhere_are_counted(tmp_path: Path) -> None:
+    """As stated; without a length all that follows the offset; never more than there is."""
+    (tmp_path / "w").write_bytes(bytes(100))
+    tensors = [
+        weights("a", (5,), location="w", offset="10", length="20"),
+        weights("b", (15,), location="w", offset="40"),
+        weights("c", (99,), location="w", offset="90", length="400"),
+        weights("d", (5,), location="absent", length="20"),
+        weights("e", (5,), location="w", length="no number"),
+    ]
+    graph = helper.make_graph([], "g", [], [], tensors)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    found = external_data_of(path)
+    assert found.bytes == 20 + 60 + 10
+    assert found.files == (tmp_path / "absent", tmp_path / "w")
+
+
+@pytest.mark.parametrize("data", [b"", b"location of nothing"])
+def test_what_is_no_model_has_nothing_elsewhere(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    assert external_data_of(path).files == ()
+
+
+def test_weights_in_a_folder_below_are_found(tmp_path: Path) -> None:
+    """They are among the sources, so that a change of them is noticed."""
+    model = layers(tmp_path / "in" / "m.onnx", 2, 16)
+    first = ep_nnapi.prepare(model, tmp_path / "out").models[0]
+    assert set(first.sources) == {"m.onnx", "data/deep/weights.bin"}
+    assert ep_nnapi.prepare(model, tmp_path / "out").models[0].skipped
+    np.full(512, 0.5, np.float32).tofile(model.parent / "data" / "deep" / "weights.bin")
+    assert not ep_nnapi.prepare(model, tmp_path / "out").models[0].skipped
+    saved = onnx.load(model)
+    assert len(saved.graph.initializer[0].raw_data) == 1024
+
+
+@pytest.mark.long
+def test_peak_memory_is_at_most_twice_that_of_onnx_runtime(tmp_path: Path) -> None:
+    """On 268 MB, of which each tool holds several copies; libraries are not what decides."""
+    model = layers(tmp_path / "in" / "m.onnx", 4, 1 << 12)
+    tool = (sys.executable, "-m", "onnxruntime.tools.convert_onnx_models_to_ort")
+    fixed = ("--optimization_style", "Fixed", "--output_dir", str(tmp_path / "theirs"))
+    theirs = cost(*tool, *fixed, str(model.parent)).memory
+    ours = (sys.executable, "-m", "ep_nnapi", "prepare", str(model), "-o")
+    forms = [f for f in Format if f is not Format.TFLITE or find_spec("ai_edge_litert")]
+    for given in (*(("--format", form) for form in forms), ("--no-verify",)):
+        mine = cost(*ours, str(tmp_path / "-".join(given)), *given).memory
+        assert mine <= 2 * theirs, f"{given}: {mine:.0f} MB, ONNX Runtime's tool {theirs:.0f} MB"
+
+
+FLOAT = TensorProto.FLOAT
+
+
+def symbolic(path: Path) -> Path:
+    """y = Relu(x W) + z, for any number of rows that x and z share."""
+    text = """(float[rows,4] x, float[rows,?] z) => (float[rows,columns] y) {
+        m = MatMul (x, w) r = Relu (m) y = Add (r, z) }"""
+    weights = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    onnx.save(parsed(text, w=weights), path)
+    return path
+
+
+def shapes(path: Path, **options: object) -> dict[str, list[object]]:
+    """The inputs and outputs as a session shows them."""
+    chosen = onnxruntime.SessionOptions()
+    chosen.log_severity_level = 4
+    if options:
+        ep_nnapi.append_execution_provider(chosen, **options)
+    providers = None if options else CPU
+    session = onnxruntime.InferenceSession(str(path), chosen, providers=providers)
+    return {v.name: v.shape for v in (*session.get_inputs(), *session.get_outputs())}
+
+
+@pytest.mark.parametrize("form", ["ort", "onnx", "context"])
+def test_fixed_sizes_are_in_what_is_prepared(form: str, tmp_path: Path) -> None:
+    source = symbolic(tmp_path / "a.onnx")
+    done = ep_nnapi.prepare(source, tmp_path / "out", format=form, fix="x=2,4;z=2,3")
+    (found,) = done.models
+    assert found.error is None
+    assert found.worst == pytest.approx(0, abs=1e-5)  # sums of four products, in another order
+    options = {"feature_level": 8} if form == "context" else {}
+    path = tmp_path / "out" / found.output
+    assert shapes(path, **options) == {"x": [2, 4], "z": [2, 3], "y": [2, 3]}
+    assert source.exists()
+    assert not [p for p in path.parent.iterdir() if "fixed" in p.name]
+
+
+def test_an_ort_file_is_fixed_too(tmp_path: Path) -> None:
+    ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "b.ort", verify=False)
+    ep_nnapi.prepare(tmp_path / "b.ort", tmp_path / "c.ort", verify=False, fix="x=2,4;z=2,3")
+    assert shapes(tmp_path / "c.ort") == {"x": [2, 4], "z": [2, 3], "y": [2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("fix", "says"),
+    [
+        ("q=1,4", "fix: q is no input or symbolic dimension; known: x, z, rows"),
+        ("row=2", "fix: row is no input .* did you mean rows?"),
+        ("rows=2,3", r"fix: rows is \[2, 3\]; a symbolic dimension has one size"),
+        ("rows=2;x=3,4", "fix: rows has two sizes, 2 and 3"),
+        ("x=2,4;z=3,3", "fix: rows has two sizes, 2 and 3"),
+        ("x=1,5", r"x is fixed to \[1, 5\]; the model has \[rows,4\]"),
+        ("x=1,4,1", r"x is fixed to \[1, 4, 1\]"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(fix: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises((ep_nnapi.ModelError, ep_nnapi.OptionError), match=says):
+        ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "out", fix=fix)
+
+
+def test_contexts_need_sizes_and_say_so(tmp_path: Path) -> None:
+    with pytest.raises(ep_nnapi.ModelError, match=r"depend on x, z, so .* with --fix x=SIZES"):
+        ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "out", format="context")
+
+
+def test_contexts_need_a_node_and_say_so(tmp_path: Path) -> None:
+    given = {"format": "context", "exclude": "MatMul,Relu,Add,Gemm", "fix": "x=2,4;z=2,3"}
+    with pytest.raises(ep_nnapi.ModelError, match="NNAPI takes no node of this model"):
+        ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "out", **given)
+
+
+@pytest.mark.parametrize("fix", ["rows=7", {"rows": 7}, {"rows": (7,)}])
+def test_a_symbol_is_fixed_by_its_name(fix: object, tmp_path: Path) -> None:
+    """In every way that an input's sizes are."""
+    source = symbolic(tmp_path / "a.onnx")
+    (outputs,) = ep_nnapi.run(source, fix=fix).outputs
+    assert outputs["y"].shape[0] == 7
+    assert ep_nnapi.check(source, fix=fix, dynamic_shapes="off").nodes
+    ep_nnapi.prepare(source, tmp_path / "b.onnx", fix=fix)
+    assert {sizes[0] for sizes in shapes(tmp_path / "b.onnx").values()} == {7}
+
+
+def test_run_draws_inputs_of_the_fixed_sizes(tmp_path: Path) -> None:
+    (outputs,) = ep_nnapi.run(symbolic(tmp_path / "a.onnx"), fix="x=5,4;z=5,3").outputs
+    assert outputs["y"].shape == (5, 3)

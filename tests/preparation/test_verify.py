@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 import ep_nnapi
-from ep_nnapi.cli import report_tables
+from ep_nnapi.cli.check import show_report
 from ep_nnapi.graph.value import Quantization
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end import quantized as q
@@ -160,7 +160,7 @@ def test_what_is_not_computed_as_quantized_is_noted(capsys: pytest.CaptureFixtur
         ("Elu", "computed"),
         ("Sigmoid", "requantized"),
     ]
-    report_tables.report(report)
+    show_report(report)
     printed = capsys.readouterr().out
     assert "Taken with a note: 2 nodes" in printed
     assert "computed in floats: " in printed

@@ -12,8 +12,7 @@ import onnx
 from onnx import defs
 
 import ep_nnapi
-from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
-from ep_nnapi.diagnostics.compare import Comparison
+from ep_nnapi.diagnostics.compare import ClusterErrors, Comparison
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.delegation import delegated, provider_session, require_sound
 from tests.onnx_backend.trial import quiet

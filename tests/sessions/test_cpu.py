@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime_extensions import get_library_path
 
-from ep_nnapi.sessions.cpu import CPU, session_of
-from ep_nnapi.sessions.external_weights import with_external_weights
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.sessions.cpu import CPU, session_of, with_external_weights
 from tests.ort.models import model, node, tensor
 from tests.preparation.test_ort_export import products
 from tests.provider.test_planner import CHAIN, SHAPE
@@ -69,3 +75,127 @@ def test_weights_are_initializers_without_data():
 
 def test_a_model_without_weights_stays():
     assert with_external_weights(ADDED, {}) is ADDED
+
+
+LIBRARY = get_library_path()
+DOMAIN = "ai.onnx.contrib"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """Relu, then the negative and the positive part by a custom operator, then their sum."""
+    node = helper.make_node
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
+    nodes = [
+        node("Relu", ["x"], ["a"], "relu"),
+        node("NegPos", ["a"], ["p", "q"], "split", domain=DOMAIN),
+        node("Add", ["p", "q"], ["y"], "add"),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    path = str(tmp_path / "model.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def test_custom_operators_stay_on_the_cpu(model: str):
+    report = ep_nnapi.check(model, custom_ops_library=LIBRARY)
+    assert "relu" in {name for c in report.clusters for name in c.nodes}
+    assert "split" in {r.node for r in report.rejections}
+
+
+@pytest.fixture
+def image_model(tmp_path: Path) -> Path:
+    """DecodeImage ends the process for bytes that are no image: libjpeg calls exit."""
+    domain, node = "com.microsoft.extensions", helper.make_node
+    nodes = [
+        node("DecodeImage", ["x"], ["pixels"], "decode", domain=domain),
+        node("Cast", ["pixels"], ["y"], "cast", to=TensorProto.FLOAT),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, (100,))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    path = tmp_path / "image.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "said"),
+    [
+        (["check"], 0, "1 more follows from this one"),
+        (["run"], 2, "DecodeImage of domain com.microsoft.extensions may end the process"),
+        (["compare"], 2, "give inputs with --input"),
+        (["tune"], 2, "give inputs with --input"),
+        (["report", "-o", "page.html", "--measure"], 2, "leave out --measure"),
+        (["prepare", "-o", "out"], 2, "the model ended its worker process (Not a JPEG file"),
+    ],
+)
+def test_no_custom_operator_ends_the_process_for_made_up_contents(
+    verb: list[str], code: int, said: str, image_model: Path
+):
+    command = [sys.executable, "-m", "ep_nnapi", *verb, image_model]
+    command += ["--custom-ops-library", LIBRARY]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=image_model.parent
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+    assert done.stderr.count("\n") == (code != 0)
+
+
+def test_a_model_with_custom_operators_runs(model: str):
+    x = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+    (outputs,) = ep_nnapi.run(model, x, custom_ops_library=Path(LIBRARY)).outputs
+    np.testing.assert_array_equal(outputs["y"], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("level", ["basic", "nnapi-aware"])
+def test_a_model_with_custom_operators_is_prepared(model: str, level: str, tmp_path: Path):
+    """And verified, which runs both it and the original."""
+    options = {"custom_ops_library": LIBRARY, "optimization_level": level}
+    done = ep_nnapi.prepare(model, tmp_path / "out", **options)
+    assert not done.failed
+    assert ep_nnapi.check(tmp_path / "out" / "model.ort", custom_ops_library=LIBRARY).taken
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
+def test_the_library_on_the_command_line(verb: str, model: str, tmp_path: Path):
+    out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
+    if verb in ("run", "compare"):
+        np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+        out = ["--input", str(tmp_path / "x.npy")]
+    assert main([verb, model, *out, "--custom-ops-library", LIBRARY]) == 0
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "prepare"])
+def test_an_unknown_domain_is_said_to_be(
+    verb: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
+    assert main([verb, model, *out]) == 2
+    printed = capsys.readouterr().err
+    assert f"operator NegPos is of domain {DOMAIN}, which is not ONNX Runtime's own" in printed
+    assert "--custom-ops-library FILE" in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["nowhere.so", "model.onnx"])
+def test_a_library_that_is_none(name: str, model: str, tmp_path: Path):
+    with pytest.raises(
+        ep_nnapi.OptionError, match=r"custom_ops_library cannot be used: Failed to load library"
+    ):
+        ep_nnapi.check(model, custom_ops_library=tmp_path / name)
+
+
+def test_it_is_no_option_of_a_session_of_ones_own():
+    options = onnxruntime.SessionOptions()
+    with pytest.raises(ep_nnapi.OptionError, match=r"SessionOptions\.register_custom_ops"):
+        ep_nnapi.append_execution_provider(options, custom_ops_library=LIBRARY)
+
+
+def test_the_library_is_of_one_call_only(model: str):
+    ep_nnapi.check(model, custom_ops_library=LIBRARY)
+    with pytest.raises(ep_nnapi.ModelError, match="NegPos"):
+        ep_nnapi.check(model)

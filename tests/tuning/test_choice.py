@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.options.settings import Chosen
-from ep_nnapi.tuning.candidates import Candidate
-from ep_nnapi.tuning.choice import Measured, choose
-from ep_nnapi.tuning.timing import Timing
+from ep_nnapi.tuning.candidates import Candidate, Measured, choose
+from ep_nnapi.tuning.search import Timing
 
 
 def measured(

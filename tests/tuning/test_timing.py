@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from ep_nnapi.tuning.timing import Budget, Clock, Timing, interleaved, interval
+from ep_nnapi.tuning.search import Budget, Clock, Timing, interleaved, interval
 
 
 class Machine:

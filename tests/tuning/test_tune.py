@@ -18,9 +18,7 @@ from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.tuning import candidates
-from ep_nnapi.tuning.accuracy import Group, fewest, nodes_to_leave
-from ep_nnapi.tuning.candidates import Candidate
-from ep_nnapi.tuning.trial import Subject
+from ep_nnapi.tuning.candidates import Candidate, Group, Subject, fewest, nodes_to_leave
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ep_nnapi.tuning.timing import Run, Timing
+from ep_nnapi.tuning.search import Run, Timing
 
 
 class Times:

@@ -14,9 +14,8 @@ from onnx import helper
 
 from ep_nnapi import operators
 from ep_nnapi.capability import node as capability
-from ep_nnapi.cli import compare_command
-from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
-from ep_nnapi.diagnostics.compare import Culprit
+from ep_nnapi.cli import compare as comparing
+from ep_nnapi.diagnostics.compare import ClusterErrors, Culprit
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
@@ -171,8 +170,8 @@ def test_several_nodes_may_be_beyond_by_rounding(nodes: tuple[str, ...], says: s
         ClusterErrors(ClusterReport(nodes, ("x",), ("y",), 8, device), {}, wrong)
         for device in ("nnapi-reference", "host-cpu")
     )
-    assert compare_command._cause(Culprit(0, here, there)).startswith(says)
-    same = compare_command._cause(Culprit(0, here, here))  # Android's own, and the host's
+    assert comparing._cause(Culprit(0, here, there)).startswith(says)
+    same = comparing._cause(Culprit(0, here, here))  # Android's own, and the host's
     assert same.startswith("the host's nnapi-reference is beyond it too")
 
 

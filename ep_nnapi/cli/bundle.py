@@ -1,4 +1,4 @@
-"""The command `bundle`: its arguments, the call to the library function, and what it prints."""
+"""The verb `bundle`: a prepared model with what runs it on a phone, in one folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = "put a prepared model, its C programs and scripts for adb into one folder
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `bundle`; it takes no options of the provider."""
+    """Adds the arguments; there are no options of the provider."""
     parser.add_argument("model", help="an .onnx file of prepare --format context")
     parser.add_argument(
         "-o", "--out", required=True, metavar="OUT", help="folder to make, or .zip file"
@@ -41,14 +41,7 @@ def run(given: argparse.Namespace) -> int:
     """Writes the bundle and prints what to do with it."""
     from ep_nnapi.bundling.bundle import bundle
 
-    made = bundle(
-        given.model,
-        given.out,
-        abi=given.abi,
-        native=given.native,
-        inputs=given.input,
-        seed=given.seed,
-    )
+    made = arguments.call(bundle, given)
     if given.json:
         print_json(made.to_json())
     else:

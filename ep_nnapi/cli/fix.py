@@ -1,4 +1,4 @@
-"""The command `fix`: its arguments, the call to the library function, and its table."""
+"""The verb `fix`: rewrite to an equal model of which NNAPI takes more."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ HELP = "rewrite to an equal model of which NNAPI takes more; verified before it 
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `fix`."""
+    """Adds the arguments."""
+    arguments.add_model(parser)
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
-    arguments.add_input(parser.add_argument, "input of the comparison")
+    arguments.add_input(parser, "input of the comparison")
     parser.add_argument(
         "--range",
         action="append",
@@ -28,12 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="least and greatest element that an INT64 input may have, as attention_mask=0:1, so "
         "that INT64 may become INT32; may be repeated",
     )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
-        "for float32); a model beyond it is not written",
-    )
+    arguments.add_tolerance(parser, "; a model beyond it is not written")
     arguments.add_json(parser)
 
 
@@ -42,15 +38,8 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.rewriting.fix import fix
 
     with progress("rewrites") as advance:
-        found = fix(
-            given.model,
-            given.out,
-            inputs=given.input,
-            ranges=dict(map(_range, given.range)),
-            tolerance=given.tolerance,
-            progress=advance,
-            **arguments.options_of(given),
-        )
+        ranges = dict(map(_range, given.range))
+        found = arguments.call(fix, given, ranges=ranges, progress=advance)
     if given.json:
         print_json(found.to_json())
     else:
@@ -85,7 +74,7 @@ def show(found: Fixed, out: str) -> None:
             f"greatest element{seen}, --range {name}=LOW:HIGH makes NNAPI take more."
         )
     if found.verdict is not None:
-        from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+        from ep_nnapi.diagnostics.verdict import sentences  # imports numpy
 
         for sentence in sentences(found.verdict):
             line(sentence)

@@ -1,4 +1,4 @@
-"""The command `tune`: its arguments, the call to the library function, and its table."""
+"""The verb `tune`: measure ways to run a model, and write the best as settings."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 
 if TYPE_CHECKING:
-    from ep_nnapi.tuning.choice import Measured
+    from ep_nnapi.tuning.candidates import Measured
     from ep_nnapi.tuning.tune import Tuning
 
 HELP = "measure levels, flags, devices and threads against the CPU; write the best as settings"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `tune`."""
+    """Adds the arguments."""
+    arguments.add_model(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help="settings file to write, as JSON")
     arguments.add_inputs(parser)
     parser.add_argument(
@@ -27,12 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="inputs to judge the accuracy with; leaves the fewest nodes on the CPU so that the "
         "outputs stay within the tolerance",
     )
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
-        "for float32)",
-    )
+    arguments.add_tolerance(parser)
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="of measurement in all (default 10)"
     )
@@ -44,17 +40,7 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.tuning.tune import tune
 
     with progress("rounds") as advance:
-        found = tune(
-            given.model,
-            given.input,
-            out=given.out,
-            accuracy=given.accuracy,
-            tolerance=given.tolerance,
-            seconds=given.seconds,
-            seed=given.seed,
-            progress=advance,
-            **arguments.options_of(given),
-        )
+        found = arguments.call(tune, given, progress=advance)
     if given.json:
         print_json(found.to_json())
     else:

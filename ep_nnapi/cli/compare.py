@@ -1,4 +1,4 @@
-"""The command `compare`: its arguments, the call to the library function, and its tables."""
+"""The verb `compare`: compare with the CPU by output, cluster and node."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.cli import arguments, check_formats
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.check import require_both
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.options.table import OptionKeywords
 from ep_nnapi.report.report import operator_counts
 
 if TYPE_CHECKING:
-    from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
-    from ep_nnapi.diagnostics.compare import Comparison, Culprit
-    from ep_nnapi.diagnostics.error_measures import ErrorMeasures
+    from ep_nnapi.diagnostics.compare import ClusterErrors, Comparison, Culprit
+    from ep_nnapi.diagnostics.verdict import ErrorMeasures
 
 HELP = "compare with the CPU by output, cluster and node: where results part"
 _VERDICTS = {
@@ -32,13 +31,12 @@ _MEASURES = ("max error", "mean error", "cosine", "SNR dB")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `compare`."""
+    arguments.add_model(parser)
     arguments.add_inputs(parser)
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        help="largest difference of an output of the model or of a cluster, relative to its spread "
-        "(default: by its kind, 1e-4 for float32); exit 1 beyond it, unless a more exact "
-        "computation shows that NNAPI is no less accurate than the CPU",
+    arguments.add_tolerance(
+        parser,
+        f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}",
+        "an output of the model or of a cluster",
     )
     parser.add_argument(
         "--format",
@@ -54,20 +52,11 @@ def run(given: argparse.Namespace) -> int:
     """Compares and prints; returns 1 if something is beyond the tolerance."""
     from ep_nnapi.diagnostics.compare import compare
 
-    options = arguments.options_of(given)
-    check_formats.require_both(given)
-
+    require_both(given)
     with progress("runs of clusters") as advance:
-        found = compare(
-            given.model,
-            given.input,
-            seed=given.seed,
-            tolerance=given.tolerance,
-            by_node=given.format is not None,
-            progress=advance,
-            **options,
-        )
-        files = [] if given.format is None else _written(given, found, options)
+        by_node = given.format is not None
+        found = arguments.call(compare, given, by_node=by_node, progress=advance)
+        files = _written(given, found) if by_node else []
     if given.json:
         print_json(found.to_json())
     else:
@@ -77,14 +66,13 @@ def run(given: argparse.Namespace) -> int:
     return NEGATIVE if found.negative else DONE
 
 
-def _written(
-    given: argparse.Namespace, found: Comparison, options: OptionKeywords
-) -> Sequence[Path]:
+def _written(given: argparse.Namespace, found: Comparison) -> Sequence[Path]:
     """Writes the files for the other tool; returns their paths."""
     from ep_nnapi.diagnostics.measured_times import measured_times
     from ep_nnapi.report.formats import Format, write_format
 
-    measured = measured_times(given.model, options, given.input).by_node
+    options = arguments.options_of(given)
+    measured = measured_times(given.model, options, given.inputs).by_node
     values = {"error": found.node_errors, "measured": measured}
     output = Path(given.output)
     return write_format(Format(given.format), Path(given.model), found.report, output, values)
@@ -92,7 +80,7 @@ def _written(
 
 def show(found: Comparison) -> None:
     """Prints the errors of outputs and clusters, and the first operation beyond the tolerance."""
-    from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+    from ep_nnapi.diagnostics.verdict import sentences  # imports numpy
 
     line(f"{found.report.summary}.")
     if found.seed is not None:
@@ -149,7 +137,7 @@ def _cells(measures: ErrorMeasures) -> tuple[str, ...]:
 
 def _culprit(found: Culprit) -> None:
     """Prints the first operation beyond the tolerance, its errors and the cause."""
-    from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+    from ep_nnapi.diagnostics.verdict import sentences  # imports numpy
 
     report, failure = found.errors.report, found.errors.failure
     names = ", ".join(report.nodes)

@@ -15,7 +15,9 @@ from ep_nnapi.litert import interpreter
 from ep_nnapi.litert.interpreter import load
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse
-from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
+from ep_nnapi.preparation.job import Verification
+from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers, save_tflite
+from ep_nnapi.preparation.verify import record
 from models import zoo
 from tests.litert.needs import LITERT
 from tests.ort import models as made
@@ -144,3 +146,40 @@ def test_quantized_models(tmp_path: Path, scheme: str) -> None:
     assert entry.error is None
     assert entry.report is not None
     assert not entry.report["rejections"]
+
+
+pytestmark = LITERT
+
+
+def written(model: Path, folder: Path, **options: object) -> Path:
+    """The folder with the flatbuffers of a model."""
+    folder.mkdir()
+    save_tflite(model, folder / "out.tflite", parse(options), folder)
+    return folder
+
+
+def test_the_same_model_is_equal(tmp_path: Path) -> None:
+    model, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
+    record(model, Verification(), {}, recorded)
+    (found,) = compare_flatbuffers(written(model, tmp_path / "w"), recorded, {}).differences
+    assert found.relative <= 1e-6  # sums of four products, in another order
+
+
+def test_another_model_is_not(tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded.npz"
+    record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    other = written(tiny(tmp_path / "b.onnx", 1), tmp_path / "w")
+    assert compare_flatbuffers(other, recorded, {}).negative
+
+
+def test_names_that_were_not_recorded_are_refused(tmp_path: Path) -> None:
+    """A cluster's border without the model that exposes it."""
+    model, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
+    record(model, Verification(), {}, recorded)
+    folder = tmp_path / "w"
+    with np.load(recorded) as arrays:
+        kept = {k: a for k, a in arrays.items() if not k.startswith("in.")}
+    np.savez(recorded, **kept)
+    with pytest.raises(ModelError, match="has an input x that the original does not have"):
+        compare_flatbuffers(written(model, folder), recorded, {})
+    assert not (folder / EXPOSED).exists()

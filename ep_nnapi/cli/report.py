@@ -1,20 +1,26 @@
-"""The command `report`: its arguments, the call to the library function, and what it prints."""
+"""The verb `report`: write a page that shows the graph, every decision and all levels."""
 
 from __future__ import annotations
 
 import argparse
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import line, print_json, progress
+from ep_nnapi.cli.terminal import DONE, line, print_json, progress
+
+HELP = "write a page that shows the graph, every decision and all levels"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `report`."""
+    """Adds the arguments."""
+    arguments.add_model(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the HTML file to write"
     )
     parser.add_argument(
-        "--no-levels", action="store_true", help="do not compare feature and optimization levels"
+        "--no-levels",
+        dest="levels",
+        action="store_false",
+        help="do not compare feature and optimization levels",
     )
     parser.add_argument(
         "--measure",
@@ -29,16 +35,9 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.html_report.write import write_report
 
     with progress("levels") as advance:
-        report = write_report(
-            given.model,
-            given.output,
-            levels=not given.no_levels,
-            measure=given.measure,
-            advance=advance,
-            **arguments.options_of(given),
-        )
+        report = arguments.call(write_report, given, advance=advance)
     if given.json:
         print_json({"output": given.output, "report": report.to_json()})
     else:
         line(f"{given.output}: {report.summary}")
-    return 0
+    return DONE

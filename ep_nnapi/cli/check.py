@@ -1,0 +1,402 @@
+"""The verb `check`: which nodes NNAPI takes, and why not the others."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, Reason
+from ep_nnapi.nnapi.files import read_regular
+from ep_nnapi.options.table import OptionKeywords, changed, parse
+from ep_nnapi.preparation.job import Level
+
+if TYPE_CHECKING:
+    from ep_nnapi.diagnostics.advice import Road
+    from ep_nnapi.diagnostics.inspect_context import Content
+    from ep_nnapi.report.report import Report
+
+HELP = "which nodes NNAPI takes, and why not"
+_FORMATS = ("model-explorer", "netron")
+_SOURCES = 3  # source lines that a row names
+Baseline: TypeAlias = Mapping[str, object]
+_ABOUT_ONE = ("levels", "advise", "format")
+"""Arguments of which each is about one model, not a directory."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless NNAPI takes all nodes")
+    parser.add_argument(
+        "--levels", action="store_true", help="print one row for each feature level"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="JSON",
+        help="output of an earlier check --json; exit 1 for another model, fewer nodes on NNAPI, "
+        "more clusters or border bytes, or new reasons",
+    )
+    parser.add_argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="check the model as prepare saves it at this level",
+    )
+    parser.add_argument(
+        "--format",
+        choices=_FORMATS,
+        help="write the report for another tool: a graph and node data of Google's Model Explorer, "
+        "or an .onnx file for Netron with the decision in each node's metadata",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
+    parser.add_argument(
+        "--advise",
+        action="store_true",
+        help="what CPU, XNNPACK, WebGPU, QNN and LiteRT take of the model, and the commands",
+    )
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints the report on a model, or a row for each model of a directory."""
+    options = arguments.options_of(given)
+    _check_format(given)
+    if Path(given.model).is_dir():
+        return _directory(given, options)
+    if given.advise:
+        return _advise(given, options)
+    if given.levels:
+        return _levels(given, options)
+    baseline = _baseline(given.baseline)
+    report = _report(given.model, given, options)
+    _print(given, report)
+    regressions = [] if baseline is None else _regressions(report, baseline, given.baseline)
+    for way in regressions:
+        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
+    left = given.strict and report.taken < report.nodes
+    return NEGATIVE if left or regressions else DONE
+
+
+def _report(model: str, given: argparse.Namespace, options: OptionKeywords) -> Report:
+    from ep_nnapi.diagnostics.check import check
+    from ep_nnapi.preparation.ort_export import check_at
+
+    if given.optimization_level is None:
+        return check(model, **options)
+    return check_at(model, given.optimization_level, **options)
+
+
+def _print(given: argparse.Namespace, report: Report) -> None:
+    from ep_nnapi.diagnostics.inspect_context import contents
+
+    compiled = contents(given.model)
+    if given.format is not None:
+        _write(given, report)
+    elif given.json:
+        inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
+        print_json(report.to_json() | inside)
+    else:
+        show_report(report)
+        if compiled:
+            _compiled(compiled)
+
+
+def _directory(given: argparse.Namespace, options: OptionKeywords) -> int:
+    """Prints a row for each .onnx file of a directory, or their reports as a JSON list."""
+    from ep_nnapi.preparation.batch import models_in
+
+    about_one = [f"--{name}" for name in _ABOUT_ONE if getattr(given, name)]
+    if about_one:
+        raise OptionError(f"{', '.join(about_one)} is about one model; give one .onnx or .ort file")
+    folder, baseline = Path(given.model), _baseline(given.baseline)
+    checked: dict[str, Report | NnapiError] = {}
+    for path in models_in(folder):
+        try:
+            checked[str(path.relative_to(folder))] = _report(str(path), given, options)
+        except ModelError as error:
+            checked[str(path.relative_to(folder))] = error
+    if given.json:
+        print_json([_entry(name, found) for name, found in checked.items()])
+    else:
+        head = ("model", "nodes", "taken", "clusters", "border bytes")
+        table(head, (_row(name, found) for name, found in checked.items()))
+    for name, found in checked.items():
+        if isinstance(found, NnapiError):
+            line(f"ep-nnapi: {name}: {str(found).removeprefix(f'{folder / name}: ')}", error=True)
+    regressions = [] if baseline is None else list(_of_models(checked, baseline, given.baseline))
+    for way in regressions:
+        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
+    reports = [found for found in checked.values() if not isinstance(found, NnapiError)]
+    left = given.strict and any(r.taken < r.nodes for r in reports)
+    return NEGATIVE if left or regressions or len(reports) < len(checked) else DONE
+
+
+def _entry(name: str, found: Report | NnapiError) -> dict[str, object]:
+    if isinstance(found, NnapiError):
+        return {"model": {"path": name}, "error": str(found)}
+    return found.to_json() | {"model": {"path": name, "sha256": found.digest}}
+
+
+def _row(name: str, found: Report | NnapiError) -> tuple[str, ...]:
+    if isinstance(found, NnapiError):
+        return (name, *"----")
+    sizes = (found.nodes, found.taken, len(found.clusters), found.boundary_bytes)
+    return (name, *map(str, sizes))
+
+
+def _of_models(
+    checked: Mapping[str, Report | NnapiError], baseline: object, file: str
+) -> Iterator[str]:
+    """Yields the regressions of a directory's models; one without a baseline is one too."""
+    if not isinstance(baseline, list):
+        raise OptionError(f"{file}: not a report of check --json on a directory")
+    try:
+        before = {entry["model"]["path"]: entry for entry in baseline}
+    except (KeyError, TypeError):
+        raise OptionError(f"{file}: not a report of check --json on a directory") from None
+    for name, found in checked.items():
+        if name not in before:
+            yield f"{name} is new"
+        elif not isinstance(found, NnapiError) and "error" not in before[name]:
+            ways = _regressions(found, before[name], file)
+            yield from (f"{name}: {way}" for way in ways)
+    yield from (f"{name} is gone" for name in before.keys() - checked.keys())
+
+
+def _levels(given: argparse.Namespace, options: OptionKeywords) -> int:
+    """Prints a report for each feature level, as old phones support less than the default one."""
+    from ep_nnapi.diagnostics.check import check
+    from ep_nnapi.provider.provider import planner_of
+
+    for name in ("baseline", "strict", "optimization_level"):
+        if getattr(given, name):
+            flag = name.replace("_", "-")
+            raise OptionError(f"--levels and --{flag} exclude each other; give one of them")
+    if {"feature_level", "api_level"} & options.keys():
+        raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
+    levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
+    reports = [check(given.model, **changed(options, feature_level=level)) for level in levels]
+    if given.json:
+        print_json([r.to_json() for r in reports])
+    else:
+        _show_levels(reports)
+    return DONE
+
+
+def _regressions(report: Report, baseline: object, file: str) -> list[str]:
+    if not isinstance(baseline, dict):
+        raise OptionError(f"{file}: not a report of check --json on one model")
+    try:
+        return report.regressions(baseline)
+    except ModelError:
+        raise OptionError(f"{file}: not a report of check --json") from None
+
+
+def _baseline(path: str | None) -> object:
+    if path is None:
+        return None
+    try:
+        found: object = json.loads(read_regular(path))
+    except FileNotFoundError:
+        raise OptionError(f"{path}: no such baseline; write one with check --json") from None
+    except OSError as error:
+        raise OptionError(f"{path}: the baseline cannot be read: {error.strerror}") from None
+    except (RecursionError, ValueError):
+        raise OptionError(f"{path}: not a report of check --json") from None
+    if not isinstance(found, dict | list):
+        raise OptionError(f"{path}: not a report of check --json")
+    return found
+
+
+def require_both(given: argparse.Namespace) -> None:
+    """Raises OptionError for one of the two arguments without the other."""
+    if (given.format is None) != (given.output is None):
+        raise OptionError("--format and --output go together: give both or neither")
+
+
+def _check_format(given: argparse.Namespace) -> None:
+    """Raises OptionError as `require_both`, and for what contradicts the arguments."""
+    require_both(given)
+    if given.format and (given.levels or given.json or given.optimization_level):
+        raise OptionError(
+            "--format writes one report of the model as it is; drop --levels, --optimization-level "
+            "and --json"
+        )
+
+
+def _write(given: argparse.Namespace, report: Report) -> None:
+    """Writes the files and prints a line about each."""
+    from ep_nnapi.report.formats import Format, write_format
+
+    files = write_format(Format(given.format), Path(given.model), report, Path(given.output))
+    line(f"{report.summary}.")
+    for path in files:
+        line(str(path))
+
+
+def _advise(given: argparse.Namespace, options: OptionKeywords) -> int:
+    """Prints the ways off NNAPI and returns the exit code.
+
+    Raises OptionError with arguments of other reports.
+    """
+    from ep_nnapi.diagnostics.advice import advise
+
+    others = ("levels", "baseline", "optimization_level", "format", "strict")
+    named = [f"--{name.replace('_', '-')}" for name in others if getattr(given, name)]
+    if named:
+        raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
+    roads = advise(given.model, **options)
+    if given.json:
+        print_json([road.to_json() for road in roads])
+    else:
+        _show_advice(roads)
+    return DONE
+
+
+def _show_advice(roads: Sequence[Road]) -> None:
+    table(("road", "nodes it takes", "not taken"), (_advice_row(road) for road in roads))
+    for road in roads:
+        line()
+        line(f"{road.name}: {'; '.join(road.notes)}")
+        line(f"  {road.command}")
+        line(f"  {road.source}")
+
+
+def _advice_row(road: Road) -> tuple[str, ...]:
+    taken = "not listed" if road.taken is None else f"{road.taken} of {road.nodes}"
+    left = ", ".join(f"{n} {op}" for op, n in road.left.items()) or "-"
+    return road.name, taken, left
+
+
+def _compiled(found: Sequence[Content]) -> None:
+    """Prints one row for each cluster compiled ahead of time."""
+    line()
+    line("Compiled ahead of time:")
+    head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
+    table(head, (c.row for c in found))
+
+
+def _show_levels(reports: Sequence[Report]) -> None:
+    """Prints one row for each feature level."""
+    table(
+        ("level", "nodes", "taken", "clusters", "border bytes"),
+        (
+            (
+                str(r.feature_level),
+                str(r.nodes),
+                str(r.taken),
+                str(len(r.clusters)),
+                str(r.boundary_bytes),
+            )
+            for r in reports
+        ),
+    )
+
+
+def show_report(found: Report) -> None:
+    """Prints clusters, notes on their nodes, and rejected nodes with reasons."""
+    line(f"{found.summary}.")
+    if found.clusters:
+        line(f"{found.minimality}.")
+        line()
+        rows = enumerate(found.clusters)
+        table(
+            ("cluster", "nodes", "device", "border bytes", "operators", "from"),
+            (
+                (str(i), str(len(c.nodes)), c.device, str(c.boundary_bytes), c.operators, c.ends)
+                for i, c in rows
+            ),
+        )
+    for text in found.substitutes:
+        line(text)
+    if found.notes:
+        line()
+        line(f"Taken with a note: {_nodes(len(found.notes))}")
+        table(("operator", "count", "nodes", "note"), _folded(found.notes))
+    if found.rejections:
+        line()
+        line(f"Left to the CPU: {_nodes(len(found.rejections))}")
+        _rejections(found)
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node" if number == 1 else f"{number} nodes"
+
+
+def _rejections(found: Report) -> None:
+    """Prints rejections by reason with advice, the most frequent reason first.
+
+    Rejections that follow from the rejection of another node are only counted.
+    """
+    of_node = {r.node: r for r in found.rejections}
+    causes = [r for r in found.rejections if not r.caused_by]
+    follow = Counter(of_node[r.caused_by].reason for r in found.rejections if r.caused_by)
+    counts = Counter(r.reason for r in causes)
+    for reason, count in (counts + follow).most_common():
+        of_reason = [r for r in causes if r.reason is reason]
+        line()
+        line(f"{reason} ({count}): {_advice(reason, of_reason, found.target)}")
+        _table_of(of_reason)
+        if follow[reason]:
+            several = "follow" if follow[reason] > 1 else "follows"
+            which = f"these {counts[reason]}" if counts[reason] > 1 else "this one"
+            line(f"{follow[reason]} more {several} from {which}.")
+
+
+def _table_of(found: Sequence[Rejection]) -> None:
+    """Prints rejections by operator and kind; with source lines, if any of them has one."""
+    sources = any(r.source for r in found)
+    columns = ("operator", "count", "nodes", "detail", *(("source",) if sources else ()))
+    table(columns, _folded(found, sources=sources))
+
+
+def _sources(found: Iterable[Rejection | Note]) -> str:
+    """The first few distinct source lines, and the number of the others."""
+    lines = list(
+        dict.fromkeys(str(r.source) for r in found if isinstance(r, Rejection) and r.source)
+    )
+    more = f" and {len(lines) - _SOURCES} more" if len(lines) > _SOURCES else ""
+    return ", ".join(lines[:_SOURCES]) + more
+
+
+def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
+    """Returns advice, and the name of another target that takes the nodes unchanged."""
+    others = [r.accepted_by for r in refused if r.accepted_by]
+    if not others:
+        return _shape_advice(refused) if reason is Reason.SHAPE else ADVICE[reason]
+    which = "it" if len(refused) == 1 else "them"
+    if len(others) < len(refused):
+        which = f"{len(others)} of them"
+    advice = "replace the operator" if reason is Reason.OP else ADVICE[reason]
+    return f"{advice} ({others[0]} takes {which}; {target} does not)"
+
+
+def _shape_advice(refused: Sequence[Rejection]) -> str:
+    """Returns advice to fix input sizes, for those of the nodes that this would or may repair."""
+    tried = any(r.detail.endswith(TRIED) for r in refused)
+    fixable = sum(r.detail.endswith((FIX_ADVICE, TRIED)) for r in refused)
+    if not fixable:
+        return SHAPE_ADVICE
+    repairs = f", which {'may repair' if tried else 'repairs'} {fixable} of them"
+    return ADVICE[Reason.SHAPE] + (repairs if tried or fixable < len(refused) else "")
+
+
+def _folded(
+    found: Iterable[Rejection | Note], *, sources: bool = False
+) -> Iterable[tuple[str, ...]]:
+    """Yields a row for each operator and kind of detail: count, first and last node, detail."""
+    groups: dict[tuple[str, str], list[Rejection | Note]] = {}
+    for each in found:
+        groups.setdefault((each.op_type, each.kind or each.detail), []).append(each)
+    for (op_type, kind), members in groups.items():
+        first, last = members[0].node, members[-1].node
+        nodes = first if len(members) == 1 else f"{first} to {last}"
+        same = len({m.detail for m in members}) == 1
+        row = (op_type, str(len(members)), nodes, members[0].detail if same else kind)
+        yield (*row, _sources(members)) if sources else row

@@ -1,0 +1,154 @@
+"""The verb `prepare`: optimize and save models, for use offline."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, number, print_json, progress, table
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.options.table import OptionKeywords, PrepareKeywords
+from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
+
+if TYPE_CHECKING:
+    from ep_nnapi.preparation.batch import Preparation
+    from ep_nnapi.preparation.manifest import Prepared
+
+HELP = "optimize and save, for use offline"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments."""
+    arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
+    parser.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="output directory, or file for one model",
+    )
+    _add_those_of_the_format(parser)
+    _add_those_of_the_work(parser)
+    parser.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="do not compare with the original",
+    )
+    arguments.add_input(parser, "input of the comparison")
+    arguments.add_tolerance(parser, f"; a model beyond it fails{arguments.UNLESS_MORE_EXACT}")
+    arguments.add_json(parser)
+
+
+def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
+    argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
+    )
+    argument(
+        "--use-nnapi",
+        action="store_true",
+        help="make level extended nnapi-aware",
+    )
+    argument(
+        "--format",
+        choices=[str(x) for x in Format],
+        help="output format (default: by the suffix of OUT, else ort)",
+    )
+    argument(
+        "--target-platform",
+        choices=[str(x) for x in Platform],
+        help="processor that the nodes on the CPU are optimized for: arm (default) or amd64",
+    )
+    argument(
+        "--optimization-style",
+        type=str.lower,
+        choices=[str(x) for x in Style],
+        help="apply optimizations (fixed, default), or record them for the load (runtime)",
+    )
+    argument(
+        "--enable-type-reduction",
+        action="store_true",
+        help="also list element types: required_operators_and_types.config",
+    )
+    argument("--embed", action="store_true", help="format context: weights in the model file")
+    argument(
+        "--partial",
+        action="store_true",
+        help="format context: leave nodes whose sizes depend on symbolic ones to the session",
+    )
+
+
+def _add_those_of_the_work(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
+    argument("--jobs", type=int, metavar="N", help="models in parallel (default: one per CPU)")
+    argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        default=TIMEOUT,
+        help=f"time limit for one model, all steps together (default {TIMEOUT:g})",
+    )
+    argument(
+        "--memory",
+        type=float,
+        metavar="GB",
+        help="memory limit of each worker process (default: half of the machine's memory)",
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prepares and prints; returns 1 if a model fails."""
+    from ep_nnapi.preparation.batch import prepare
+
+    if not given.verify and (given.inputs or given.tolerance is not None):
+        raise OptionError("--no-verify compares nothing; drop --input and --tolerance")
+    if given.use_nnapi:
+        given.optimization_level = level_with_nnapi(given.optimization_level)
+    names = PrepareKeywords.__annotations__.keys() - OptionKeywords.__annotations__.keys()
+    own = {name: getattr(given, name) for name in sorted(names)}
+    stated = {name: value for name, value in own.items() if value is not None}
+    with progress("models") as advance:
+        done = arguments.call(prepare, given, progress=advance, **stated)
+    if given.json:
+        print_json([m.to_json() for m in done.models])
+    else:
+        show(done)
+    for model in done.failed:
+        line(f"ep-nnapi: {model.model}: {model.error}", error=True)
+    return NEGATIVE if done.failed else DONE
+
+
+def show(done: Preparation) -> None:
+    """Prints one row for each model, and the path of the manifest."""
+    table(
+        ("model", "status", "clusters", "taken", "difference", "output"),
+        (_row(m) for m in done.models),
+    )
+    line()
+    for model in done.models:
+        if model.compiled is not None and model.report is not None:
+            part = model.compiled
+            line(
+                f"{model.output}: compiled {part['nodes']} of {model.report['nodes']} nodes, with "
+                f"{part['weight_bytes']:,} bytes of weights (the model has "
+                f"{part['model_weight_bytes']:,})"
+            )
+        if model.random:
+            names = ", ".join(model.random)
+            line(f"{model.output}: {names} cannot be compared, being made of random numbers")
+    line(f"manifest: {done.manifest}")
+
+
+def _row(model: Prepared) -> tuple[str, ...]:
+    found = model.report
+    clusters = "-" if found is None else str(len(found["clusters"]))
+    taken = "-"
+    if found is not None:
+        taken = f"{sum(len(c['nodes']) for c in found['clusters'])} of {found['nodes']}"
+    apart = number(model.worst)
+    written = ", ".join(model.outputs) or "-"
+    return (model.model, str(model.status), clusters, taken, apart, written)
