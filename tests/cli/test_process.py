@@ -147,9 +147,9 @@ def test_an_interrupted_import_is_a_sentence(module: str):
 def test_an_interrupted_verb_is_a_sentence():
     code = """
 import os, signal, sys
-from ep_nnapi.cli import main as cli
+from ep_nnapi.cli import devices
 from ep_nnapi.__main__ import start
-cli._devices = lambda _: os.kill(os.getpid(), signal.SIGINT)
+devices.run = lambda _: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(start())
 """
     command = [sys.executable, "-c", code, "devices"]
