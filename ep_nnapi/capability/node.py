@@ -105,7 +105,7 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple([part.name for part in node.originals])
     legal = tuple(insert_requantization(given, target.feature_level))
-    whole = None if _is_one_to_one(node, legal) else _whole(node, target)
+    whole = None if _is_one_to_one(node, legal) and not _keeps(node) else _whole(node, target)
     calls = tuple([c.with_origin(origin, whole) for c in legal])
     for call in calls:
         check_call(call, node, target)
@@ -128,8 +128,13 @@ def _whole(node: GraphNode, target: Target) -> Whole | None:
         return None
     if activation and y and not is_implied(Node(activation, target), y):
         return None
-    keeps = any(each.keeps for each in VARIANTS.get((node.domain, node.op_type), ()))
-    return Whole(_operator(node), node.since, node.inputs, node.outputs, numbers, keeps)
+    return Whole(
+        _operator(node), node.since, node.inputs, node.outputs, numbers, keeps=_keeps(node)
+    )
+
+
+def _keeps(node: GraphNode) -> bool:
+    return any(each.keeps for each in VARIANTS.get((node.domain, node.op_type), ()))
 
 
 def _dynamic_quantization_note(node: GraphNode) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.call import Arg, Call, View, Whole, operand_code
 from ep_nnapi.lowering.composites import CompositeFinder, Operators
@@ -192,6 +192,10 @@ class _Writer:
     def ports(self, inserter: PermuteInserter, value: Value, whole: Whole) -> Iterator[Port]:
         """Yields the operands that are an operator's value, or a constant of its own."""
         as_onnx = tuple(range(value.rank))
+        if whole.keeps and value.constant and value.dtype is DType.INT64 and value.size <= _FEW:
+            # such as axes, of which the calls have only what was made of them
+            narrow = value.constant.cast(DType.INT32)
+            value = replace(value, dtype=DType.INT32, constant=narrow)
         if value.constant is None:
             for inside, perm in inserter.stored(value):
                 if inside.name in self._values:

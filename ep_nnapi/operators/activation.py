@@ -44,7 +44,7 @@ def relu(n: Node) -> Iterator[Call]:
         yield apply(spec.RELU, x, out=y)
 
 
-@op("Clip", since=6)
+@op("Clip", since=6, keeps=True)
 def clip_6(n: Node) -> Iterator[Call]:
     """Clipped to the attributes `min` and `max`."""
     x, y = n.input(0), n.output()

@@ -124,7 +124,7 @@ def trilu(n: Node) -> Iterator[Call]:
     yield apply(spec.SELECT, mask, x, zero, out=y)
 
 
-@op("CumSum", since=11)
+@op("CumSum", since=11, keeps=True)
 def cum_sum(n: Node) -> Iterator[Call]:
     """Cumulative sums along the constant `axis`: a product with a matrix of ones and zeros.
 

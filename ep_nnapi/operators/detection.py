@@ -53,14 +53,14 @@ class _RoiAxis:
         return Constant((1, self.bins * self.samples), dtype, numbers)
 
 
-@op("RoiAlign", since=10)
+@op("RoiAlign", since=10, keeps=True)
 @widened
 def roi_align_10(n: Node) -> Iterator[Call]:
     """As RoiAlign-16 in mode output_half_pixel."""
     yield from _roi_align(n, half=False)
 
 
-@op("RoiAlign", since=16)
+@op("RoiAlign", since=16, keeps=True)
 @widened
 def roi_align_16(n: Node) -> Iterator[Call]:
     """Regions divided into bins, each the mean of points interpolated between pixels.

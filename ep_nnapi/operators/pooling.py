@@ -122,7 +122,7 @@ def global_average_pool(n: Node) -> Iterator[Call]:
     yield from _global(n, spec.MEAN, spec.AVERAGE_POOL_2D)
 
 
-@op("GlobalMaxPool", since=1)
+@op("GlobalMaxPool", since=1, keeps=True)
 def global_max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each channel."""
     yield from _global(n, spec.REDUCE_MAX, spec.MAX_POOL_2D)

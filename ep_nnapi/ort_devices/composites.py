@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
 from ep_nnapi.ort_devices.graph import CONTRIB, Inexpressible, OnnxGraph, require
 from ep_nnapi.ort_devices.lowering.normalization import unshifted
 from ep_nnapi.ort_devices.lowering.reduction import IMAGES, mean_of_image
+from ep_nnapi.ort_devices.newest_form import SPECIAL, has_newest_form, newest_form
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.scope import (
     Q8S,
@@ -87,11 +88,13 @@ class Group:
             return ""
         port = self.input(i)
         if isinstance(port.operand, Operand):
-            return self.scope.owned(port.operand)
-        if port.shape == () and port.operand in self.scope.numbers:
+            value = self.scope.owned(port.operand)
+        elif port.shape == () and port.operand in self.scope.numbers:
             return self.scope.numbers[port.operand]
-        value = self.scope.value(port.operand, layout(port), real=real)
-        if self.stored_shape(port) in (port.shape, (1,)):
+        else:
+            value = self.scope.value(port.operand, layout(port), real=real)
+        stored = self.stored_shape(port)
+        if stored == port.shape or (stored == (1,) and port.shape == ()):
             return value
         return self.graph.reshape(value, port.shape)
 
@@ -392,6 +395,7 @@ def _mean_of_image(group: Group) -> None:
 _NONE = Rule(_node, lambda _: False)
 _SAME, _NORM = Rule(_of_one), Rule(_layer_normalization, _normalizes_last)
 RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(SPECIAL, Rule(newest_form, has_newest_form)),
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
     "LayerNormalization": _NORM,

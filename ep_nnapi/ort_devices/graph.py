@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.sizes import Atom, Expression, Quotient, Size, identical
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
 
-_OPSET, _IR_VERSION = 21, 10
+OPSET, _IR_VERSION = 21, 10
 """The newest opset for which ONNX Runtime's other providers have most of their kernels."""
 
 _INLINE = 1024
@@ -298,6 +298,6 @@ class OnnxGraph:
             )
             for name, value in weights.items()
         )
-        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
         return Built(model, weights)

@@ -187,3 +187,5 @@ def _compare(
         np.testing.assert_allclose(
             a.astype(np.float64)[sound], numbers, rtol=0, atol=atol, err_msg=called
         )
+        zeros = np.logical_and.reduce([a == 0, *(m == 0 for m in (b, *others))])
+        np.testing.assert_array_equal(np.signbit(a)[zeros], np.signbit(b)[zeros], err_msg=called)

@@ -234,7 +234,8 @@ class Op:
     There is no separate capability check: a node is supported if `lower` raises no Reject.
 
     equivalent   the operator that nodes of this one are rewritten to before they are lowered
-    keeps        True if the calls lack a form of its constants that a device with it can use
+    keeps        True if the calls, even a single one, lack what a device with the operator can use:
+                 a form of its constants, or what it makes of NaN and infinities
     """
 
     op_type: str

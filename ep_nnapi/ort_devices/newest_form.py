@@ -1,0 +1,88 @@
+"""Operators as ONNX Runtime has them, which also makes of NaN and infinities what it does.
+
+What a composite's members make of NaN, infinities and overflow NNAPI does not define. The inner
+models have one opset, so operators of others get its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import TensorProto, defs
+
+from ep_nnapi.nnapi.model import Port
+from ep_nnapi.nnapi.spec import I32
+from ep_nnapi.ort_devices.graph import OPSET, Attribute
+from ep_nnapi.ort_devices.scope import is_coded
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort_devices.composites import Group
+
+SPECIAL = (
+    *("ArgMax", "ArgMin", "Clip", "CumSum", "Einsum", "Gemm", "GlobalLpPool", "GlobalMaxPool"),
+    *("GroupNormalization", "Hardmax", "InstanceNormalization", "LSTM", "LpNormalization"),
+    *("LpPool", "MatMul", "MaxPool", "MeanVarianceNormalization", "ReduceL1", "ReduceL2"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Resize", "RoiAlign", "TopK"),
+)
+"""Operators whose members compute other numbers of special values."""
+
+_NOW_INPUTS = {"axes": 1, "k": 1, "min": 1, "max": 2}
+"""Attributes of old schemas, with the inputs that they have become."""
+_OTHER_BEFORE = {"Hardmax": 13, "Resize": 13, "GroupNormalization": 21}
+"""Versions before which operators of the same attributes compute something else."""
+_OLD_DEFAULTS = {"RoiAlign": {"coordinate_transformation_mode": "output_half_pixel"}}
+"""Defaults of attributes that the schema before the newest one does not name."""
+
+
+def has_newest_form(group: Group) -> bool:
+    """True for an operator of real numbers that means the same in the newest schema."""
+    composite = group.composite
+    known = {*defs.get_schema(composite.name, OPSET).attributes, *_NOW_INPUTS}
+    ports = [port for port in (*composite.inputs, *composite.outputs) if port is not None]
+    return (
+        composite.since >= _OTHER_BEFORE.get(composite.name, 1)
+        and composite.attributes.keys() <= known
+        and not group.attribute("layout", 0)
+        and not any(is_coded(group.operand(port)) for port in ports)
+    )
+
+
+def newest_form(group: Group) -> None:
+    """Add the node; attributes that have become inputs are constants."""
+    composite, constants = group.composite, group.graph.constants
+    schema = defs.get_schema(composite.name, OPSET)
+    old = _OLD_DEFAULTS.get(composite.name, {}) if composite.since < schema.since_version else {}
+    attributes: dict[str, Attribute] = {**old, **composite.attributes}
+    given = [
+        _converted(group, value, composite.inputs[i], schema.inputs, i)
+        for i, value in enumerate(group.values())
+    ]
+    for name in sorted(attributes.keys() - schema.attributes.keys()):
+        at, number = _NOW_INPUTS[name], np.array(attributes.pop(name))
+        given += [""] * (at + 1 - len(given))
+        integers = number.dtype.kind == "i"
+        given[at] = constants.array(
+            number.reshape(-1).astype(np.int64) if integers else number.astype(np.float32)
+        )
+    count = len(composite.outputs)
+    found = group.graph.many(composite.name, count, *given, domain="", **attributes)
+    for i, value in enumerate(found):
+        port = composite.outputs[i]
+        group.deliver(_converted(group, value, port, schema.outputs, i, TensorProto.INT32), i)
+
+
+def _converted(
+    group: Group,
+    value: str,
+    port: Port | None,
+    formal: Sequence[defs.OpSchema.FormalParameter],
+    i: int,
+    to: int = TensorProto.INT64,
+) -> str:
+    """Integers in the type that parameter `i` or its operand has, where both differ."""
+    same = "tensor(int32)" in formal[min(i, len(formal) - 1)].types
+    if port is None or same or group.operand(port).type is not I32:
+        return value
+    return group.node("Cast", value, to=to)
