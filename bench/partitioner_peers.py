@@ -27,15 +27,15 @@ import networkx as nx
 from bench.partitioner_families import FAMILIES, Drawn, drawn, published, without
 from bench.partitioner_torch import INSTALLED, by_torch
 from partitioner import border_bytes, partition
-from tests.partitioner import baselines
+from tests.partitioner import graphs as ways
 from tests.partitioner.program import better_than
 
 Clusters = Sequence[Sequence[Hashable]]
 WAYS: dict[str, tuple[int, Callable[[nx.DiGraph, set[Hashable]], Clusters]]] = {
     "partition": (10**6, partition),  # and the most nodes that each is asked for
-    "forward": (10**6, baselines.by_single_nodes),
-    "backward": (10**6, baselines.by_single_nodes_backwards),
-    "waves": (10**6, baselines.by_connected_waves),
+    "forward": (10**6, ways.by_single_nodes),
+    "backward": (10**6, ways.by_single_nodes_backwards),
+    "waves": (10**6, ways.by_connected_waves),
     **({"torch": (1_000, by_torch)} if INSTALLED else {}),
 }
 SIZES, PROGRAM = (30, 100, 500, 10_000), 30

@@ -27,7 +27,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from models import zoo
 from partitioner import border_bytes, worth_it
 from tests.faulty import FaultyDevice
-from tests.partitioner.baselines import by_connected_waves, by_waves
+from tests.partitioner.graphs import by_connected_waves, by_waves
 from tests.partitions import Partition, declining, partitions_of
 
 EVERY = (0, 20, 10, 5, 2)

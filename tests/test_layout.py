@@ -37,7 +37,7 @@ TESTED_BY = {
     "nnapi/host/test_cache": "nnapi/host/cache_folder",
     "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
-    "nnapi/test_model": "nnapi/array",  # a type alias
+    "nnapi/test_model": "nnapi/array",
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
@@ -54,11 +54,17 @@ TESTED_BY = {
     "provider/test_cpu_fallback": "provider/declined provider/reference_fallback",
     "provider/test_planner": "provider/replan",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
+    "lowering/test_permutes": "lowering/reshapes",
+    "nnapi/library/test_runtime": "nnapi/library/available_memory nnapi/library/constants "
+    "nnapi/library/deadline",
+    "nnapi/library/test_memory_file": "nnapi/library/handles nnapi/library/loading",
+    "partitioner/test_graph": "partitioner/tensors",
+    "partitioner/test_merging": "partitioner/constraints",
 }
 """Test files of modules that belong together, or that a command runs as Python does."""
 
 ELSEWHERE = {
-    f"ep_nnapi/{name}": f"tests/{file}"
+    name if name.startswith("partitioner/") else f"ep_nnapi/{name}": f"tests/{file}"
     for file, names in TESTED_BY.items()
     for name in names.split()
 }

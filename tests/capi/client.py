@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 
+NO_ERROR, BAD_STATE = ResultCode.NO_ERROR, ResultCode.BAD_STATE
+BAD_DATA, OP_FAILED = ResultCode.BAD_DATA, ResultCode.OP_FAILED
 SCALARS = {
     "int": c.c_int,
     "int32_t": c.c_int32,

@@ -4,12 +4,19 @@
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from ep_nnapi.nnapi.capi.device import DEVICES_VARIABLE, LEVEL_VARIABLE
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
-from ep_nnapi.nnapi.functions import FUNCTIONS
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 from ep_nnapi.ort_devices.plugin import LIBRARIES_VARIABLE
+from tests.capi.client import Library, is_handle, is_pointer, kind
+from tests.capi.table import ROWS, Row
+from tests.capi.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"
@@ -53,6 +60,71 @@ def test_every_environment_variable_is_named() -> None:
     read = {*ours, *re.findall(r'getenv\("(\w+)"\)', source)}
     text = DOCS.read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(EP_NNAPI_\w+)` \|", text, re.MULTILINE)) == read
+
+
+STATUS = [f for f in FUNCTIONS if f.returns == "int"]
+KINDS = ("Model", "Compilation", "Execution", "Burst", "Event", "MemoryDesc", "Memory")
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in ROWS])
+def test_code(nn: Library, world: World, row: Row) -> None:
+    given = row.arguments(world)
+    assert ResultCode(getattr(nn, row.function)(*given)) is row.code
+
+
+def test_every_function_that_returns_a_code_is_in_the_table() -> None:
+    assert {row.function for row in ROWS} == {f.python_name for f in STATUS}
+
+
+def fullest(function: Function) -> Row:
+    """The row of `function` with the best code and the fewest nulls."""
+    rows = [r for r in ROWS if r.function == function.python_name]
+    return min(rows, key=lambda r: (r.code, "null" in r.state, "left out" in r.state))
+
+
+def cases(wanted: Callable[[Function, Parameter], bool]) -> list[object]:
+    """Parameters as (function, place)."""
+    return [
+        pytest.param(function, place, id=f"{function.python_name}-{parameter.name}")
+        for function in STATUS
+        for place, parameter in enumerate(function.parameters)
+        if wanted(function, parameter)
+    ]
+
+
+def must_not_be_null(function: Function, parameter: Parameter) -> bool:
+    """An execution's types may be null (the model's own are meant), and an empty list."""
+    optional = parameter.name == "type" and function.name.startswith("Execution")
+    return is_pointer(parameter) and not optional and parameter.name != "dependencies"
+
+
+def names_an_object(_: Function, parameter: Parameter) -> bool:
+    return is_handle(parameter) and kind(parameter) != "AHardwareBuffer"
+
+
+@pytest.mark.parametrize(("function", "place"), cases(must_not_be_null))
+def test_null_is_unexpected(nn: Library, world: World, function: Function, place: int) -> None:
+    given = list(fullest(function).arguments(world))
+    given[place] = None
+    assert getattr(nn, function.python_name)(*given) == ResultCode.UNEXPECTED_NULL
+
+
+@pytest.mark.parametrize(("function", "place"), cases(names_an_object))
+def test_a_handle_of_nothing_is_bad_data(
+    nn: Library, world: World, function: Function, place: int
+) -> None:
+    parameter = function.parameters[place]
+    given = list(fullest(function).arguments(world))
+    for wrong in (0xDEAD, 2**64 - 16, world.freed(kind(parameter)), world.other(kind(parameter))):
+        given[place] = wrong
+        assert getattr(nn, function.python_name)(*given) == ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_freeing_twice_null_or_nothing_is_harmless(nn: Library, world: World, name: str) -> None:
+    free = getattr(nn, f"{name}_free")
+    for handle in (world.freed(name), None, 0xDEAD, 2**64 - 16, world.other(name)):
+        free(handle)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Models: constants by copy and by reference, shapes given at run time, levels."""
 
 import ctypes as c
+import itertools
 import mmap
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,23 @@ from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host import cache
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.spec import ADD, LOGISTIC, RELU
-from tests.capi.client import Library, operand_type, pointer, ref, scalar, u32s
-from tests.capi.world import World
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, CAST, GREATER_EQUAL, IF, LESS, LOGISTIC, RELU, WHILE
+from tests.capi.client import (
+    BAD_DATA,
+    NO_ERROR,
+    Library,
+    OperandType,
+    operand_type,
+    pointer,
+    ref,
+    scalar,
+    u32s,
+)
+from tests.capi.operations import CODES, described
+from tests.capi.world import WAYS, Way, World
 
 F32 = OperandCode.TENSOR_FLOAT32
-BAD_DATA = ResultCode.BAD_DATA
 TOKEN = bytes(range(32))
 
 
@@ -123,8 +136,8 @@ def test_a_lower_level_validates_as_that_level_does(
     assert nn.Model_addOperand(model, half) == (0 if float16 else BAD_DATA)
     model = world.make("Model_create")
     tensor = operand_type(dimensions=(1, 2))
-    for described in (tensor, scalar(OperandCode.FLOAT32), scalar(), tensor):
-        world.check("Model_addOperand", model, ref(described))
+    for operand in (tensor, scalar(OperandCode.FLOAT32), scalar(), tensor):
+        world.check("Model_addOperand", model, ref(operand))
     operation = (25, 3, u32s([0, 1, 2]), 1, u32s([3]))
     assert nn.Model_addOperation(model, *operation) == (0 if optional_axis else BAD_DATA)
 
@@ -193,8 +206,8 @@ def test_lists_of_any_length(world: World, monkeypatch: pytest.MonkeyPatch, coun
     """A concatenation of one tensor with itself, `count` times."""
     monkeypatch.setattr(c_arguments, "_CHUNK", 128)
     model = world.make("Model_create")
-    for described in (operand_type(dimensions=(1,)), scalar(), operand_type(dimensions=(count,))):
-        world.check("Model_addOperand", model, ref(described))
+    for operand in (operand_type(dimensions=(1,)), scalar(), operand_type(dimensions=(count,))):
+        world.check("Model_addOperand", model, ref(operand))
     axis, inputs = c.c_int32(0), u32s([0] * count + [1])
     world.check("Model_setOperandValue", model, 1, ref(axis), 4)
     world.check("Model_addOperation", model, 2, count + 1, inputs, 1, u32s([2]))
@@ -222,3 +235,130 @@ def test_a_forked_child_reads_its_own_lists(world: World) -> None:
         code = world.nn.Model_addOperation(model, 2, 100, inputs, 1, u32s([3]))
         os._exit(0 if code == BAD_DATA else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+MISSED = (ResultCode.MISSED_DEADLINE_TRANSIENT, ResultCode.MISSED_DEADLINE_PERSISTENT)
+BOOL8, MODEL = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
+KNOWN = {"known": (1, 2, 3), "ranked": (0, 2, 0), "unknown": ()}
+COMBINATIONS = [*itertools.product(KNOWN.values(), repeat=3)]
+IDS = ["-".join(names) for names in itertools.product(KNOWN, repeat=3)]
+Step = tuple[OperationSpec, Sequence[int], Sequence[int]]
+ONE_BOOL = operand_type(BOOL8, (1,))
+
+
+def open_model(w: World, operands: Sequence[OperandType], values: dict[int, int]) -> int:
+    """A model with those operands; `values` are the finished models of some of them."""
+    model = w.make("Model_create")
+    for operand in operands:
+        w.check("Model_addOperand", model, ref(operand))
+    for index, value in values.items():
+        w.check("Model_setOperandValueFromModel", model, index, value)
+    return model
+
+
+def add(w: World, model: int, step: Step) -> int:
+    row, ins, outs = step
+    ends = len(ins), u32s(ins), len(outs), u32s(outs)
+    return w.nn.Model_addOperation(model, row.code, *ends)
+
+
+def finish(w: World, model: int, step: Step, ends: tuple[list[int], list[int]]) -> int:
+    assert add(w, model, step) == NO_ERROR
+    w.identify(model, *ends)
+    w.check("Model_finish", model)
+    return model
+
+
+def identity(w: World, dims: tuple[int, ...]) -> int:
+    model = open_model(w, [operand_type(F32, dims)] * 2, {})
+    return finish(w, model, (CAST, [0], [1]), ([0], [1]))
+
+
+def less(w: World, dims: tuple[int, ...]) -> int:
+    """A condition of two numbers."""
+    model = open_model(w, [*[operand_type(F32, dims)] * 2, ONE_BOOL], {})
+    return finish(w, model, (LESS, [0, 1], [2]), ([0, 1], [2]))
+
+
+def first(w: World, dims: tuple[int, ...]) -> int:
+    """A body that hands on the first of two numbers."""
+    model = open_model(w, [operand_type(F32, dims)] * 3, {})
+    return finish(w, model, (CAST, [0], [2]), ([0, 1], [2]))
+
+
+def branching(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> int:
+    data = operand_type(F32, outer)
+    branches = {1 + i: identity(w, dims) for i, dims in enumerate(inner)}
+    return open_model(w, [ONE_BOOL, scalar(MODEL), scalar(MODEL), data, data], branches)
+
+
+def looping(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> int:
+    data = operand_type(F32, outer)
+    models = {0: less(w, inner[0]), 1: first(w, inner[1])}
+    return open_model(w, [scalar(MODEL), scalar(MODEL), data, data, data], models)
+
+
+KINDS = {"IF": (IF, branching), "WHILE": (WHILE, looping)}
+
+
+@pytest.mark.parametrize("dims", COMBINATIONS, ids=IDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_dimensions_may_be_known_inside_or_outside(
+    world: World, kind: str, dims: tuple[tuple[int, ...], ...]
+) -> None:
+    row, build = KINDS[kind]
+    assert add(world, build(world, dims[0], dims[1:]), (row, range(4), [4])) == NO_ERROR
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_operand_of_another_type_too_many_too_few(world: World, kind: str) -> None:
+    row, build = KINDS[kind]
+    dims = KNOWN["known"]
+    model = build(world, dims, [dims] * 2)
+    codes = [BOOL8, MODEL, MODEL, F32, F32] if kind == "IF" else [MODEL, MODEL, F32, F32, F32]
+    for number, code in enumerate(CODES):
+        given = described(code, dims)
+        world.check("Model_addOperand", model, ref(operand_type(*given)))
+        for place in range(5):
+            if code != codes[place]:
+                operands = [*range(5)]
+                operands[place] = 5 + number
+                assert add(world, model, (row, operands[:4], operands[4:])) == BAD_DATA
+    for more in range(1, 6):
+        assert add(world, model, (row, [*range(4), *[0] * more], [4])) == BAD_DATA
+        assert add(world, model, (row, range(4), [4] * (1 + more))) == BAD_DATA
+    assert add(world, model, (row, range(3), [4])) == BAD_DATA
+
+
+def endless(w: World) -> int:
+    """A compilation of `i = 1; while i >= n: i += 1`; n is the input."""
+    number = operand_type(F32, (1,))
+    condition = open_model(w, [number, number, ONE_BOOL], {})
+    finish(w, condition, (GREATER_EQUAL, [0, 1], [2]), ([0, 1], [2]))
+    body = open_model(w, [number, number, number, scalar(), number], {})
+    one, none = c.c_float(1), c.c_int32(0)
+    w.check("Model_setOperandValue", body, 2, ref(one), 4)
+    w.check("Model_setOperandValue", body, 3, ref(none), 4)
+    finish(w, body, (ADD, [0, 2, 3], [4]), ([0, 1], [4]))
+    operands = [scalar(MODEL), scalar(MODEL), number, number, number]
+    model = open_model(w, operands, {0: condition, 1: body})
+    w.check("Model_setOperandValue", model, 2, ref(one), 4)
+    return w.ready(model=finish(w, model, (WHILE, range(4), [4]), ([3], [4])))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
+def test_a_loop_that_goes_on_is_stopped(world: World, way: Way) -> None:
+    compilation = endless(world)
+    execution = world.execution(compilation)
+    n, result = c.c_float(0), c.c_float()
+    world.check("Execution_setInput", execution, 0, None, ref(n), 4)
+    world.check("Execution_setOutput", execution, 0, None, ref(result), 4)
+    world.check("Execution_setLoopTimeout", execution, 1_000_000)
+    begin = time.process_time()
+    assert way(world, execution, compilation) in MISSED
+    assert time.process_time() - begin < 1.5  # the default would be 2 seconds
+
+
+def test_how_long_loops_may_take(world: World) -> None:
+    assert world.nn.getDefaultLoopTimeout() == 2 * 10**9
+    assert world.nn.getMaximumLoopTimeout() == 15 * 10**9

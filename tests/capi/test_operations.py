@@ -9,11 +9,11 @@ import pytest
 from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import OPERATIONS
+from tests.capi.client import BAD_DATA, NO_ERROR
 from tests.capi.operations import CODES, OEM_TENSOR, Bench, Described, Listed, described, lists
 from tests.capi.world import World
 from tests.nnapi.typed import codes
 
-NO_ERROR, BAD_DATA = ResultCode.NO_ERROR, ResultCode.BAD_DATA
 NAMES = [op.name for op in OPERATIONS if op.name not in ("IF", "WHILE")]
 SHORT = 24
 """Operands; in longer lists a change takes one code of each kind, for the sake of time."""

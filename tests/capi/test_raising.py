@@ -10,9 +10,7 @@ from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function
-from tests.capi.client import Library, is_handle
-
-OP_FAILED = ResultCode.OP_FAILED
+from tests.capi.client import OP_FAILED, Library, is_handle
 
 
 @pytest.fixture

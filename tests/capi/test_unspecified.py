@@ -13,10 +13,19 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import ADD, TRANSPOSE
-from tests.capi.client import OperandType, operand_type, pointer, ref, scalar, u32s
+from tests.capi.client import (
+    BAD_DATA,
+    NO_ERROR,
+    OP_FAILED,
+    OperandType,
+    operand_type,
+    pointer,
+    ref,
+    scalar,
+    u32s,
+)
 from tests.capi.world import World
 
-NO_ERROR, BAD_DATA, OP_FAILED = ResultCode.NO_ERROR, ResultCode.BAD_DATA, ResultCode.OP_FAILED
 INSUFFICIENT = ResultCode.OUTPUT_INSUFFICIENT_SIZE
 MODEL, EXECUTION = ("full", "rank", "none"), ("full", "rank", "none", "null")
 KNOWN = {"full": 2, "rank": 1, "none": 0}

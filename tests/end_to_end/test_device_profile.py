@@ -1,4 +1,4 @@
-"""A session with a device's profile takes the nodes that a session on the device takes."""
+"""Sessions on a profile, and on a device that computes as Android's CPU implementation does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import onnx
+import onnxruntime
 import onnxruntime as ort
 import pytest
 
@@ -24,10 +26,18 @@ from ep_nnapi.nnapi.profile.sample_devices import RULES, SampleDevice, everythin
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.spec import BY_NAME
+from ep_nnapi.operators.lib.emit import MAX_FILL_CONSTANT
 from ep_nnapi.options.table import HOST
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider import devices as runtimes
 from ep_nnapi.sessions.cpu import session_of
+from models import zoo
 from models.zoo import MODELS
+from tests import oracle
+from tests.android_device import ANDROID, AndroidDevice, installed
+from tests.end_to_end.quantized import Qdq
+from tests.end_to_end.test_zoo import assert_close, built
+from tests.oracle import Case, boolean, f32, i32, ints, node
 from tests.random_graphs.trial import draw
 
 DIGITS = "models/digits.onnx"
@@ -202,3 +212,157 @@ def test_the_operations_of_a_model_are_recorded_exactly(name: str, tmp_path: Pat
     assert set(profile.exact.values()) == {True, False}
     assert compare(name, path, DIGITS) > 0
     assert compare(name, path, DIGITS, flags="USE_FP16") > 0
+
+
+LEVELS = range(1, 9)
+INFINITY, LOWEST = np.array(np.inf, np.float32), np.array(-np.inf, np.float32)
+
+
+def assert_right(model: onnx.ModelProto, level: int, runs: int = 1) -> None:
+    """The device computes what the CPU provider does, and nothing fails or does not end there."""
+    with installed(level) as device:
+        assert_close(model, device=ANDROID, feature_level=level)
+    assert device.ended == []
+    assert len(device.executed) >= runs
+
+
+@pytest.mark.parametrize("level", [1, 3, 4, 8])
+@pytest.mark.parametrize("name", ["efficientnet_lite0", "kws_dscnn", "denoiser_lstm"])
+def test_networks_end_right(name: str, level: int) -> None:
+    assert_right(built(name, published=False), level)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_every_network_ends_right(name: str, level: int) -> None:
+    assert_right(built(name, published=True), level)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("scheme", ["u8u8", "s8s8"])
+@pytest.mark.parametrize("name", ["mobilenet_v2", "efficientnet_lite0", "transformer_encoder"])
+def test_quantized_networks_run_without_a_failure(name: str, scheme: str, level: int) -> None:
+    pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
+    model = zoo.quantized(name, scheme)
+    with installed(level) as device:
+        run(model, zoo.sample_inputs(model), feature_level=level)
+    assert device.ended == []
+    assert device.executed
+
+
+def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: object) -> np.ndarray:
+    chosen = onnxruntime.SessionOptions()
+    chosen.log_severity_level = 3
+    ep_nnapi.append_execution_provider(chosen, device=ANDROID, **options)
+    return onnxruntime.InferenceSession(model.SerializeToString(), chosen).run(None, feeds)[0]
+
+
+@pytest.mark.parametrize("level", [3, 4, 8])
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+def test_quantized_division_is_computed_in_floats(kind: str, level: int) -> None:
+    """Android validates DIV of signed 8-bit numbers, and fails at the first run."""
+    qdq = Qdq(kind)
+    a, b = qdq.input((2, 8), (0.5, 3)), qdq.input((2, 8), (0.25, 0))
+    model = qdq.model(qdq.group("Div", [a, b], (0.125, 1)))
+    rng = np.random.default_rng(0)
+    code = np.uint8 if kind == "u8" else np.int8
+    feeds = {a: rng.integers(0, 100, (2, 8)).astype(code), b: rng.integers(1, 9, (2, 8), code)}
+    with installed(level) as device:
+        got = run(model, feeds, feature_level=level)
+    assert device.ended == []
+    assert device.executed == [("DEQUANTIZE", "DEQUANTIZE", "DIV", "QUANTIZE")]
+    np.testing.assert_array_equal(got, session_of(model.SerializeToString()).run(None, feeds)[0])
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "expected"),
+    [
+        (15, 2, ["DEPTHWISE_CONV_2D"]),
+        (16, 2, ["SLICE", "DEPTHWISE_CONV_2D"] * 2 + ["CONCATENATION"]),
+        (300, 2, ["DEQUANTIZE", "DEPTHWISE_CONV_2D", "QUANTIZE"]),
+        (2048, 3, ["DEPTHWISE_CONV_2D"]),
+        (2049, 3, ["SLICE", "DEPTHWISE_CONV_2D"] * 2 + ["CONCATENATION"]),
+    ],
+)
+def test_8_bit_depthwise_convolutions_end_and_keep_to_their_output(
+    channels: int, size: int, expected: list[str]
+) -> None:
+    qdq, rng = Qdq(), np.random.default_rng(0)
+    x = qdq.input((1, channels, size, size), (0.5, 3))
+    weights = qdq.weights(rng.integers(0, 255, (channels, 1, 3, 3), np.uint8), 0.01, 128)
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    model = qdq.model(qdq.group("Conv", [x, weights], (0.25, 7), group=channels, **window))
+    feeds = {x: rng.integers(0, 100, (1, channels, size, size), np.uint8)}
+    with installed(3) as device:
+        got = run(model, feeds, feature_level=3)
+    assert device.ended == []
+    assert device.executed == [tuple(expected)]
+    want = session_of(model.SerializeToString()).run(None, feeds)[0]
+    assert np.abs(got.astype(int) - want).max() <= 1  # quantum: fixed-point multipliers
+
+
+LARGE = MAX_FILL_CONSTANT + 1
+MOVING = {
+    "mask": node("Where", boolean(1, 1, 9, 9), f32(1, 2, 9, 9), LOWEST),
+    "large mask": node("Where", boolean(2, LARGE), f32(2, LARGE), LOWEST),
+    "both sides": node("Where", boolean(2, LARGE), INFINITY, LOWEST),
+    "mask of rank 5": node("Where", boolean(1, 2, 3, 1, 2), f32(2, 2, 3, 4, 2), INFINITY),
+    "concat": node("Concat", f32(2, 5), f32(2, 5), axis=1),
+    "slice": node("Slice", f32(2, 9, 4), ints(8), ints(0), ints(1), ints(-2)),
+    "gather": node("Gather", f32(6, 4), np.array([[1, 0], [3, 2]]), axis=1),
+    "gather ND": node("GatherND", f32(6, 4), np.array([[1, 0], [5, 3]])),
+    "transpose": node("Transpose", f32(2, 3, 4, 2, 2), perm=[2, 0, 1, 4, 3]),
+    "pad": node("Pad", f32(2, 3), ints(1, 0, 0, 2), LOWEST),
+    "edge": node("Pad", f32(2, 3), ints(1, 0, 0, 2), mode="edge"),
+    "expand": node("Expand", f32(2, 1, 3, 1, 2), ints(2, 4, 3, 2, 2)),
+    "tile": node("Tile", f32(2, 3), ints(2, 2)),
+    "split": node("Split", f32(2, 6), ints(2, 4), outputs=2, axis=1),
+    "max": node("Max", f32(2, 6), f32(2, 6), LOWEST),
+    "clip": node("Clip", f32(2, 6), np.array(-1, np.float32), INFINITY),
+    "identity": node("Identity", f32(2, 6)),
+    "trilu": node("Trilu", f32(5, 5), upper=0),
+    "reduce max": node("ReduceMax", f32(3, 6), ints(1)),
+    "top k": node("TopK", f32(3, 6), ints(2), outputs=2),
+    "scatter": node("ScatterND", f32(4, 3), np.array([[1], [3]]), f32(2, 3)),
+    "depth to space": node("DepthToSpace", f32(1, 8, 2, 2), blocksize=2, mode="CRD"),
+    "reverse": node("ReverseSequence", f32(4, 3), np.array([2, 4, 1])),
+    "one hot": node(
+        "OneHot", i32(6, low=0, high=3), np.array(4, np.int32), np.array([-5, np.inf], "f")
+    ),
+    "is infinite": node("IsInf", f32(3, 6)),
+    "softmax": node("Softmax", f32(4, 8)),
+}
+REFUSED = {1: 23, 2: 19}
+"""How many of these have no form at a level; none above."""
+
+
+def with_infinities(case: Case) -> dict[str, np.ndarray]:
+    """The case's inputs; every third float is infinite, in a softmax only to the negative side."""
+    feeds = case.draw(0)
+    for array in feeds.values():
+        if array.dtype == np.float32:
+            array.reshape(-1)[::6], array.reshape(-1)[3::6] = -np.inf, np.inf
+    if case.model.graph.node[0].op_type == "Softmax":
+        feeds = {name: np.minimum(array, 1) for name, array in feeds.items()}
+    return feeds
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_infinities_survive_what_only_moves_or_selects_elements(level: int) -> None:
+    refused = []
+    for name, case in MOVING.items():
+        device = AndroidDevice(level, name="nnapi-reference")
+        feeds = with_infinities(case)
+        with patch.object(oracle, "RUNTIME", HostRuntime([device])):
+            try:
+                oracle.accepts(case, Target(level))
+            except AssertionError:
+                refused.append(name)
+                continue
+            got = oracle.run(case, Target(level), feeds)
+        assert device.ended == []
+        for found, want in zip(got, oracle.on_cpu(case.model, feeds), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-5, err_msg=name)  # softmax's exp
+    assert len(refused) == REFUSED.get(level, 0), refused

@@ -21,8 +21,8 @@ from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import CONVOLUTIONAL, assert_close, built
-from tests.nnapi.library.shim import CODED, Shim, needs_compiler
-from tests.nnapi.library.shim import built as built_shim
+from tests.nnapi.library.recorded import CODED, Shim, needs_compiler
+from tests.nnapi.library.recorded import built as built_shim
 
 pytestmark = needs_compiler
 DIGITS = "models/digits.onnx"

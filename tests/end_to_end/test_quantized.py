@@ -10,8 +10,7 @@ import pytest
 import ep_nnapi
 from models import zoo
 from tests.end_to_end import quantized as q
-from tests.end_to_end.quantized import Qdq
-from tests.end_to_end.quantized_groups import GROUPS, X, Y
+from tests.end_to_end.quantized import GROUPS, Qdq, X, Y
 from tests.end_to_end.sessions import DIGITS, ROOT
 from tests.end_to_end.test_zoo import SMALL
 

@@ -1,4 +1,4 @@
-"""Containers with one fact changed, and their checksum made right again."""
+"""Lowered clusters for tests of containers, and containers with one fact changed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 
+from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.container import split, with_checksum
 from ep_nnapi.epcontext.layout import HEADER, TABLES
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import ADD, IF, RELU
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from models.quantized import quantized
+from tests.provider.test_planner import model
 
 INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 63, 64, 65, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 FLOATS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
@@ -51,3 +62,44 @@ def _replace(rows: Any, rng: random.Random) -> None:
     near = int(rows[0]) + rng.choice((-1, 1, 4, 8, 64))
     value = rng.choice((near, rng.choice(INTEGERS), limits.max, limits.min))
     rows[0] = min(max(value, int(limits.min)), int(limits.max))
+
+
+SUM = model("Add x w -> a", "Mul a v -> b", "Tanh b -> y", constants="w v")
+VECTOR = Operand(OperandCode.TENSOR_FLOAT32, (4,))
+
+
+def lowered(source: onnx.ModelProto = SUM, **options: object) -> Lowered:
+    """The first cluster of a model."""
+    cluster = partitioned(source, **options).clusters[0]
+    assert isinstance(cluster, CompiledCluster)
+    return cluster.lowered
+
+
+def quantized_digits() -> Lowered:
+    """With scales per channel."""
+    return lowered(quantized("digits", "u8s8"))
+
+
+def constant(value: np.ndarray, code: OperandCode, *dims: int) -> Operand:
+    return Operand(code, dims, value=Data.of(np.atleast_1d(value)))
+
+
+def branching() -> Lowered:
+    """IF, both of whose branches refer to one model, which adds what it finds in the weights."""
+    ones = constant(np.ones(4, np.float32), OperandCode.TENSOR_FLOAT32, 4)
+    none = constant(np.int32(0), OperandCode.INT32)
+    branch = Model((VECTOR, ones, none, VECTOR), (Operation(ADD, (0, 1, 2), (3,)),), (0,), (3,))
+    inner = Operand(OperandCode.MODEL, value=branch)
+    flag = Operand(OperandCode.TENSOR_BOOL8, (1,))
+    whole = Model(
+        (flag, VECTOR, inner, inner, VECTOR, VECTOR),
+        (Operation(IF, (0, 2, 3, 1), (4,), ("a", "b")), Operation(RELU, (4,), (5,))),
+        (0, 1),
+        (5,),
+    )
+    crossings = [
+        Crossing("which", DType.BOOL, (), 0, None, (1,), np.dtype(np.bool_)),
+        Crossing("x", DType.FLOAT, (2, 2), 1, (1, 0), (4,), np.dtype(np.float32)),
+        Crossing("y", DType.FLOAT, (4,), 0, None, (4,), np.dtype(np.float32)),
+    ]
+    return Lowered(whole, Border(tuple(crossings[:2]), tuple(crossings[2:])))

@@ -22,8 +22,7 @@ from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from tests.epcontext.clusters import branching, lowered, quantized_digits
-from tests.epcontext.forging import forged
+from tests.epcontext.forging import branching, forged, lowered, quantized_digits
 from tests.onnx_graph import graph_of
 from tests.preparation.damage import damaged
 from tests.preparation.test_batch import tiny

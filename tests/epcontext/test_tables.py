@@ -15,8 +15,7 @@ from ep_nnapi.epcontext.tables import ConstantPool, check_border
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import Data, Model
-from tests.epcontext.clusters import branching, lowered, quantized_digits
-from tests.epcontext.forging import changed
+from tests.epcontext.forging import branching, changed, lowered, quantized_digits
 
 CLUSTERS = [lowered, quantized_digits, branching]
 

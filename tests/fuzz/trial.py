@@ -18,8 +18,7 @@ from onnx.utils import Extractor
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_backend.delegation import provider_session
-from tests.onnx_backend.trial import quiet
+from tests.onnx_backend.trial import provider_session, quiet
 
 MEMORY = 6 << 30
 """Address space of a worker: what asks for more gets an error in both providers."""

@@ -26,7 +26,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD
-from tests.epcontext.clusters import branching, lowered, quantized_digits
+from tests.epcontext.forging import branching, lowered, quantized_digits
 from tests.epcontext.forging import forged as forged_container
 from tests.native.sessions import python_session, session
 

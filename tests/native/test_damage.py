@@ -13,8 +13,7 @@ import pytest
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
-from tests.epcontext.clusters import branching, lowered, quantized_digits
-from tests.epcontext.forging import forged
+from tests.epcontext.forging import branching, forged, lowered, quantized_digits
 from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
 from tests.native.sessions import prepared
 from tests.onnx_graph import parsed

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
 from tests.native.sessions import REFERENCE, prepared, session
-from tests.nnapi.library.shim import Shim, built, needs_compiler
+from tests.nnapi.library.recorded import Shim, built, needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs_compiler

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
 from tests.native.forged_models import forged
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, session
-from tests.nnapi.library.shim import Shim, built
+from tests.nnapi.library.recorded import Shim, built
 
 pytestmark = needs_compiler
 IMAGE = {"image": np.load(ROOT / "models" / "digits" / "samples.npz")["images"][:1]}

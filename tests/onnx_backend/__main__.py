@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tests.onnx_backend import cases, suite
+from tests.onnx_backend import trial
 
 
 def main() -> int:
@@ -11,11 +11,11 @@ def main() -> int:
     parser.add_argument("--levels", type=int, nargs="+", default=[8], help="feature levels")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     given = parser.parse_args()
-    chosen = [c for c in cases.load() if given.only in c.name]
+    chosen = [c for c in trial.load() if given.only in c.name]
     sys.stderr.write(f"{len(chosen)} cases at feature level {given.levels}\n")
-    tally = suite.run(chosen, given.levels)
+    tally = trial.run(chosen, given.levels)
     sys.stdout.writelines(f"{line}\n" for line in tally.lines())
-    few = not given.only and len(tally.operators) < suite.DELEGATED_AT_LEAST
+    few = not given.only and len(tally.operators) < trial.DELEGATED_AT_LEAST
     return int(bool(tally.failures) or few)
 
 

@@ -20,7 +20,7 @@ from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
-from tests.epcontext.clusters import lowered
+from tests.epcontext.forging import lowered
 from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
 from tests.oracle import FL8, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
 
-from tests.partitioner.exact import Cost, cost_of
+from tests.partitioner.graphs import Cost, cost_of
 
 INFEASIBLE = 2  # status of `milp`
 Row = dict[int, float]

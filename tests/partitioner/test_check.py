@@ -9,7 +9,7 @@ import pytest
 
 from partitioner import border_bytes, partition, violations
 from tests.partitioner import graphs
-from tests.partitioner.exact import cost_of, exhaustive
+from tests.partitioner.graphs import cost_of, exhaustive
 from tests.partitioner.program import better_than
 from tests.partitioner.test_optimal import small
 

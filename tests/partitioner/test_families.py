@@ -8,7 +8,7 @@ import pytest
 from bench.partitioner_families import FAMILIES, drawn, published, without
 from bench.partitioner_torch import by_torch
 from partitioner import border_bytes, partition
-from tests.partitioner.baselines import (
+from tests.partitioner.graphs import (
     by_connected_waves,
     by_single_nodes,
     by_single_nodes_backwards,

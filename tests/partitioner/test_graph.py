@@ -1,4 +1,4 @@
-"""Graphs by number: canonical order, contraction, components."""
+"""Graphs by number: order, contraction, components; their tensors, waves and limits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ import random
 import networkx as nx
 import pytest
 
+from partitioner import border_bytes, limited, partition, violations
+from partitioner.clusters import sequence
 from partitioner.graph import Region, components, indexed, sorted_nodes
+from partitioner.merging import by_wave, earliest, maximal, wave_parts
 from partitioner.search import planned, single_bits
-from partitioner.tensors import Tensor
-from tests.partitioner.graphs import random_capable, random_dag, random_layers, shuffled
+from partitioner.tensors import Tensor, cheapest, region_tensors, renamed
+from tests.partitioner.graphs import (
+    by_waves,
+    capable_of,
+    dag_of,
+    priced,
+    random_capable,
+    random_dag,
+    random_layers,
+    random_small,
+    shuffled,
+)
+from tests.partitioner.graphs import cost_of as cost_by_definition
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -107,3 +121,181 @@ def test_clusters_that_must_follow_a_live_node():
     """0 → 1 (incapable) → 2: whatever holds node 0 or 1, one more cluster follows."""
     steps = planned(Region([[], [0], [1]], bytearray([1, 0, 1])), [], 100)
     assert [step.tails for step in steps] == [((1, 1),), ((1, steps[1].bit),), ()]
+
+
+def waves_of(text: str) -> dict[str, int]:
+    """The earliest wave of each node of a drawn graph."""
+    dag = dag_of(text)
+    graph = indexed(dag, capable_of(dag))
+    waves = earliest(graph.region.preds, range(len(dag)), graph.region.capable)
+    return {node: waves[v] for node, v in graph.number.items()}
+
+
+def test_each_return_to_capable_nodes_is_another_wave():
+    assert waves_of("a X b c Y d") == {"a": 1, "X": 1, "b": 2, "c": 2, "Y": 2, "d": 3}
+    assert waves_of("X a, b a") == {"X": 0, "a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_waves_are_as_many_as_onnx_runtimes_groups(seed):
+    rng = random.Random(seed)
+    dag = random_layers(rng, rng.randint(1, 60))
+    capable = random_capable(rng, dag)
+    graph = indexed(dag, capable)
+    waves = earliest(graph.region.preds, range(len(dag)), graph.region.capable)
+    count = len(by_waves(dag, capable))
+    assert max(waves) == count == len(partition(dag, capable, connected=False))
+    assert len(partition(dag, capable)) >= count
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_connected_waves_are_sound(seed):
+    rng = random.Random(seed)
+    dag = random_layers(rng, rng.randint(1, 60))
+    capable = random_capable(rng, dag)
+    graph = indexed(dag, capable)
+    region = graph.region
+    early = earliest(region.preds, range(len(dag)), region.capable)
+    late = earliest(region.succs, range(len(dag))[::-1], region.capable)
+    for wave in (early, late):
+        block = maximal(region, wave_parts(region, wave))
+        assert all(block[b] == b for b in block)
+        found = [graph.members(members) for members in sequence(region, block)]
+        assert violations(dag, capable, found) == []
+
+
+def test_waves_are_named_by_their_first_nodes_and_incapable_nodes_by_themselves():
+    dag = dag_of("a X b c")
+    graph = indexed(dag, capable_of(dag))
+    assert by_wave(graph.region, []) == [0, 1, 2, 2]
+
+
+def test_a_node_moves_to_the_wave_where_it_saves_bytes():
+    """c, ready early, reads nothing of a; b's wave has its reader, to which it carries 9 bytes."""
+    dag = dag_of("a X b")
+    dag.add_edge("c", "b", tensors={"t": 9})
+    graph = indexed(dag, capable_of(dag))
+    (tensors,) = region_tensors(dag, graph, [range(len(dag))])
+    block = by_wave(graph.region, tensors)
+    assert block[graph.number["c"]] == block[graph.number["b"]] != block[graph.number["a"]]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bytes_and_prices_by_the_definition(seed):
+    """Prices differ from the bytes of the graph by the same for every division into clusters."""
+    rng = random.Random(seed)
+    dag = random_small(rng, rng.randint(2, 12))
+    capable = random_capable(rng, dag)
+    graph = indexed(dag, capable)
+    (tensors,) = region_tensors(dag, graph, [range(len(dag))])
+    differences = set()
+    for _ in range(5):
+        block = [
+            v if not flag else -rng.randint(1, 3) for v, flag in enumerate(graph.region.capable)
+        ]
+        homes = {block[graph.number[node]] for node in capable}
+        clusters = [[v for v in capable if block[graph.number[v]] == home] for home in homes]
+        size = border_bytes(dag, clusters)
+        assert (len(clusters), size) == cost_by_definition(dag, clusters)
+        count, price = priced(graph.region, tensors, block)
+        assert count == len(clusters)
+        differences.add(size - price)
+    assert len(differences) == 1
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_cheapest_way_of_each_part_by_the_definition(seed):
+    """Of two parts and nodes between them, each decided as if the other were not."""
+    rng = random.Random(seed)
+    dag = random_small(rng, rng.randint(4, 14))
+    capable = random_capable(rng, dag)
+    graph = indexed(dag, capable)
+    numbers = rng.sample(range(len(dag)), len(dag))
+    parts = [sorted(numbers[0::3]), sorted(numbers[1::3])]
+    ways = [[[rng.randint(0, 2) for _ in part] for _ in range(3)] for part in parts]
+    chosen = cheapest(dag, graph, parts, ways)
+    nodes = list(graph.number)
+    for part, blocks, best in zip(parts, ways, chosen, strict=True):
+        sizes = []
+        for block in blocks:
+            homes = {nodes[v]: b for v, b in zip(part, block, strict=True) if nodes[v] in capable}
+            clusters = [[v for v in homes if homes[v] == b] for b in {*homes.values()}]
+            sizes.append(border_bytes(dag, clusters))
+        assert sizes[best] == min(sizes)
+        assert best == sizes.index(min(sizes))
+
+
+def test_the_price_of_a_tensor():
+    """Free inside one cluster if no one else has it; else every cluster that touches it pays."""
+    assert [Tensor(4, (0, 1, 2), internal=True).price(k) for k in (1, 2, 3)] == [0, 8, 12]
+    assert [Tensor(4, (0, 1, 2), internal=False).price(k) for k in (1, 2, 3)] == [4, 8, 12]
+
+
+def test_tensors_of_contracted_nodes_become_one_or_vanish():
+    tensors = [Tensor(4, (0, 1), True), Tensor(2, (0, 2), True), Tensor(3, (1, 2), True)]
+    assert renamed(tensors, [0, 0, 1]) == [Tensor(5, (0, 1), True)]
+
+
+def test_a_tensor_without_a_size_is_one_byte_for_all_readers():
+    dag = nx.DiGraph([("a", "b"), ("a", "c")])
+    assert border_bytes(dag, ["a", "b", "c"]) == 3
+
+
+DAG = dag_of("a X b c Y d e f")
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept", "given_up"),
+    [
+        ({}, ["a", "bc", "def"], []),
+        ({"min_cluster_nodes": 1}, ["a", "bc", "def"], []),
+        ({"min_cluster_nodes": 2}, ["bc", "def"], ["a"]),
+        ({"min_cluster_nodes": 4}, [], ["a", "bc", "def"]),
+        ({"max_clusters": 3}, ["a", "bc", "def"], []),
+        ({"max_clusters": 2}, ["bc", "def"], ["a"]),
+        ({"max_clusters": 0}, [], ["a", "bc", "def"]),
+        (
+            {"max_clusters": 1, "values": lambda clusters: [-len(c) for c in clusters]},
+            ["a"],
+            ["bc", "def"],
+        ),
+        ({"max_clusters": 1, "values": lambda clusters: [1] * len(clusters)}, ["a"], ["bc", "def"]),
+    ],
+)
+def test_limits(limits, kept, given_up):
+    found = limited(DAG, "abcdef", **limits)
+    assert [["".join(members) for members in part] for part in found] == [kept, given_up]
+
+
+def test_what_a_small_cluster_kept_apart_is_joined():
+    r"""a-b and c-d wait for each other, so one of them is split; given up, it is in no one's way.
+
+    a --- b      a → X → d
+    c --- d      c → Y → b
+    """
+    dag = dag_of("a b, c d, a X d, c Y b")
+    clusters, given_up = limited(dag, "abcd", min_cluster_nodes=2)
+    assert len(clusters) == 1
+    assert sorted(len(members) for members in given_up) == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["min_cluster_nodes", "max_clusters"])
+def test_negative_limits_are_refused(name):
+    with pytest.raises(ValueError, match="cannot be negative"):
+        limited(DAG, "a", **{name: -1})
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_limited_clusters_have_no_violations(connected):
+    for seed in range(40):
+        rng = random.Random(seed)
+        dag = random_layers(rng, rng.randint(1, 40))
+        capable = random_capable(rng, dag)
+        limits = {"min_cluster_nodes": rng.randint(1, 4), "max_clusters": rng.choice([None, 2])}
+        kept, given_up = limited(dag, capable, connected=connected, **limits)
+        taken = {node for members in kept for node in members}
+        left = [node for members in given_up for node in members]
+        assert sorted([*taken, *left]) == sorted(capable), f"seed {seed}"
+        assert violations(dag, capable, kept, connected=connected, taken=taken) == []
+        assert all(len(members) >= limits["min_cluster_nodes"] for members in kept)
+        assert len(kept) <= (limits["max_clusters"] or len(kept))

@@ -1,4 +1,4 @@
-"""Mergings: sound, in the same way as the plain ones, and named by their nodes."""
+"""Mergings, groups of nodes that stay together, and budgets of a cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import random
 import networkx as nx
 import pytest
 
-from partitioner import violations
+from partitioner import Budget, partition, violations
 from partitioner.clusters import sequence
 from partitioner.graph import indexed
 from partitioner.merging import backward, forward, maximal, within
-from tests.partitioner.baselines import merged
-from tests.partitioner.graphs import capable_of, dag_of, random_capable, random_dag, random_layers
+from tests.partitioner.graphs import (
+    capable_of,
+    dag_of,
+    merged,
+    random_capable,
+    random_dag,
+    random_layers,
+)
 
 
 def drawn(seed: int) -> tuple[nx.DiGraph, set]:
@@ -82,3 +88,92 @@ def test_forward_and_backward_on_a_drawn_graph():
         frozenset("a"),
         frozenset("bd"),
     }
+
+
+def clusters(text, **options):
+    dag = dag_of(text)
+    found = partition(dag, capable_of(dag), **options)
+    assert violations(dag, capable_of(dag), found, **options) == []
+    return ["".join(members) for members in found]
+
+
+def test_a_group_moves_the_cut():
+    """Of a b c, a or c has to part from b, since X keeps a and c apart."""
+    text = "a b c, a X c"
+    assert clusters(text, groups=["ab"]) == ["ab", "c"]
+    assert clusters(text, groups=["bc"]) == ["a", "bc"]
+
+
+def test_groups_that_share_a_node_are_one_and_hold_what_lies_between():
+    assert clusters("a b c d, a X d", groups=["ac"]) == ["abc", "d"]
+    assert clusters("a b c d, a X d", groups=["bc", "cd"]) == ["a", "bcd"]
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "sentence"),
+    [
+        ("a X b", "aX", r"group \['a', 'X'\] holds 'X', which is not capable"),
+        ("a X b", "ab", r"group \['a', 'b'\] cannot stay together: 'X' lies between"),
+        ("a b, c d", "ac", r"group \['a', 'c'\] is not connected"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(text, group, sentence):
+    dag = dag_of(text)
+    with pytest.raises(ValueError, match=sentence):
+        partition(dag, capable_of(dag), groups=[group])
+
+
+def weighted(text: str, **sizes: int) -> nx.DiGraph:
+    dag = dag_of(text)
+    for node, size in sizes.items():
+        dag.nodes[node]["weights"] = {node: size}
+    return dag
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (Budget(), ["abcd"]),
+        (Budget(nodes=4, weights=14), ["abcd"]),  # at the limits
+        (Budget(nodes=3), ["abc", "d"]),
+        (Budget(weights=13), ["abc", "d"]),
+        (Budget(activations=3), ["abcd"]),  # the tensors of a, b and c
+        (Budget(activations=2), ["ab", "cd"]),
+        (Budget(weights=1), ["a", "b", "c", "d"]),  # c and d by themselves are beyond it
+    ],
+)
+def test_budgets_of_a_chain(budget, expected):
+    """Nodes of 2, 1, 3 and 8 bytes of weights."""
+    dag = weighted("a b c d", a=2, b=1, c=3, d=8)
+    found = partition(dag, "abcd", budget=budget)
+    assert ["".join(members) for members in found] == expected
+    assert violations(dag, "abcd", found, budget=budget) == []
+
+
+def test_weights_that_two_nodes_share_count_once():
+    dag = weighted("a b", a=5, b=5)
+    dag.nodes["b"]["weights"] = {"a": 5}
+    assert partition(dag, "ab", budget=Budget(weights=5)) == [("a", "b")]
+
+
+def test_a_budget_is_refused_where_it_cannot_be_kept_or_is_negative():
+    with pytest.raises(ValueError, match="must be connected"):
+        partition(dag_of("a b"), "ab", budget=Budget(nodes=1), connected=False)
+    with pytest.raises(ValueError, match="cannot be negative"):
+        Budget(weights=-1)
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(2000), marks=pytest.mark.long)])
+def test_drawn_graphs_with_groups_and_budgets_have_no_violations(seeds):
+    for seed in seeds:
+        rng = random.Random(seed)
+        dag = random_layers(rng, rng.randint(2, 60))
+        capable = random_capable(rng, dag)
+        free = partition(dag, capable)
+        groups = [members[: rng.randint(1, 3)] for members in free[::2]]
+        groups = [g for g in groups if nx.is_weakly_connected(dag.subgraph(g))]
+        budget = Budget(nodes=rng.choice([None, 5, 20]), activations=rng.choice([None, 200]))
+        found = partition(dag, capable, groups=groups, budget=budget)
+        wrong = violations(dag, capable, found, groups=groups, budget=budget)
+        assert wrong == [], f"seed {seed}"
+        assert found.lower_bound <= len(found), f"seed {seed}"

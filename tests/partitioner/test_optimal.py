@@ -8,8 +8,14 @@ import networkx as nx
 import pytest
 
 from partitioner import partition, violations
-from tests.partitioner.exact import cost_of, exhaustive
-from tests.partitioner.graphs import random_capable, random_dag, random_layers, random_small
+from tests.partitioner.graphs import (
+    cost_of,
+    exhaustive,
+    random_capable,
+    random_dag,
+    random_layers,
+    random_small,
+)
 from tests.partitioner.program import better_than
 
 CLUSTERS, BYTES = 0.9999, 0.999  # of graphs of up to 9 nodes

@@ -11,8 +11,7 @@ from partitioner import reduction
 from partitioner.graph import Region, indexed
 from partitioner.reduction import joints, reduced, shortened
 from partitioner.tensors import Tensor
-from tests.partitioner.exact import ancestors
-from tests.partitioner.graphs import capable_of, dag_of, random_capable, random_dag
+from tests.partitioner.graphs import ancestors, capable_of, dag_of, random_capable, random_dag
 
 
 @pytest.mark.parametrize("landmarks", [reduction.LANDMARKS, 1])

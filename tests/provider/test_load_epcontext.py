@@ -18,7 +18,7 @@ from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
-from tests.epcontext.clusters import lowered
+from tests.epcontext.forging import lowered
 from tests.faulty import FaultyDevice
 from tests.provider.test_planner import model
 

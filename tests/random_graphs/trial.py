@@ -14,8 +14,7 @@ from onnx import defs
 import ep_nnapi
 from ep_nnapi.diagnostics.compare import ClusterErrors, Comparison
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_backend.delegation import delegated, provider_session, require_sound
-from tests.onnx_backend.trial import quiet
+from tests.onnx_backend.trial import delegated, provider_session, quiet, require_sound
 from tests.random_graphs.drawing import Drawing, Unfit
 from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
 from tests.random_graphs.values import Values, fed

@@ -16,8 +16,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_backend.delegation import provider_session
-from tests.onnx_backend.trial import quiet
+from tests.onnx_backend.trial import provider_session, quiet
 
 MOST_MEMORY = 6 << 30  # of address space that a process gets
 MOST_SECONDS = 60  # of processor time
