@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import ep_nnapi
 from tests.bundling.phone import ABI, needs_abi, phone
 from tests.documents import blocks
 from tests.native.build import needs_compiler
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "android.md"
@@ -41,16 +41,7 @@ def test_the_commands_run_a_model_on_a_phone(tmp_path: Path) -> None:
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables['PATH']}"
     # the system's NNAPI library on the phone
     variables["LD_LIBRARY_PATH"] = str(Path(ep_nnapi.libneuralnetworks_path()).parent)
-    done = subprocess.run(
-        ["sh", "-e", "-c", commands],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        cwd=tmp_path,
-        env=variables,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran("sh", "-e", "-c", commands, timeout=600, cwd=tmp_path, env=variables)
     assert "nnapi-reference: CPU, version 1, feature level 8" in done.stdout
     assert "then 50 runs: median " in done.stdout
     assert np.load(tmp_path / "build" / "digits_bundle" / "outputs" / "scores.npy").argmax() == 0

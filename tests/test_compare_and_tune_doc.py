@@ -12,6 +12,7 @@ import pytest
 
 from ep_nnapi.options.settings import LEVELS, read_settings
 from tests.documents import blocks, commands
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "compare_and_tune.md"
@@ -26,7 +27,7 @@ def without_numbers(text: str) -> str:
 def test_python_prints_what_the_document_says(tmp_path: Path) -> None:
     for program, output in zip(blocks(DOCUMENT, "python"), blocks(DOCUMENT, "output"), strict=True):
         command = [sys.executable, "-c", program.replace("build/", f"{tmp_path}/")]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+        done = ran(*command)
         assert done.stdout == output
 
 
@@ -49,6 +50,6 @@ def test_commands_print_what_the_document_says(command: str, output: str) -> Non
     verb, *arguments = shlex.split(command)
     assert verb == "ep-nnapi"
     run = [sys.executable, "-m", "ep_nnapi", *arguments]
-    done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = ran(*run, status=None)
     shown = done.stdout + done.stderr + (f"[exit {done.returncode}]\n" if done.returncode else "")
     assert without_numbers(shown) == without_numbers(output)

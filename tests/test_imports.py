@@ -5,7 +5,6 @@ A new edge is a decision about the design: it is made here first.
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import networkx as nx
 import pytest
 
 import ep_nnapi
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -195,7 +195,7 @@ def test_nnapi_stands_alone(tmp_path: Path):
     """All its modules can be imported where nothing else of ep_nnapi is."""
     (tmp_path / "nnapi").symlink_to(ROOT / "ep_nnapi" / "nnapi")
     command = [sys.executable, "-c", STAND_ALONE, str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = ran(*command, status=None, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
@@ -237,10 +237,7 @@ def loaded_by(statement: str) -> set[str]:
     """The modules that a fresh process has after `statement`."""
     code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
+    done = ran(*command, timeout=120)
     return set(done.stdout.splitlines()[-1].split())
 
 

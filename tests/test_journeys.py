@@ -7,7 +7,6 @@ writes what their commands print into the documents.
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import blocks, commands, without_noise
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -33,15 +33,7 @@ JOURNEYS = [
 
 def run(*command: object, **options: object) -> str:
     """Standard output of the command."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        **options,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran(*command, timeout=600, **options)
     return done.stdout
 
 

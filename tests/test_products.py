@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.end_to_end import quantized as q
 from tests.operators.test_conversion import conv, feeds, matmul, one
 from tests.products import computed
 from tests.products import saturating as saturated
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 U8, S8 = np.uint8, np.int8
@@ -125,5 +125,4 @@ def test_no_test_compares_a_uint8_by_int8_product_with_the_cpu_provider() -> Non
     paths += ["tests/models/test_quantized.py"]
     paths += [str(p.relative_to(ROOT)) for p in (ROOT / "tests/end_to_end").glob("test_*quant*.py")]
     command = [sys.executable, "-m", "pytest", "-p", "tests.saturating", "-m", "not long", *paths]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stdout[-3000:]
+    ran(*command)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 from tests.documents import blocks
+from tests.programs import ran
 from tests.runtimes import host_only
 
 ROOT = Path(__file__).parents[1]
@@ -19,14 +19,7 @@ DOCUMENT = ROOT / "docs" / "receipts.md"
 def test_the_program_prints_what_the_document_says(tmp_path: Path) -> None:
     (program,), (output,) = (blocks(DOCUMENT, kind) for kind in ("python", "output"))
     (tmp_path / "models").symlink_to(ROOT / "models")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=300,
-        check=True,
-    )
+    done = ran(sys.executable, "-W", "ignore", "-c", program, cwd=tmp_path, timeout=300)
     assert done.stdout == output
     found = json.loads((tmp_path / "receipt.json").read_text())
     keys = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.M)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 from ep_nnapi.nnapi.library.binding import NEEDED
 from tests.documents import blocks, commands
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "runtimes.md"
@@ -17,9 +17,7 @@ DOCUMENT = ROOT / "docs" / "runtimes.md"
 def printed(*arguments: str) -> str:
     """Output of Python, without the spaces that end a row of a table."""
     command = [sys.executable, *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=True
-    )
+    done = ran(*command, timeout=300)
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
 
 

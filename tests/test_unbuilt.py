@@ -2,11 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).parents[1]
 USES = (
@@ -26,17 +27,10 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def python(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def python(source: Path, *arguments: str) -> Done:
     """Python with the source before everything that is installed."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT / "docs",  # where there is no package
-        env=os.environ | {"PYTHONPATH": str(source)},
-    )
+    env = os.environ | {"PYTHONPATH": str(source)}
+    return ran(sys.executable, *arguments, status=None, timeout=120, cwd=ROOT / "docs", env=env)
 
 
 def sentence(source: Path) -> str:

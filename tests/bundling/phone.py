@@ -3,7 +3,6 @@
 import os
 import platform
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM
 from tests.native.build import COMPILER, Build
+from tests.programs import Done, ran
 
 ABI = {"x86_64": "x86_64", "aarch64": "arm64-v8a"}.get(platform.machine(), "")
 """Android's name of this machine's processor."""
@@ -57,17 +57,9 @@ class Phone:
         path = f"{self.tools}{os.pathsep}{os.environ['PATH']}"
         return os.environ | {"PATH": path, "PHONE": str(self.root)}
 
-    def start(self, script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    def start(self, script: Path, *words: str) -> Done:
         """Runs a script of a bundle, from another folder than its own."""
-        return subprocess.run(
-            [str(script), *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            cwd=self.root,
-            env=self.environment,
-        )
+        return ran(script, *words, status=None, timeout=300, cwd=self.root, env=self.environment)
 
 
 def phone(folder: Path) -> Phone:

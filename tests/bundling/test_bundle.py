@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 import stat
-import subprocess
 import zipfile
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from models.quantized import quantized
 from tests.bundling.phone import ABI, Phone, needs_abi
 from tests.native.build import ROOT, needs_compiler
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session
+from tests.programs import ran
 
 pytestmark = [needs_compiler, needs_abi]
 SAMPLES = ROOT / "models" / "digits" / "samples.npz"
@@ -153,15 +153,7 @@ def test_scripts_leave_the_callers_input_alone(
     bundle(digits, out, abi=ABI, native=native)
     loop = "while read -r word; do ./push.sh && ./run.sh --devices; echo $word; done"
     variables = attached.environment | {"LD_LIBRARY_PATH": str(Path(LIBRARY).parent)}
-    done = subprocess.run(
-        ["sh", "-c", loop],
-        input="one\ntwo\n",
-        text=True,
-        capture_output=True,
-        check=True,
-        cwd=out,
-        env=variables,
-    )
+    done = ran("sh", "-c", loop, input="one\ntwo\n", cwd=out, env=variables)
     assert {"one", "two"} <= set(done.stdout.splitlines())
 
 

@@ -19,6 +19,7 @@ from tests.capi.programs import LIBRARY, compiled
 from tests.capi.test_process import EXAMPLE, LOAD, needs_cc, python
 from tests.capi.world import World
 from tests.ort_devices.networks import Network
+from tests.programs import ran
 
 
 def convolution(size: int) -> Model:
@@ -116,10 +117,8 @@ def test_a_set_id_program_does_not_load_code_that_its_user_names(
     environment = {**os.environ, **variables, "PYTHON" + 5000 * "X": "a long name"}
 
     def output() -> str:
-        ran = subprocess.run(
-            [program], env=environment, capture_output=True, text=True, check=False, timeout=60
-        )
-        return ran.stdout + ran.stderr
+        done = ran(program, status=None, env=environment, timeout=60)
+        return done.stdout + done.stderr
 
     assert "planted code ran" in output()
     os.chown(program, -1, 65534)

@@ -11,6 +11,7 @@ from ep_nnapi.cli.main import main
 from ep_nnapi.nnapi.capi import header
 from ep_nnapi.nnapi.capi.header import headers
 from tests.capi.programs import LIBRARY
+from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "exclusive_or.c"
@@ -43,15 +44,7 @@ def needs(*tools: str) -> None:
 
 def run(*command: object, **environment: str) -> str:
     """Output of the command, in an environment without variables for Python or libraries."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran(*command, timeout=300, env={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment})
     return done.stdout
 
 

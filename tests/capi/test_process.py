@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from tests.capi.programs import LIBRARY, SOURCES, compiled, run
 from tests.capi.world import World
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "exclusive_or.c"
@@ -24,16 +25,9 @@ MODEL_CREATE = (
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
-def python(program: str, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *flags, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd="/",
-        env={**os.environ, **environment},
-    )
+def python(program: str, *flags: str, **environment: str) -> Done:
+    command, env = (sys.executable, *flags, "-c", program), {**os.environ, **environment}
+    return ran(*command, status=None, timeout=60, cwd="/", env=env)
 
 
 def test_a_fresh_python_needs_nothing_but_the_path() -> None:
@@ -110,9 +104,7 @@ def test_the_log_says_why_a_call_was_refused() -> None:
 def test_exports_are_the_75_functions() -> None:
     if shutil.which("nm") is None:
         pytest.skip("no nm")
-    listing = subprocess.run(
-        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True
-    ).stdout
+    listing = ran("nm", "-D", "--defined-only", LIBRARY).stdout
     assert {line.split()[-1] for line in listing.splitlines()} == {f.c_name for f in FUNCTIONS}
 
 
@@ -282,15 +274,8 @@ run()
 """A process that adds large tensors on the device that the runtime chooses."""
 
 
-def in_process(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", LARGE_SUM + program],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-    )
+def in_process(program: str) -> Done:
+    return ran(sys.executable, "-c", LARGE_SUM + program, status=None, timeout=120)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

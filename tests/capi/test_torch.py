@@ -5,7 +5,6 @@
 
 import ctypes
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from tests.programs import ran
 
 torch = pytest.importorskip("torch", reason="stock PyTorch is not installed")
 
@@ -281,11 +281,5 @@ def test_eight_threads_run_one_module() -> None:
         "threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]\n"
         "[t.start() for t in threads]; [t.join() for t in threads]; print(len(wrong))"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = ran(sys.executable, "-W", "ignore", "-c", program, status=None, timeout=120)
     assert (done.stdout, done.stderr) == ("0\n", "")

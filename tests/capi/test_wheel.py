@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi.header import write_header
+from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
@@ -42,15 +43,7 @@ pytestmark = pytest.mark.long
 
 
 def run(*command: object, **options: object) -> str:
-    done = subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        **options,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran(*command, timeout=600, **options)
     return done.stdout
 
 

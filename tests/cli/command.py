@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
+
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).parents[2]
 DIGITS = str(ROOT / "models" / "digits.onnx")
@@ -16,12 +17,10 @@ SAMPLES = str(ROOT / "models" / "digits" / "samples.npz")
 DONE, NEGATIVE, UNUSABLE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, **environment: str) -> Done:
     command = [sys.executable, "-m", "ep_nnapi", *arguments]
     env = {**os.environ, **environment}
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT, env=env
-    )
+    return ran(*command, status=None, timeout=120, env=env)
 
 
 def saved(

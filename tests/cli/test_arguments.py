@@ -15,6 +15,7 @@ import pytest
 from ep_nnapi.cli.arguments import dashed
 from ep_nnapi.options.table import OPTIONS
 from tests.cli.command import DIGITS, DONE, ROOT, UNUSABLE, process
+from tests.programs import ran
 
 
 def shown(*arguments: str) -> str:
@@ -97,15 +98,8 @@ def completed(line: str, folder: Path) -> set[str]:
         "COMP_POINT": str(len(line)),
         "COMP_TYPE": "9",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "ep_nnapi"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    )
+    env = {**os.environ, **environment}
+    done = ran(sys.executable, "-m", "ep_nnapi", status=None, timeout=120, env=env)
     assert (done.returncode, done.stdout) == (0, "")
     return {word.strip() for word in answer.read_text(encoding="utf-8").split("\n")}
 
@@ -130,9 +124,7 @@ def test_words(line: str, found: set[str], tmp_path: Path):
 def test_shells(shell: str):
     """The command of the README prints a script for each."""
     script = Path(sys.executable).with_name("register-python-argcomplete")
-    done = subprocess.run(
-        [script, "--shell", shell, "ep-nnapi"], check=True, capture_output=True, text=True
-    )
+    done = ran(script, "--shell", shell, "ep-nnapi")
     assert "ep-nnapi" in done.stdout
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import DIGITS, DONE, INTERRUPTED, NEGATIVE, ROOT, SAMPLES, UNUSABLE, process
+from tests.programs import ran
 
 
 def test_module_and_script_are_the_same():
     script = Path(sys.executable).with_name("ep-nnapi")
-    by_script = subprocess.run([script, "ops"], check=True, capture_output=True, text=True)
+    by_script = ran(script, "ops")
     assert by_script.stdout == process("ops").stdout
 
 
@@ -63,9 +64,7 @@ def test_a_terminal_gets_lines_of_its_width(columns: int):
 
 def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m ep_nnapi listing {DIGITS} | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
-    )
+    done = ran("bash", "-c", command, status=None)
     assert (done.stdout, done.stderr) == ("model\n", "")
 
 
@@ -103,19 +102,14 @@ def test_output_that_cannot_be_written_is_a_sentence(verb: list[str]):
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_error(closed: str):
     command = f"{sys.executable} -m ep_nnapi check {DIGITS} {closed}"
-    done = subprocess.run(
-        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
-    )
+    done = ran("bash", "-c", command, status=None)
     assert (done.returncode, done.stderr) == (DONE, "")
 
 
 def test_a_disk_that_is_full_is_a_sentence(tmp_path: Path):
     """For a model that `fix` writes to try it, which is larger than a file may be."""
     command = f"ulimit -f 1; exec {sys.executable} -m ep_nnapi fix {DIGITS} -o {tmp_path}/m.onnx"
-    done = subprocess.run(
-        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == UNUSABLE
+    done = ran("bash", "-c", command, status=UNUSABLE)
     assert re.fullmatch(r"ep-nnapi: .*File too large\n", done.stderr)
 
 
@@ -139,7 +133,7 @@ sys.exit(start())
 @pytest.mark.parametrize("module", ["argparse", "onnxruntime", "numpy.exceptions", "networkx"])
 def test_an_interrupted_import_is_a_sentence(module: str):
     command = [sys.executable, "-c", INTERRUPTING, module, "check", DIGITS]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    done = ran(*command, status=None)
     assert (done.returncode, done.stdout) == (INTERRUPTED, "")
     assert done.stderr == "ep-nnapi: interrupted\n"
 
@@ -153,7 +147,7 @@ devices.run = lambda _: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(start())
 """
     command = [sys.executable, "-c", code, "devices"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    done = ran(*command, status=None)
     assert (done.returncode, done.stdout) == (INTERRUPTED, "")
     assert done.stderr == "ep-nnapi: interrupted\n"
 

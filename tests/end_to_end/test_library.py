@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import built
 from tests.onnx_graph import parsed
+from tests.programs import ran
 from tests.runtimes import host_only
 
 DIGITS = "models/digits.onnx"
@@ -66,7 +66,7 @@ def test_a_fresh_process_without_anything_loaded() -> None:
         "print(session.run(None, {'image': image})[0].argmax())\n"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = ran(*command, status=None, timeout=120)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
@@ -194,7 +194,7 @@ def test_resnet50_holds_its_weights_once(tmp_path: Path) -> None:
     onnx.save(zoo.MODELS["resnet50"](), path)
     weights = path.stat().st_size / 2**20
     command = [sys.executable, "-c", PROGRAM, str(path), LIBRARY]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True)
+    done = ran(*command, timeout=500)
     before, held, closed = json.loads(done.stdout)
     assert 0.9 * weights < held["Shmem"] - before["Shmem"] < 1.05 * weights
     assert held["Anon"] - before["Anon"] < 0.25 * weights

@@ -1,6 +1,5 @@
 """Stock Polygraphy compares this provider with the CPU provider, as docs/hosts.md says."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from models.zoo import MODELS
 from tests.documents import blocks
+from tests.programs import ran
 
 pytest.importorskip("polygraphy", reason="Polygraphy is not installed: pip install polygraphy")
 
@@ -18,15 +18,7 @@ DIGITS = ROOT / "models" / "digits.onnx"
 
 def polygraphy(wrapper: Path, *arguments: object) -> str:
     command = [sys.executable, wrapper, "run", *arguments]
-    done = subprocess.run(
-        [str(part) for part in command],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ran(*command, timeout=300)
     return done.stdout
 
 

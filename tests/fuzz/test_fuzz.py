@@ -1,7 +1,6 @@
 """Short runs of what `make fuzz` runs for longer, each in processes that it may end."""
 
 import random
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.fuzz import nodes
 from tests.fuzz.models import made
 from tests.fuzz.mutation import mutated
 from tests.fuzz.trial import Ended, on_cpu, on_nnapi
+from tests.programs import ran
 from tests.random_graphs.trial import draw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.long
 def program(*arguments: str, seconds: int) -> None:
     """Runs it; what it prints has the seed."""
     command = [sys.executable, "-m", *arguments, "--seconds", str(seconds)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds + 500, check=False, cwd=ROOT
-    )
+    done = ran(*command, status=None, timeout=seconds + 500)
     lines = [line for line in done.stdout.splitlines() if line.startswith(KINDS)]
     assert done.returncode == 0, "\n".join(lines) or done.stdout[-3000:] + done.stderr[-3000:]
 

@@ -33,6 +33,7 @@ from tests.native.build import (
 from tests.native.ort_program import header
 from tests.native.sessions import prepared
 from tests.native.test_damage import drawn, read, sources
+from tests.programs import ran
 
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=" ".join)
 pytestmark = needs_compiler
@@ -53,10 +54,7 @@ def test_no_warnings(compiler: tuple[str, ...], tmp_path: Path) -> None:
     headers = ROOT / "ep_nnapi" / "nnapi" / "capi" / "include"
     command = [*compiler, "-std=c11", "-O2", *WARNINGS, "-c", "-o", str(tmp_path / "out.o")]
     command += [f"-I{NATIVE}", f"-I{headers}", f"-I{tmp_path}"]
-    said = [
-        subprocess.run([*command, str(path)], check=False, capture_output=True, text=True)
-        for path in SOURCES
-    ]
+    said = [ran(*command, path, status=None) for path in SOURCES]
     assert len(said) > 15
     assert "".join(one.stderr for one in said) == ""
     assert {one.returncode for one in said} == {0}

@@ -4,7 +4,6 @@ import random
 import re
 import shutil
 import struct
-import subprocess
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.native.build import ROOT, Build, environment, needs_compiler, sanitiz
 from tests.native.sessions import prepared
 from tests.onnx_graph import parsed
 from tests.preparation.damage import damaged
+from tests.programs import ran
 
 pytestmark = needs_compiler
 BATCH = 5_000
@@ -39,17 +39,9 @@ def read(reader: list[str], containers: list[bytes], folder: Path) -> tuple[int,
     """Numbers of refused and of run containers; a finding of a sanitizer fails."""
     file = folder / "containers"
     file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in containers))
-    done = subprocess.run(
-        [*reader, str(file)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    refused, ran = map(int, re.findall(r"\d+", done.stdout))
-    return refused, ran
+    done = ran(*reader, file, timeout=500, env=environment())
+    refused, run = map(int, re.findall(r"\d+", done.stdout))
+    return refused, run
 
 
 def drawn(sources: list[bytes], rng: random.Random) -> bytes:
@@ -92,10 +84,7 @@ def test_an_empty_file_of_weights(build: Build, tmp_path: Path) -> None:
     (weights,) = model.parent.glob("*.weights")
     assert weights.stat().st_size == 0
     command = [str(build.program("nnapi_run")), str(model), "--runtime", str(build.stand_in)]
-    done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=100, env=environment()
-    )
-    assert done.returncode == 0, done.stderr
+    ran(*command, timeout=100, env=environment())
 
 
 @pytest.mark.long
@@ -113,10 +102,7 @@ def test_valgrind_finds_nothing(tmp_path: Path) -> None:
         ([str(build.program("read_many")), str(build.stand_in), str(file)], "0 refused, 1000 ran"),
         ([*run, "--runs", "3", "--outputs", str(tmp_path)], "then 3 runs"),
     ):
-        done = subprocess.run(
-            [*VALGRIND, *command], check=False, capture_output=True, text=True, timeout=590
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = ran(*VALGRIND, *command, timeout=590)
         assert said in done.stdout
         opened_by = re.findall(r"Open file descriptor.*\n==\d+==\s+(.*)", done.stderr)
         assert set(opened_by) <= {"<inherited from parent>"}, opened_by

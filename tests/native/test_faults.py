@@ -1,7 +1,5 @@
 """Each NNAPI function that the client calls, with each result code: one error or a right answer."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -16,6 +14,7 @@ from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
 from tests.native.sessions import REFERENCE, prepared, session
 from tests.nnapi.library.recorded import Shim, built, needs_compiler
+from tests.programs import python
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs_compiler
@@ -290,9 +289,6 @@ rounds(900)
 assert len(os.listdir("/proc/self/fd")) == files
 print(rss() - before)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=1200
-    )
-    assert done.returncode == 0, done.stderr
+    done = python(code, timeout=1200)
     # ONNX Runtime and the library's own interpreter keep some; a leak of a container is 3 MB
     assert float(done.stdout) < 3

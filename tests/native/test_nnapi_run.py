@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import ARM64, COMPILER, EMULATOR, Build, needs_compiler
 from tests.native.forged_models import addition, crossing, forged
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session, session
+from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs_compiler
@@ -43,8 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*words: object, status: int = 0, runtime: object = LIBRARY) -> tuple[str, str]:
     command = [*map(str, words), "--runtime", str(runtime)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-    assert done.returncode == status, done.stdout + done.stderr
+    done = ran(*command, status=status, timeout=300)
     return done.stdout, done.stderr
 
 
@@ -170,15 +170,8 @@ def test_what_was_said_stays_when_a_driver_ends_the_process(
     program: Path, build: Build, model: Path
 ) -> None:
     command = [program, model, "--device", "all", "--runs", "1", "--runtime", build.stand_in]
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "STAND_IN_ABORTS": REFERENCE},
-    )
-    assert done.returncode == -signal.SIGABRT
+    env = {**os.environ, "STAND_IN_ABORTS": REFERENCE}
+    done = ran(*command, status=-signal.SIGABRT, timeout=100, env=env)
     assert "stand-in: first run" in done.stdout
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.native.build import ROOT, Build, environment, needs_compiler, sanitiz
 from tests.native.forged_models import forged
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, session
 from tests.nnapi.library.recorded import Shim, built
+from tests.programs import ran
 
 pytestmark = needs_compiler
 IMAGE = {"image": np.load(ROOT / "models" / "digits" / "samples.npz")["images"][:1]}
@@ -146,15 +146,7 @@ def test_one_that_cannot_be_written_in_the_end_harms_nothing(model: Path, tmp_pa
 
 def run(build: Build, *words: object, status: int = 0) -> str:
     command = [str(build.program("nnapi_run")), *map(str, words), "--runs", "4"]
-    done = subprocess.run(
-        [*command, "--runtime", str(build.stand_in)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=environment(),
-    )
-    assert done.returncode == status, done.stderr
+    done = ran(*command, "--runtime", build.stand_in, status=status, timeout=200, env=environment())
     return done.stderr
 
 

@@ -7,7 +7,6 @@ scheme, the one whose models differ at the most levels; `make test-native-zoo` h
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from models.zoo import MODELS, sample_inputs
 from tests.native.build import HERE, needs_compiler
 from tests.native.ort_program import linked
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session, session
+from tests.programs import ran
 
 Feeds = Mapping[str, np.ndarray]
 pytestmark = [needs_compiler, pytest.mark.long]
@@ -73,8 +73,7 @@ def run_program(program: Path, models: list[Path], feeds: Feeds, folder: Path) -
         names = [i.name for i in onnx.load(model, load_external_data=False).graph.input]
         (folder / f"inputs{index}").write_bytes(b"".join(feeds[name].tobytes() for name in names))
         words += [model, folder / f"inputs{index}", folder / f"outputs{index}"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    ran(*words, timeout=300)
     return [(folder / f"outputs{index}").read_bytes() for index in range(len(models))]
 
 

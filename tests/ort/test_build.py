@@ -2,12 +2,13 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.programs import Done, ran
 
 pytest.importorskip("setuptools", minversion="77", reason="what pyproject.toml builds with")
 
@@ -28,15 +29,9 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(source: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        check=False,
-        cwd=source,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+def build(source: Path, *command: str, **environment: str) -> Done:
+    return ran(
+        sys.executable, *command, status=None, cwd=source, env=os.environ | environment, timeout=300
     )
 
 
@@ -72,9 +67,7 @@ def test_libraries_are_hardened():
     libraries = [*(ROOT / "ep_nnapi").rglob("*.so")]
     assert len(libraries) >= 3
     for library in libraries:
-        said = subprocess.run(
-            ["readelf", "-Wdls", library], check=True, capture_output=True, text=True
-        ).stdout
+        said = ran("readelf", "-Wdls", library).stdout
         assert "GNU_RELRO" in said
         assert "BIND_NOW" in said, library
         (stack,) = [line for line in said.splitlines() if "GNU_STACK" in line]

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from ep_nnapi.sessions.cpu import session_of
 from models.zoo import MODELS, sample_inputs
 from tests.ort.programs import EXAMPLES, HOST, PLUGIN, ROOT, base_python, compiled, run
+from tests.programs import Done, ran
 
 DIGITS = ROOT / "models" / "digits.onnx"
 SAMPLES = np.load(ROOT / "models" / "digits" / "samples.npz")
@@ -34,7 +34,7 @@ def host(folder: Path) -> Path:
 
 def hosted(
     host: Path, folder: Path, *mode: object, timeout: int = 120, wrapper: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
+) -> Done:
     """The program `host` on a digit; its result is that of the CPU provider."""
     pixels, output = folder / "pixels.raw", folder / "scores.raw"
     SAMPLES["images"][0].tofile(pixels)
@@ -50,7 +50,7 @@ def hosted(
 def test_the_library_has_no_symbol_of_python():
     if shutil.which("nm") is None:
         pytest.skip("no nm")
-    listing = subprocess.run(["nm", "-D", PLUGIN], capture_output=True, text=True, check=True)
+    listing = ran("nm", "-D", PLUGIN)
     symbols = [line.split()[-2:] for line in listing.stdout.splitlines()]
     assert not [name for _, name in symbols if "Py" in name]
     assert {name for kind, name in symbols if kind == "T"} == {

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import Cluster, FakeProvider
 from tests.ort.models import abs_add
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).parents[2]
 ORT = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
@@ -191,11 +191,9 @@ def test_wrong_runner_is_an_error_not_a_crash(install: Install, run, sentence):
         start(abs_add()).run(None, {"x": X})
 
 
-def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, *arguments: str) -> Done:
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT
-    )
+    return ran(*command, status=None, timeout=120)
 
 
 def test_registering_by_path_imports_the_package():

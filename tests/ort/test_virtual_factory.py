@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.documents import blocks
 from tests.ort.conftest import NAME, settings
 from tests.ort.models import model, node, tensor
 from tests.ort.programs import ENVIRONMENT, wheels_library
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[2]
 REGISTERED = "nnapi.virtual"
@@ -181,7 +181,7 @@ def test_the_example_of_the_documents(tmp_path: Path):
     (tmp_path / "build").mkdir()
     (tmp_path / "models").symlink_to(ROOT / "models")
     command = [sys.executable, "-c", example]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    done = ran(*command, status=None, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "feature-level-5" in done.stdout
     compiled = onnx.load(tmp_path / "build" / "level_5.onnx", load_external_data=False)
@@ -211,13 +211,8 @@ def test_the_environment_allows_virtual_devices(
 ):
     """A host that sets allow_virtual_devices gets them beside the provider of this machine."""
     program = [sys.executable, ENVIRONMENT, wheels_library(), ep_nnapi.get_library_path()]
-    found = subprocess.run(
-        [*program, registered, *entries],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=os.environ | {FOLDER_VARIABLE: str(tmp_path)},
-    )
+    env = os.environ | {FOLDER_VARIABLE: str(tmp_path)}
+    found = ran(*program, registered, *entries, status=None, env=env)
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.split() == expected
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
 from tests.onnx_graph import parsed
 from tests.ort_devices.providers import NAME, build_small_ep
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVICE = f"ort:{NAME}"
@@ -54,16 +54,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def in_process(*arguments: str, **environment: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=ROOT,
-        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
-    )
+def in_process(*arguments: str, **environment: object) -> Done:
+    env = {**os.environ, **{name: str(value) for name, value in environment.items()}}
+    return ran(sys.executable, *arguments, status=None, timeout=120, env=env)
 
 
 def test_a_session_runs_on_it(library: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

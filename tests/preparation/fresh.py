@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ import onnx
 from onnxruntime import GraphOptimizationLevel as Level
 
 from ep_nnapi.sessions.cpu import exact_options, session_of
+from tests.programs import python
 
 ROOT = Path(__file__).parents[2]
 CPU = ["CPUExecutionProvider"]
@@ -79,15 +78,14 @@ def run_all(
     """
     given = folder / "given.npz"
     np.savez(given, **feeds)
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN],
-        check=False,
-        capture_output=True,
-        text=True,
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = python(
+        _RUN,
+        status=None,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         timeout=600,
         input=json.dumps([plain, str(given), [asdict(load) for load in loads]]),
+        env=env,
     )
     return [dict(np.load(out)) for out in done.stdout.splitlines()], done.stderr
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.preparation.test_worker_pool import fine
+from tests.programs import ran
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("first", "second", "third")
@@ -55,10 +56,7 @@ def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
-    done = subprocess.run(
-        command(tmp_path), check=False, capture_output=True, text=True, cwd=ROOT, timeout=300
-    )
-    assert done.returncode == 1
+    done = ran(*command(tmp_path), status=1, timeout=300)
     assert "\x1b" not in done.stdout + done.stderr
     rows = done.stdout.splitlines()
     assert rows[0].split() == ["model", "status", "clusters", "taken", "difference", "output"]

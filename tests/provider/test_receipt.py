@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +29,7 @@ from ep_nnapi.provider import devices, receipt
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import abs_add, if_abs_add
 from tests.ort_devices.test_session import in_child
+from tests.programs import ran
 from tests.runtimes import host_only
 
 pytestmark = host_only
@@ -296,7 +296,7 @@ for _ in range(3):
     kept.run(None, {{"image": np.zeros((1, 1, 8, 8), np.float32)}})
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(*command, status=None)
     assert (done.returncode, done.stderr) == (0, "")
     assert only(json.loads(file.read_text()))["device_runs"] == 3
 

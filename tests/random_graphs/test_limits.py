@@ -6,12 +6,12 @@ printed; EP_NNAPI_SEED begins elsewhere.
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import ran
 from tests.random_graphs.limits import RECIPES, draw
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +21,7 @@ FIRST = int(os.environ.get("EP_NNAPI_SEED", "0"))
 def compare(first: int, count: int) -> tuple[int, str]:
     """Number of models that the CPU provider ran, and the report."""
     command = [sys.executable, "-m", "tests.random_graphs.limits", str(first), str(count)]
-    done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-2000:]}"
+    done = ran(*command)
     same = next(line for line in done.stdout.splitlines() if line.endswith(" same"))
     return int(same.split()[0]), done.stdout
 

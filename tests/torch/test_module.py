@@ -3,13 +3,14 @@
 import copy
 import io
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import onnxruntime
 import pytest
+
+from tests.programs import Done, python, ran
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -60,20 +61,13 @@ def test_nested_structures_are_saved(tmp_path: Path):
         agrees(load(tmp_path / "net.onnx")(**inputs), module(**inputs))
 
 
-def program(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+def program(tmp_path: Path, body: str) -> Done:
     """A process of its own, that loads the module and runs `body`."""
     code = (
         "import sys, torch, ep_nnapi.torch\n"
         f"net = ep_nnapi.torch.load({str(tmp_path / 'net.onnx')!r})\n{body}"
     )
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=ROOT,
-    )
+    return ran(sys.executable, "-W", "ignore", "-c", code, status=None, timeout=120)
 
 
 def test_loading_needs_no_exporter(tmp_path: Path, cnn: NnapiModule):
@@ -143,7 +137,5 @@ def test_repr_says_what_nnapi_takes(cnn: NnapiModule):
 
 def test_the_package_alone_does_not_import_pytorch():
     code = "import sys, ep_nnapi, ep_nnapi.cli.main; ep_nnapi.check; print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    done = python(code)
     assert done.stdout == "False\n"

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from tests.programs import Done, ran
 
 LIBRARY = Path(libneuralnetworks_path())
 SOURCES = Path(__file__).parent
@@ -18,15 +19,7 @@ def compiled(directory: Path, source: Path, *command: str) -> Path:
     return program
 
 
-def run(
-    program: Path, *arguments: str | Path, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(program: Path, *arguments: str | Path, **environment: str) -> Done:
     """The program in an environment that says nothing about Python."""
-    return subprocess.run(
-        [program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={"LD_LIBRARY_PATH": str(LIBRARY.parent), **environment},
-    )
+    env = {"LD_LIBRARY_PATH": str(LIBRARY.parent), **environment}
+    return ran(program, *arguments, status=None, timeout=120, env=env)

@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from tests.programs import Done, ran
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
@@ -34,20 +35,9 @@ def compiled(folder: Path, source: Path, *command: str) -> Path:
     return program
 
 
-def run(
-    *command: object, text: str = "", timeout: int = 120, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(*command: object, text: str = "", timeout: int = 120, **environment: str) -> Done:
     """The command in an environment that says nothing about Python, in another folder."""
-    return subprocess.run(
-        [str(part) for part in command],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        cwd="/",
-        env=environment,
-    )
+    return ran(*command, status=None, input=text, timeout=timeout, cwd="/", env=environment)
 
 
 def base_python() -> str:
