@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import onnx.parser
@@ -11,14 +12,62 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.value import Constant, Dim, DType, Value
 
+Shape = Sequence[int | str | None] | None
+Infos = Mapping[str, Shape | tuple[type, Shape]]
+"""Tensors by name: the sizes of floats, or a numpy type and sizes."""
 
-def parsed(text: str, opset: int = 17, ir_version: int = 9, **constants: object) -> onnx.ModelProto:
+
+def parsed(
+    text: str,
+    opset: int = 17,
+    ir_version: int = 9,
+    domains: Mapping[str, int] = MappingProxyType({"com.microsoft": 1}),
+    **constants: object,
+) -> onnx.ModelProto:
     """A model in ONNX's own syntax: "(float[2,3] x) => (float[2,3] y) { [name] y = Abs (x) }"."""
-    head = f'<ir_version: {ir_version}, opset_import: ["": {opset}, "com.microsoft": 1]>'
+    opsets = ", ".join(f'"{d}": {v}' for d, v in {"": opset, **domains}.items())
+    head = f"<ir_version: {ir_version}, opset_import: [{opsets}]>"
     model = onnx.parser.parse_model(f"{head} g {text}")
-    given = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
-    model.graph.initializer.extend(given)
+    model.graph.initializer.extend(tensors(constants))
     return model
+
+
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    """Nodes in ONNX's own syntax: "[name] y = Abs (x) [other] z = Concat <axis = 1> (y, y)"."""
+    return list(parsed(f"() => () {{ {text} }}").graph.node)
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto] | str,
+    inputs: Infos,
+    outputs: Infos,
+    constants: Mapping[str, object] = MappingProxyType({}),
+    opset: int = 17,
+    *,
+    ir_version: int = 8,
+    declared: Infos = MappingProxyType({}),
+    domains: Mapping[str, int] = MappingProxyType({}),
+) -> onnx.ModelProto:
+    """A model of nodes, or of their text; `declared` are the types of values inside."""
+    listed = nodes_of(nodes) if isinstance(nodes, str) else list(nodes)
+    ends, inside = (infos(inputs), infos(outputs)), infos(declared)
+    graph = helper.make_graph(listed, "g", *ends, tensors(constants), value_info=inside)
+    opsets = [helper.make_opsetid(d, v) for d, v in {"": opset, **domains}.items()]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
+
+
+def infos(given: Infos) -> list[onnx.ValueInfoProto]:
+    found = []
+    for name, sizes in given.items():
+        typed = isinstance(sizes, tuple) and sizes and isinstance(sizes[0], type)
+        kind, shape = sizes if typed else (np.float32, sizes)
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        found.append(helper.make_tensor_value_info(name, code, shape))
+    return found
+
+
+def tensors(constants: Mapping[str, object]) -> list[onnx.TensorProto]:
+    return [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

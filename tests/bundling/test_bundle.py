@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.bundling.bundle import bundle, read_prepared_model
@@ -20,6 +20,7 @@ from models.quantized import quantized
 from tests.bundling.phone import ABI, Phone, needs_abi
 from tests.native.build import ROOT, needs_compiler
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session
+from tests.onnx_graph import model_of
 from tests.programs import ran
 
 pytestmark = [needs_compiler, needs_abi]
@@ -104,10 +105,8 @@ def test_names_that_mean_something_to_a_shell(
 ) -> None:
     """In the model's file, its inputs and its outputs."""
     names = ("a=b$(false)", "c/d'e", '.y "z" `false`')
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in names]
-    add = helper.make_node("Add", names[:2], names[2:])
-    graph = helper.make_graph([add], "g", ends[:2], ends[2:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    sizes = [dict.fromkeys(some, (2, 3)) for some in (names[:2], names[2:])]
+    proto = model_of([helper.make_node("Add", *sizes)], *sizes)
     folder = tmp_path / "it's; a $(folder)"
     model = prepared(proto, folder, embed=True)
     strange = model.with_name("it's $HOME & more_ctx.onnx")
@@ -127,10 +126,8 @@ def test_names_that_mean_something_to_a_shell(
 def test_names_that_are_almost_the_same(native: Path, attached: Phone, tmp_path: Path) -> None:
     """Of inputs, each of which has its file; of models, each of which has its folder."""
     names = ("a_b", "a_b-2", "a:b", "a/b", "A_b", ".a_b", "_a_b")
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in (*names, "sum")]
     node = helper.make_node("Sum", names, ["sum"])
-    graph = helper.make_graph([node], "g", ends[:-1], ends[-1:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    proto = model_of([node], dict.fromkeys(names, (3,)), {"sum": (3,)})
     model = prepared(proto, tmp_path, embed=True)
     feeds = {n: np.full(3, 10**i, np.float32) for i, n in enumerate(names)}
     remotes = set()

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto, helper
 
+from tests.onnx_graph import model_of
 from tests.programs import Done, ran
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +29,6 @@ def saved(
     """A model of nodes from x to y, which may have another name in the file."""
     for node in nodes:
         node.output[:] = [output if name == "y" else name for name in node.output]
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", output)]
-    graph = helper.make_graph(list(nodes), "g", ends[:1], ends[1:])
     path = folder / "model.onnx"
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8), path
-    )
+    onnx.save(model_of(nodes, {"x": shape}, {output: shape}, opset=21), path)
     return path

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
@@ -17,6 +16,7 @@ from ep_nnapi.operators import OPS
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 from tests.html_report.models import embedded
 from tests.nnapi.listing_parser import parse
+from tests.onnx_graph import parsed
 
 
 def test_listing_is_a_model_of_each_cluster(cli):
@@ -60,11 +60,8 @@ def test_listing_of_nothing_is_exit_1(cli):
 
 def test_sizes_that_are_only_tried_are_said_to_be(cli, tmp_path):
     """On stderr, as the model is complete for the sizes in it."""
-    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["n", 4]) for n in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path = tmp_path / "m.onnx"
-    onnx.save(model, path)
+    onnx.save(parsed("(float[n,4] x) => (float[n,4] y) { y = Relu (x) }"), path)
     code, out, err = cli("listing", path)
     assert (code, out.count("[64, 4]")) == (DONE, 2)
     assert err.startswith("ep-nnapi: x is ['n', 4]: sizes that come of it are only tried here")

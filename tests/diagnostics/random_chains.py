@@ -6,7 +6,9 @@ import random
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+
+from tests.onnx_graph import model_of
 
 SHAPE = (1, 4, 6, 6)
 UNARY = ("Tanh", "Sigmoid", "Abs", "LeakyRelu", "Elu", "HardSwish", "Softmax", "Relu")
@@ -21,7 +23,7 @@ def network(seed: int) -> onnx.ModelProto:
     """
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     nodes: list[onnx.NodeProto] = []
-    tensors: list[onnx.TensorProto] = []
+    weights: dict[str, np.ndarray] = {}
     values = ["x"]
     for i in range(draw.randint(2, 9)):
         op_type = draw.choice((*UNARY, *BINARY, *WINDOWED))
@@ -30,18 +32,10 @@ def network(seed: int) -> onnx.ModelProto:
             inputs.append(draw.choice(values))
         if op_type == "Conv":
             inputs.append(f"w{i}")
-            weights = rng.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6
-            tensors.append(numpy_helper.from_array(weights, f"w{i}"))
+            weights[f"w{i}"] = rng.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]} if op_type in WINDOWED else {}
         nodes.append(helper.make_node(op_type, inputs, [f"v{i}"], f"n{i}", **window))
         values.append(f"v{i}")
     read = {name for node in nodes for name in node.input}
     ends = [v for v in values[1:] if v not in read]
-    graph = helper.make_graph(
-        nodes,
-        "random",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
-        [helper.make_tensor_value_info(v, TensorProto.FLOAT, SHAPE) for v in ends],
-        tensors,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return model_of(nodes, {"x": SHAPE}, dict.fromkeys(ends, SHAPE), weights, opset=18)

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Road, advise
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
+from tests.onnx_graph import model_of
 
 
 def saved(
     path: Path, *nodes: onnx.NodeProto, shape: tuple[int | str, ...] = (2, 3), opset: int = 17
 ) -> str:
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "y"))
-    graph, opsets = helper.make_graph(nodes, "g", [x], [y]), [helper.make_opsetid("", opset)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    onnx.save(model_of(nodes, {"x": shape}, {"y": shape}, opset=opset), path)
     return str(path)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes
+from tests.onnx_graph import model_of
 
 FLOAT, CPU = TensorProto.FLOAT, ["CPUExecutionProvider"]
 SYMBOLS, SHAPE = "batch=2;height=4", "x=2,3,4,5"
@@ -31,27 +32,15 @@ COMMANDS = {
 
 def rows_of_pixels(path: Path, *dims: str | int | None, inner: bool = False) -> Path:
     """y = Relu(x) in rows of 5, with the number of rows computed; with `inner` in both branches."""
-    node = helper.make_node
-    nodes = [
-        node("Shape", ["x"], ["sizes"]),
-        node("ReduceProd", ["sizes", "all"], ["count"], keepdims=1),
-        node("Div", ["count", "five"], ["rows"]),
-        node("Concat", ["rows", "five"], ["to"], axis=0),
-        node("Reshape", ["x", "to"], ["flat"]),
-        node("Relu", ["flat"], ["y"]),
-    ]
-    value = helper.make_tensor_value_info
-    inputs, results = [value("x", FLOAT, dims)], [value("y", FLOAT, ["rows", 5])]
+    last, inputs = "y = Relu (flat)", {"x": dims}
     if inner:
-        branches = [helper.make_graph([nodes[-1]], "branch", [], results) for _ in range(2)]
-        nodes[-1] = node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
-        inputs.append(value("c", TensorProto.BOOL, []))
-    tensors = [("all", [0]), ("five", [5])]
-    constants = [numpy_helper.from_array(np.array(n, np.int64), name) for name, n in tensors]
-    graph = helper.make_graph(nodes, "g", inputs, results, constants)
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
-    )
+        branch, inputs = f"branch () => (float[rows,5] y) {{ {last} }}", inputs | {"c": (bool, ())}
+        last = f"y = If (c) <then_branch = {branch}, else_branch = {branch}>"
+    text = f"""sizes = Shape (x) count = ReduceProd <keepdims = 1> (sizes, all)
+        rows = Div (count, five) to = Concat <axis = 0> (rows, five)
+        flat = Reshape (x, to) {last}"""
+    constants = {"all": [0], "five": [5]}
+    onnx.save(model_of(text, inputs, {"y": ("rows", 5)}, constants, opset=18), path)
     return path
 
 

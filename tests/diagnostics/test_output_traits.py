@@ -8,9 +8,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, Traits, traits_of
+from tests.onnx_graph import model_of
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
 
@@ -18,12 +19,9 @@ F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
 def model(
     *nodes: NodeProto, dtype: int = F32, tensors: dict[str, np.ndarray] | None = None
 ) -> bytes:
-    x = helper.make_tensor_value_info("x", dtype, (2, 3))
-    outputs = [helper.make_tensor_value_info(nodes[-1].output[0], F32, None)]
-    constants = [numpy_helper.from_array(np.asarray(a), n) for n, a in (tensors or {}).items()]
-    graph = helper.make_graph(list(nodes), "g", [x], outputs, constants)
-    opsets = [helper.make_opsetid("", 21)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    x = {"x": (helper.tensor_dtype_to_np_dtype(dtype).type, (2, 3))}
+    y = {nodes[-1].output[0]: None}
+    return model_of(nodes, x, y, tensors or {}, 21, ir_version=10).SerializeToString()
 
 
 RELU = helper.make_node("Relu", ["x"], ["y"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.special_values import KNOWN, known_differences
 from ep_nnapi.operators import VARIANTS
+from tests.onnx_graph import parsed
 
 INF, NAN = float("inf"), float("nan")
 
@@ -59,9 +59,7 @@ def test_integers_have_none() -> None:
 @pytest.mark.parametrize(("number", "told"), [(INF, True), (3e38, False)])
 def test_compare_tells_the_cause(number: float, told: bool) -> None:
     """Of Relu as of Clip with a lower end, infinity differs and the largest numbers do not."""
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (3,)) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Clip", ["x"], ["y"], min=0.0)], "g", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=8)
+    model = parsed("(float[3] x) => (float[3] y) { y = Clip <min = 0.0> (x) }", 10, 8)
     found = ep_nnapi.compare(
         model.SerializeToString(), {"x": np.array([number, -1, 1], np.float32)}, by_node=True
     )

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 import ep_nnapi
@@ -17,7 +17,7 @@ from ep_nnapi.provider import planner as planning
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import CPU, DIGITS, NAME, WAYS, quiet
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, nodes_of, parsed
 
 CONTENT = DIGITS.path.read_bytes()
 
@@ -208,12 +208,9 @@ X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
 def model(*nodes: onnx.NodeProto, **constants: object) -> bytes:
     """From x to y, both [2, 3], between a Relu at the start and a Neg at the end."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
-    first, last = helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["z"], ["y"])
-    given = [numpy_helper.from_array(np.asarray(c), n) for n, c in constants.items()]
-    graph = helper.make_graph([first, *nodes, last], "odd", ends[:1], ends[1:], given)
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    first, last = nodes_of("a = Relu (x) y = Neg (z)")
+    made = model_of([first, *nodes, last], {"x": (2, 3)}, {"y": (2, 3)}, constants)
+    return made.SerializeToString()
 
 
 def optional() -> bytes:

@@ -4,41 +4,24 @@ Every answer is compared with the CPU provider's, which computes the same nodes.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_graph import model_of, nodes_of
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
 Feeds = dict[str, np.ndarray]
 ROWS = 10
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
-    weights: Mapping[str, np.ndarray],
-    opsets: Mapping[str, int],
-) -> onnx.ModelProto:
-    """The nodes with inputs of a type and sizes; y is the output, of sizes that nobody states."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(a, n) for n, a in weights.items()],
-    )
-    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
@@ -47,23 +30,13 @@ def drawn(seed: int, *shape: int) -> np.ndarray:
 
 def cropped() -> onnx.ModelProto:
     """Crop, whose sizes ONNX does not infer, beside a convolution and before two."""
-    nodes = [
-        helper.make_node("Relu", ["x"], ["a"], "relu"),
-        helper.make_node("Crop", ["a"], ["b"], "crop", border=[1, 1, 1, 1]),
-        helper.make_node("Conv", ["a", "u"], ["c"], "inner"),
-        helper.make_node("Add", ["b", "c"], ["d"], "add"),
-        helper.make_node("Conv", ["d", "v"], ["e"], "first", pads=[1, 1, 1, 1]),
-        helper.make_node("InstanceNormalization", ["e", "s", "s"], ["f"], "norm"),
-        helper.make_node("Conv", ["f", "w"], ["y"], "last"),
-    ]
-    weights = {
-        "u": drawn(0, 3, 3, 3, 3),
-        "v": drawn(1, 8, 3, 3, 3),
-        "s": drawn(2, 8),
-        "w": drawn(3, 4, 8, 1, 1),
-    }
-    sizes = {"x": (TensorProto.FLOAT, [1, 3, 12, 9])}
-    return model(nodes, sizes, weights, {"": 9})  # the last opset that ONNX Runtime has Crop in
+    text = """[relu] a = Relu (x) [crop] b = Crop <border = [1,1,1,1]> (a)
+        [inner] c = Conv (a, u) [add] d = Add (b, c) [first] e = Conv <pads = [1,1,1,1]> (d, v)
+        [norm] f = InstanceNormalization (e, s, s) [last] y = Conv (f, w)"""
+    shapes = {"u": (3, 3, 3, 3), "v": (8, 3, 3, 3), "s": (8,), "w": (4, 8, 1, 1)}
+    weights = {n: drawn(seed, *shape) for seed, (n, shape) in enumerate(shapes.items())}
+    # the last opset that ONNX Runtime has Crop in
+    return model_of(text, {"x": (1, 3, 12, 9)}, {"y": None}, weights, opset=9)
 
 
 def scaled() -> onnx.ModelProto:
@@ -71,48 +44,28 @@ def scaled() -> onnx.ModelProto:
     scaling = {"offset": [0.5] * 6, "scale": [2.0] * 6}
     nodes = [
         helper.make_node("Scaler", ["x"], ["a"], "scaler", domain="ai.onnx.ml", **scaling),
-        helper.make_node("Gemm", ["a", "v"], ["b"], "first"),
-        helper.make_node("Relu", ["b"], ["c"], "relu"),
-        helper.make_node("Gemm", ["c", "w"], ["y"], "last"),
+        *nodes_of("[first] b = Gemm (a, v) [relu] c = Relu (b) [last] y = Gemm (c, w)"),
     ]
-    weights = {"v": drawn(0, 6, 8), "w": drawn(1, 8, 3)}
-    sizes = {"x": (TensorProto.FLOAT, ["rows", 6])}
-    return model(nodes, sizes, weights, {"": 17, "ai.onnx.ml": 3})
+    weights, sizes = {"v": drawn(0, 6, 8), "w": drawn(1, 8, 3)}, {"x": ("rows", 6)}
+    return model_of(nodes, sizes, {"y": None}, weights, domains={"ai.onnx.ml": 3})
 
 
 def found() -> onnx.ModelProto:
     """The rows of x that a mask finds, multiplied."""
-    nodes = [
-        helper.make_node("NonZero", ["m"], ["places"], "search"),
-        helper.make_node("Squeeze", ["places", "zero"], ["rows"], "squeeze"),
-        helper.make_node("Gather", ["x", "rows"], ["a"], "gather"),
-        helper.make_node("MatMul", ["a", "w"], ["b"], "multiply"),
-        helper.make_node("Relu", ["b"], ["y"], "relu"),
-    ]
+    text = """[search] places = NonZero (m) [squeeze] rows = Squeeze (places, zero)
+        [gather] a = Gather (x, rows) [multiply] b = MatMul (a, w) [relu] y = Relu (b)"""
     weights = {"w": drawn(0, 8, 4), "zero": np.zeros(1, np.int64)}
-    sizes = {"x": (TensorProto.FLOAT, [ROWS, 8]), "m": (TensorProto.FLOAT, [ROWS])}
-    return model(nodes, sizes, weights, {"": 17})
+    return model_of(text, {"x": (ROWS, 8), "m": (ROWS,)}, {"y": None}, weights)
 
 
 def met() -> onnx.ModelProto:
     """Two tensors of unknown sizes that meet in a sum; three numbers are reshaped by its size."""
-    nodes = [
-        helper.make_node("Compress", ["x", "m"], ["a"], "left", axis=0),
-        helper.make_node("Compress", ["x", "n"], ["b"], "right", axis=0),
-        helper.make_node("Relu", ["a"], ["c"], "relu"),
-        helper.make_node("Add", ["c", "b"], ["d"], "add"),
-        helper.make_node("Shape", ["d"], ["sizes"], "shape"),
-        helper.make_node("Expand", ["one", "sizes"], ["e"], "expand"),
-        helper.make_node("Mul", ["d", "e"], ["f"], "mul"),
-        helper.make_node("MatMul", ["f", "w"], ["y"], "multiply"),
-    ]
+    text = """[left] a = Compress <axis = 0> (x, m) [right] b = Compress <axis = 0> (x, n)
+        [relu] c = Relu (a) [add] d = Add (c, b) [shape] sizes = Shape (d)
+        [expand] e = Expand (one, sizes) [mul] f = Mul (d, e) [multiply] y = MatMul (f, w)"""
     weights = {"w": drawn(0, 8, 4), "one": np.full(1, 1.5, np.float32)}
-    sizes = {
-        "x": (TensorProto.FLOAT, [ROWS, 8]),
-        "m": (TensorProto.BOOL, [ROWS]),
-        "n": (TensorProto.BOOL, [ROWS]),
-    }
-    return model(nodes, sizes, weights, {"": 17})
+    sizes = {"x": (ROWS, 8), "m": (bool, (ROWS,)), "n": (bool, (ROWS,))}
+    return model_of(text, sizes, {"y": None}, weights)
 
 
 def mask(count: int, seed: int) -> np.ndarray:
@@ -122,13 +75,8 @@ def mask(count: int, seed: int) -> np.ndarray:
 
 def masked() -> onnx.ModelProto:
     """Rows that a mask finds, before and after an activation."""
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"], "abs"),
-        helper.make_node("Compress", ["a", "m"], ["b"], "mask", axis=0),
-        helper.make_node("Relu", ["b"], ["y"], "relu"),
-    ]
-    sizes = {"x": (TensorProto.FLOAT, [ROWS, 8]), "m": (TensorProto.BOOL, [ROWS])}
-    return model(nodes, sizes, {}, {"": 17})
+    text = "[abs] a = Abs (x) [mask] b = Compress <axis = 0> (a, m) [relu] y = Relu (b)"
+    return model_of(text, {"x": (ROWS, 8), "m": (bool, (ROWS,))}, {"y": None})
 
 
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], set[str], Callable[[int], Feeds]]] = {

@@ -3,46 +3,23 @@
 import logging
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_graph import model_of, parsed
 
 SIZES = (2, 3)
 
 
-def info(name: str, sizes: tuple[int, ...] | None, of: int = TensorProto.FLOAT):
-    return helper.make_tensor_value_info(name, of, sizes)
-
-
-def branch(name: str, times: int) -> onnx.GraphProto:
-    node = helper.make_node("Concat", ["x"] * times, [name], axis=1)
-    return helper.make_graph([node], name, [], [info(name, None)])
-
-
-def model(declared: tuple[int, ...] | None = SIZES) -> bytes:
+def model(declared: str = "2,3") -> bytes:
     """An If with x or twice x, declared to be as large as x; then two clusters around one node."""
-    nodes = [
-        helper.make_node(
-            "If", ["c"], ["z"], then_branch=branch("one", 1), else_branch=branch("two", 2)
-        ),
-        helper.make_node("Mul", ["z", "w"], ["a"], "first"),
-        helper.make_node("Erf", ["a"], ["b"], "between"),
-        helper.make_node("Abs", ["b"], ["y"], "second"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("c", (), TensorProto.BOOL), info("x", SIZES)],
-        [info("y", None)],
-        [helper.make_tensor("w", TensorProto.FLOAT, (1,), [3.0])],
-        value_info=[info("z", declared)],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    one, two = (f"b () => (r) {{ r = Concat <axis = 1> ({xs}) }}" for xs in ("x", "x, x"))
+    text = f"""(bool c, float[2,3] x) => (float y) <float[{declared}] z> {{
+        z = If (c) <then_branch = {one}, else_branch = {two}>
+        [first] a = Mul (z, w) [between] b = Erf (a) [second] y = Abs (b) }}"""
+    return parsed(text, w=np.float32([3])).SerializeToString()
 
 
 def session(**options: object) -> ort.InferenceSession:
@@ -82,10 +59,7 @@ def test_other_sizes_run_on_the_cpu_provider(
 
 def test_an_input_declared_as_a_scalar_may_have_any_sizes():
     """ONNX Runtime does not check the rank of such an input."""
-    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [info("x", ())], [info("y", None)])
-    opsets = [helper.make_opsetid("", 17)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    made = model_of("a = Abs (x) y = Neg (a)", {"x": ()}, {"y": None}).SerializeToString()
     chosen = ort.SessionOptions()
     ep_nnapi.append_execution_provider(chosen)
     ours, plain = ort.InferenceSession(made, chosen), session_of(made)

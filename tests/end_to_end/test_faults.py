@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
@@ -18,7 +18,7 @@ from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice, installed
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 
 DIGITS = "models/digits.onnx"
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -268,12 +268,7 @@ def model(*lines: str, shape: tuple[int, ...] = (1, 4, 6, 6), **arrays: object) 
         nodes.append(
             helper.make_node(op_type, inputs, [output], f"{op_type}_{output}", **attributes)
         )
-    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items()]
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-    outs = [onnx.ValueInfoProto(name="y", type=onnx.TypeProto(tensor_type={"elem_type": 1}))]
-    graph = helper.make_graph(nodes, "declined", ends, outs, tensors)
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return model_of(nodes, {"x": shape}, {"y": None}, arrays).SerializeToString()
 
 
 def taken(data: bytes, device: FaultyDevice, **options: object) -> list[tuple[str, ...]]:

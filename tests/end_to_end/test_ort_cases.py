@@ -19,7 +19,8 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import DIGITS, MNIST, quiet, without_mnist
-from tests.end_to_end.small_models import RNG, Taken, close, drawn, model_of, node, taken
+from tests.end_to_end.small_models import RNG, Taken, close, drawn, node, taken
+from tests.onnx_graph import model_of
 
 
 def test_reshape_and_flatten():
@@ -52,7 +53,7 @@ def test_sigmoid_of_rank_5():
     close(model, {"X": drawn(2, 1, 2, 1, 2)})
 
 
-def dynamic() -> bytes:
+def dynamic() -> onnx.ModelProto:
     nodes = [
         node("Resize", "X  sizes", "r", mode="nearest", nearest_mode="floor"),
         node("Add", "r k", "Y"),
@@ -169,7 +170,7 @@ def qdq(
     extra: str = "",
     constants: dict[str, np.ndarray] | None = None,
     **attributes: object,
-) -> bytes:
+) -> onnx.ModelProto:
     """Float inputs, each rounded to uint8, one operator, and its output rounded.
 
     scales   by value (the inputs' names, and "y"); default 0.02 around 128
@@ -200,7 +201,9 @@ def weights(shape: Sequence[int], name: str, bias: int = 0) -> tuple[list, dict]
     return nodes, constants
 
 
-def layered(op_type: str, x: Sequence[int], w: Sequence[int], y: Sequence[int], **given) -> bytes:
+def layered(
+    op_type: str, x: Sequence[int], w: Sequence[int], y: Sequence[int], **given
+) -> onnx.ModelProto:
     """A group with constant weights (and a bias, when `bias` says how long)."""
     bias, attributes = given.pop("bias", 0), given
     more, constants = weights(w, "w", bias)
@@ -241,7 +244,7 @@ def test_qdq_conv():
     close(model, {"x": drawn(1, 1, 5, 5)}, WIDE_STEP)
 
 
-def resized(x: Sequence[int], y: Sequence[int], **attributes: object) -> bytes:
+def resized(x: Sequence[int], y: Sequence[int], **attributes: object) -> onnx.ModelProto:
     sizes = {"sizes": np.array(y)}
     return qdq(
         "Resize", {"x": x}, y, extra="- - sizes", constants=sizes, mode="linear", **attributes

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.trial import provider_session, quiet
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 from tests.runtimes import host_only
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -100,10 +99,8 @@ INF = float("inf")
 def test_results_are_those_of_float32(op_type: str, numbers: tuple[float, ...], level: int) -> None:
     given = np.array(numbers, np.float32)
     shapes = given.shape, (1,) if op_type.startswith("Reduce") else given.shape
-    x, y = map(helper.make_tensor_value_info, "xy", [TensorProto.FLOAT] * 2, shapes)
-    graph = helper.make_graph([helper.make_node(op_type, ["x"], ["y"])], "g", [x], [y])
-    opsets = [helper.make_opsetid("", 21)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    ends = {"x": shapes[0]}, {"y": shapes[1]}
+    model = model_of(f"y = {op_type} (x)", *ends, opset=21).SerializeToString()
     (want,) = session_of(model, quiet()).run(None, {"x": given})
     options = {"flags": "USE_FP16", "feature_level": level}
     with provider_session(model, quiet(), options) as (session, found):

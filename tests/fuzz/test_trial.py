@@ -6,7 +6,6 @@ import logging
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.capability import node as capability
 from tests.fuzz.trial import FAULTS, Ended, judged, on_cpu, on_nnapi
@@ -43,20 +42,12 @@ def test_a_defect_that_is_logged_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_model_that_only_a_wrong_declaration_makes_valid_is_refused() -> None:
     """The factor e has one axis, which Gemm's kernel ignores because it has no elements."""
-    nodes = [
-        helper.make_node("Relu", ["empty"], ["e"], "first"),
-        helper.make_node("Gemm", ["e", "w", "b"], ["y"], "second", transA=1, transB=1),
-        helper.make_node("Where", ["never", "x", "x"], ["z"], "third"),
-    ]
-    sizes = {"x": (2, 3), "e": (1, 1), "y": (1, 4), "z": (2, 3)}
-    value = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in sizes.items()}
-    constants = {"empty": np.zeros(0), "w": np.ones((4, 1)), "b": np.ones((1, 4))}
-    fixed = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()]
-    fixed.append(numpy_helper.from_array(np.array([False]), "never"))
-    outputs = [value["e"], value["y"], value["z"]]
-    graph = helper.make_graph(nodes, "g", [value["x"]], outputs, fixed)
-    opsets = [helper.make_opsetid("", 10)]
-    odd = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    text = """(float[2,3] x) => (float[1,1] e, float[1,4] y, float[2,3] z) {
+        [first] e = Relu (empty) [second] y = Gemm <transA = 1, transB = 1> (e, w, b)
+        [third] z = Where (never, x, x) }"""
+    shapes = {"empty": (0,), "w": (4, 1), "b": (1, 4)}
+    ones = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    odd = parsed(text, 10, 8, never=[False], **ones).SerializeToString()
     assert on_cpu(odd, FEEDS) is None
     found = judged(odd, FEEDS, {})
     assert (found.ended, "does not have rank 2" in found.detail) == (Ended.REFUSED, True)

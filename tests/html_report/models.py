@@ -6,8 +6,11 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
+
+from tests.onnx_graph import model_of
 
 EVIL = "</script><img src=x onerror=alert(1)>'\"&\u2028"
 """A node's name that ends a script, opens an element and ends a line of JavaScript."""
@@ -38,14 +41,7 @@ def named(name: str) -> onnx.ModelProto:
 
 
 def _model(nodes: list[onnx.NodeProto], output: str) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4])],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
-        [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5])],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    return model_of(nodes, {"x": (4, 4)}, {output: None}, {"c": np.float32([1.5])}, opset=21)
 
 
 def embedded(html: str) -> dict[str, object]:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import Reason
 from tests.end_to_end import quantized as q
+from tests.onnx_graph import model_of
 from tests.oracle import (
     FL1,
     FL2,
@@ -104,22 +105,17 @@ def one(
     **attributes: object,
 ) -> onnx.ModelProto:
     """A node whose inputs are `given`: an int is the position of what is fed, else a constant."""
-    names, constants = [], []
+    names, constants = [], {}
     for value in given:
         if isinstance(value, int):
             names.append(f"x{value}")
             continue
         names.append(f"c{len(constants)}")
-        constants.append(numpy_helper.from_array(np.asarray(value), names[-1]))
-    code = helper.np_dtype_to_tensor_dtype
-    inputs = [
-        helper.make_tensor_value_info(f"x{i}", code(np.dtype(d)), s) for i, (d, s) in enumerate(fed)
-    ]
+        constants[names[-1]] = value
+    inputs = {f"x{i}": (np.dtype(d).type, s) for i, (d, s) in enumerate(fed)}
     made = helper.make_node(op_type, names, ["y"], "node", domain=domain, **attributes)
-    outputs = [helper.make_tensor_value_info("y", out, None)]
-    graph = helper.make_graph([made], "one", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MS, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    outputs = {"y": (helper.tensor_dtype_to_np_dtype(out).type, None)}
+    return model_of([made], inputs, outputs, constants, 21, ir_version=10, domains={MS: 1})
 
 
 def scale(kind: str, given: q.Scale) -> tuple[np.float32, np.ndarray]:

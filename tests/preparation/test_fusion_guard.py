@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
@@ -125,25 +124,17 @@ def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -
 
 def choosing(folder: Path) -> Path:
     """Products and sums between normalizations, as attention has them, in a branch of If."""
-    make, info = helper.make_node, helper.make_tensor_value_info
     square, row = np.eye(4, dtype=np.float32), np.arange(4, dtype=np.float32)
     constants = {"row": row} | {f"w{i}": square * k for k, i in enumerate("abco", start=1)}
-    inner = [make("LayerNormalization", ["x", "row"], ["n"], "n")]
-    for i in "abc":
-        inner += [make("MatMul", ["n", f"w{i}"], [f"m{i}"], f"m{i}")]
-        inner += [make("Add", [f"m{i}", "row"], [f"p{i}"], f"p{i}")]
-    inner += [make("MatMul", ["pa", "wo"], ["mo"], "mo"), make("Add", ["mo", "row"], ["o"], "o")]
-    inner += [make("Add", ["o", "n"], ["r"], "r"), make("Sum", ["r", "pb", "pc"], ["s"], "s")]
-    kind = TensorProto.FLOAT, [1, 2, 4]
-    then = helper.make_graph(inner, "then", [], [info("s", *kind)])
-    other = helper.make_graph([make("Neg", ["x"], ["e"], "e")], "else", [], [info("e", *kind)])
-    chosen = make("If", ["c"], ["y"], "chosen", then_branch=then, else_branch=other)
-    inputs = [info("c", TensorProto.BOOL, []), info("x", *kind)]
-    given = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-    graph = helper.make_graph([chosen], "g", inputs, [info("y", *kind)], given)
-    opsets = [helper.make_opsetid("", 17)]
+    paths = "".join(f"[m{i}] m{i} = MatMul (n, w{i}) [p{i}] p{i} = Add (m{i}, row) " for i in "abc")
+    text = f"""(bool c, float[1,2,4] x) => (float[1,2,4] y) {{ [chosen] y = If (c) <
+        then_branch = then () => (float[1,2,4] s) {{
+            [n] n = LayerNormalization (x, row) {paths}
+            [mo] mo = MatMul (pa, wo) [o] o = Add (mo, row) [r] r = Add (o, n)
+            [s] s = Sum (r, pb, pc) }},
+        else_branch = else () => (float[1,2,4] e) {{ [e] e = Neg (x) }}> }}"""
     path = folder / "choosing.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    onnx.save(parsed(text, **constants), path)
     return path
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.ort_export import rename_generated, save_ort
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 from tests.preparation.fresh import apart, original, run
 from tests.preparation.tables import DIGITS, LEVELS, left_by
 from tests.preparation.test_batch import statuses, tiny
@@ -117,20 +116,16 @@ def products(path: Path, *names: str) -> Path:
 
 def rows(path: Path, *names: str) -> Path:
     """Unsqueeze and Squeeze by constants of those names, which are equal, then two Gathers."""
-    make, nodes, last = helper.make_node, [], "x"
-    tensors = [numpy_helper.from_array(np.array([0]), name) for name in names]
+    text, last = "", "x"
     for i, name in enumerate(names):
-        nodes += [make("Unsqueeze", [last, name], [f"u{i}"]), make("Abs", [f"u{i}"], [f"a{i}"])]
-        nodes.append(make("Squeeze", [f"a{i}", name], [f"s{i}"]))
+        text += (
+            f"u{i} = Unsqueeze ({last}, {name}) a{i} = Abs (u{i}) s{i} = Squeeze (a{i}, {name}) "
+        )
         last = f"s{i}"
-    tensors += [numpy_helper.from_array(np.array(k), f"row{k}") for k in (0, 1)]
-    nodes += [make("Gather", [last, f"row{k}"], [f"g{k}"], axis=0) for k in (0, 1)]
-    nodes.append(make("Sub", ["g0", "g1"], ["y"]))
-    info = helper.make_tensor_value_info
-    ends = [info("x", TensorProto.FLOAT, [2, 4])], [info("y", TensorProto.FLOAT, [4])]
-    opsets = [helper.make_opsetid("", 17)]
-    graph = helper.make_graph(nodes, "g", *ends, tensors)
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    text += "".join(f"g{k} = Gather <axis = 0> ({last}, row{k}) " for k in (0, 1))
+    constants = {name: np.array([0]) for name in names} | {f"row{k}": np.array(k) for k in (0, 1)}
+    text += "y = Sub (g0, g1)"
+    onnx.save(model_of(text, {"x": (2, 4)}, {"y": (4,)}, constants, ir_version=9), path)
     return path
 
 

@@ -17,7 +17,7 @@ from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from models import zoo
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 from tests.preparation.fresh import original
 from tests.preparation.test_batch import tiny
 
@@ -40,9 +40,9 @@ def test_another_model_is_not(tmp_path: Path) -> None:
 
 def ends_in(path: Path, kind: onnx.ValueInfoProto, *nodes: onnx.NodeProto) -> Path:
     """A model of one number x, and an output."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [])
-    graph, opsets = helper.make_graph(nodes, "g", [x], [kind]), [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    made = model_of(nodes, {"x": ()}, {})
+    made.graph.output.append(kind)
+    onnx.save(made, path)
     return path
 
 

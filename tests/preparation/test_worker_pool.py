@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation import worker_pool
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
+from tests.onnx_graph import model_of
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 2_000_000_000  # bytes: what the libraries themselves reserve fits several times
@@ -126,12 +127,7 @@ def test_a_server_that_does_not_start_is_a_sentence(
 def written(path: Path, nodes: list[NodeProto], **constants: object) -> None:
     """A model of two numbers x and y."""
     path.parent.mkdir(exist_ok=True)
-    info = helper.make_tensor_value_info
-    given = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
-    x, y = info("x", TensorProto.FLOAT, [2]), info("y", TensorProto.FLOAT, [2])
-    graph = helper.make_graph(nodes, "g", [x], [y], given)
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    onnx.save(model_of(nodes, {"x": (2,)}, {"y": (2,)}, constants), path)
 
 
 def fine(path: Path) -> None:

@@ -21,7 +21,7 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report.report import Report
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 from tests.provider.test_planner import SHAPE, model
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)
@@ -111,22 +111,13 @@ def test_metadata_and_opset(tmp_path: Path) -> None:
 
 def branches(*bodies: Sequence[str]) -> onnx.ModelProto:
     """If c: then and else graphs, each a chain of operators of one input."""
-    graphs = []
+    sizes, graphs = ",".join(map(str, SHAPE)), []
     for i, body in enumerate(bodies):
         names = ["x", *(f"v{i}{n}" for n in range(len(body)))]
-        nodes = [
-            helper.make_node(op, [names[n]], [names[n + 1]], f"{op}_{i}")
-            for n, op in enumerate(body)
-        ]
-        out = helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, SHAPE)
-        graphs.append(helper.make_graph(nodes, f"branch{i}", [], [out]))
-    choice = helper.make_node(
-        "If", ["c"], ["y"], "choice", then_branch=graphs[0], else_branch=graphs[1]
-    )
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in ("x", "y")]
-    flag = helper.make_tensor_value_info("c", TensorProto.BOOL, ())
-    graph = helper.make_graph([choice], "g", [flag, ends[0]], [ends[1]])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+        chain = (f"[{op}_{i}] {names[n + 1]} = {op} ({names[n]})" for n, op in enumerate(body))
+        graphs.append(f"branch{i} () => (float[{sizes}] {names[-1]}) {{ {' '.join(chain)} }}")
+    chosen = f"[choice] y = If (c) <then_branch = {graphs[0]}, else_branch = {graphs[1]}>"
+    return model_of(chosen, {"c": (bool, ()), "x": SHAPE}, {"y": SHAPE}, opset=21)
 
 
 def test_clusters_of_subgraphs_are_replaced_there(tmp_path: Path) -> None:

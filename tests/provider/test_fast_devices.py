@@ -26,7 +26,7 @@ from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.report.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, model_of
 from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only
 
@@ -60,9 +60,10 @@ def model(
     shapes: list[tuple[int, ...]],
     *constants: onnx.TensorProto,
 ) -> onnx.ModelProto:
-    x, y = (helper.make_tensor_value_info(n, code, s) for n, s in zip("xy", shapes, strict=True))
-    graph = helper.make_graph(nodes, "g", [x], [y], list(constants))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    kind = helper.tensor_dtype_to_np_dtype(code).type
+    made = model_of(nodes, {"x": (kind, shapes[0])}, {"y": (kind, shapes[1])})
+    made.graph.initializer.extend(constants)
+    return made
 
 
 def devices_of(found: onnx.ModelProto, *, fast: bool = True, **options: object) -> list[str]:

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from ep_nnapi.epcontext.layout import EP_SOURCE
 from ep_nnapi.graph.graph import Graph
@@ -25,7 +25,7 @@ from ep_nnapi.provider.planner import PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
 from partitioner import violations
 from tests.faulty import FaultyDevice
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, model_of
 
 SHAPE = (2, 3)
 
@@ -40,13 +40,9 @@ def model(*lines: str, outputs: str = "y", constants: str = "") -> onnx.ModelPro
         nodes.append(made)
         read += arguments
         written |= set(results.split())
-    ones = np.ones(SHAPE, np.float32)
-    weights = [numpy_helper.from_array(ones, n) for n in constants.split()]
-    given = dict.fromkeys(n for n in read if n not in written and n not in constants.split())
-    ins = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in given]
-    outs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in outputs.split()]
-    graph = helper.make_graph(nodes, "g", ins, outs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    weights = {n: np.ones(SHAPE, np.float32) for n in constants.split()}
+    given = {n: SHAPE for n in read if n not in written and n not in weights}
+    return model_of(nodes, given, dict.fromkeys(outputs.split(), SHAPE), weights, opset=21)
 
 
 def plan(proto: onnx.ModelProto, device: object = None, **options: object) -> PartitionedGraph:

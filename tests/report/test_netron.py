@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 import ep_nnapi
 from bench.chromium import chromium, missing
@@ -14,6 +13,7 @@ from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.report.netron import PREFIX, annotated
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named
+from tests.onnx_graph import parsed
 from tests.provider.test_outline import IF_MODEL
 from tests.source_lines import recorded
 
@@ -78,12 +78,7 @@ def test_again_replaces_the_entries(tmp_path: Path):
 
 def external(folder: Path) -> Path:
     weight = np.arange(16, dtype=np.float32).reshape(4, 4)
-    node = helper.make_node("Add", ["x", "w"], ["y"], "add")
-    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4, 4]) for n in "xy"]
-    graph = helper.make_graph(
-        [node], "g", ends[:1], ends[1:], [onnx.numpy_helper.from_array(weight, "w")]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    model = parsed("(float[4,4] x) => (float[4,4] y) { [add] y = Add (x, w) }", 21, 8, w=weight)
     path = folder / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
     return path

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+from tests import onnx_graph
 
 
 def model_of(
@@ -21,13 +22,7 @@ def model_of(
     """A float32 model; nodes without a name get that of their output."""
     for node in nodes:
         node.name = node.name or node.output[0]
-    ends = [
-        [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, list(s)) for n, s in side.items()]
-        for side in (shapes, outputs)
-    ]
-    tensors = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
-    graph = helper.make_graph(list(nodes), "g", *ends, tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    model = onnx_graph.model_of(nodes, shapes, outputs, constants or {}, opset)
     onnx.checker.check_model(model, full_check=True)
     return model
 

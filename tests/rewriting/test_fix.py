@@ -18,6 +18,7 @@ from ep_nnapi.rewriting.rewrites import clips_as_min_and_max
 from ep_nnapi.sessions.cpu import session_of
 from models.quantized import quantized
 from tests.cli.command import DIGITS
+from tests.onnx_graph import parsed
 from tests.rewriting.equality import model_of
 
 
@@ -110,20 +111,10 @@ def test_forms_of_activations_join_clusters(tmp_path: Path):
 
 def test_sizes_are_fixed_and_shapes_folded(tmp_path: Path):
     """A reshape to the size of the batch, found at run time, becomes one to constants."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["s"]),
-        helper.make_node("Gather", ["s", "first"], ["n"]),
-        helper.make_node("Concat", ["n", "rest"], ["sizes"], axis=0),
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Reshape", ["r", "sizes"], ["y"]),
-    ]
-    ends = [("x", ["batch", 3, 4]), ("y", ["batch", 12])]
-    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends]
-    tensors = [
-        onnx.numpy_helper.from_array(np.array(v), n) for n, v in (("first", [0]), ("rest", [-1]))
-    ]
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    text = """(float[batch,3,4] x) => (float[batch,12] y) {
+        s = Shape (x) n = Gather (s, first) sizes = Concat <axis = 0> (n, rest)
+        r = Relu (x) y = Reshape (r, sizes) }"""
+    model = parsed(text, 18, 8, first=[0], rest=[-1])
     out = tmp_path / "fixed.onnx"
     found = ep_nnapi.fix(model, out, target="builtin-nnapi", fix={"batch": 2})
     assert found.steps[0].name == "sizes fixed, shapes folded"
@@ -184,21 +175,9 @@ def test_a_wrong_rewrite_is_not_written(tmp_path: Path, monkeypatch: pytest.Monk
 
 def masked() -> onnx.ModelProto:
     """Numbers to add where a mask is 0, as text models compute them from INT64."""
-    nodes = [
-        helper.make_node("Unsqueeze", ["mask", "axis"], ["u"], "u"),
-        helper.make_node("Sub", ["one", "u"], ["s"], "s"),
-        helper.make_node("Cast", ["s"], ["c"], "c", to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["c", "low"], ["y"], "m"),
-    ]
-    constants = {"axis": [1], "one": 1, "low": np.float32(-10)}
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("mask", TensorProto.INT64, [2, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1, 8])],
-        [onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    text = """(int64[2,8] mask) => (float[2,1,8] y) { [u] u = Unsqueeze (mask, axis)
+        [s] s = Sub (one, u) [c] c = Cast <to = 1> (s) [m] y = Mul (c, low) }"""
+    return parsed(text, 18, 8, axis=[1], one=1, low=np.float32(-10))
 
 
 def test_int64_is_int32_where_its_range_is_stated(tmp_path: Path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.rewriting.int64 import (
@@ -18,6 +18,7 @@ from ep_nnapi.rewriting.int64 import (
     int64_inputs,
     observed_ranges,
 )
+from tests import onnx_graph
 from tests.rewriting.equality import same, types
 
 INT64, FLOAT, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL
@@ -33,17 +34,13 @@ def model_of(
     """A model whose inputs are [2, 3]; nodes have the names of their outputs."""
     for node in nodes:
         node.name = node.output[0]
-    graph = helper.make_graph(
-        list(nodes),
-        "g",
-        [helper.make_tensor_value_info(n, t, [2, 3]) for n, t in inputs.items()],
-        [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
-        [numpy_helper.from_array(a, n) for n, a in constants.items()],
+    of = helper.tensor_dtype_to_np_dtype
+    ends = (
+        {n: (of(t).type, (2, 3)) for n, t in inputs.items()},
+        {n: (of(t).type, None) for n, t in outputs.items()},
     )
-    opsets = [helper.make_opsetid(domain, 21) for domain in ("", "my.domain")]
-    return onnx.shape_inference.infer_shapes(
-        helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    )
+    made = onnx_graph.model_of(nodes, *ends, constants, 21, domains={"my.domain": 21})
+    return onnx.shape_inference.infer_shapes(made)
 
 
 MASK = [

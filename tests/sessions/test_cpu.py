@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from onnxruntime_extensions import get_library_path
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.sessions.cpu import CPU, session_of, with_external_weights
+from tests.onnx_graph import model_of, parsed
 from tests.ort.models import model, node, tensor
 from tests.preparation.test_ort_export import products
 from tests.provider.test_planner import CHAIN, SHAPE
@@ -32,15 +32,8 @@ def test_a_session_is_on_the_cpu_provider():
 
 def product(weights: type[np.generic]) -> bytes:
     """MatMulInteger of 255 and constant 127, 64 times: 2,072,640, beyond a pair of 16 bits."""
-    ends = [
-        helper.make_tensor_value_info("x", TensorProto.UINT8, (1, 64)),
-        helper.make_tensor_value_info("y", TensorProto.INT32, (1, 1)),
-    ]
-    constant = numpy_helper.from_array(np.full((64, 1), 127, weights), "w")
-    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
-    body = helper.make_graph([node], "g", ends[:1], ends[1:], [constant])
-    made = helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(made.SerializeToString())
+    text = "(uint8[1,64] x) => (int32[1,1] y) { y = MatMulInteger (x, w) }"
+    return bytes(parsed(text, w=np.full((64, 1), 127, weights)).SerializeToString())
 
 
 def test_products_of_constant_weights_do_not_saturate():
@@ -84,17 +77,10 @@ DOMAIN = "ai.onnx.contrib"
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """Relu, then the negative and the positive part by a custom operator, then their sum."""
-    node = helper.make_node
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
-    nodes = [
-        node("Relu", ["x"], ["a"], "relu"),
-        node("NegPos", ["a"], ["p", "q"], "split", domain=DOMAIN),
-        node("Add", ["p", "q"], ["y"], "add"),
-    ]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    text = f"""(float[2,3] x) => (float[2,3] y) {{ [relu] a = Relu (x)
+        [split] p, q = {DOMAIN}.NegPos (a) [add] y = Add (p, q) }}"""
     path = str(tmp_path / "model.onnx")
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    onnx.save(parsed(text, 21, 8, {DOMAIN: 1}), path)
     return path
 
 
@@ -107,17 +93,10 @@ def test_custom_operators_stay_on_the_cpu(model: str):
 @pytest.fixture
 def image_model(tmp_path: Path) -> Path:
     """DecodeImage ends the process for bytes that are no image: libjpeg calls exit."""
-    domain, node = "com.microsoft.extensions", helper.make_node
-    nodes = [
-        node("DecodeImage", ["x"], ["pixels"], "decode", domain=domain),
-        node("Cast", ["pixels"], ["y"], "cast", to=TensorProto.FLOAT),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.UINT8, (100,))
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
-    path = tmp_path / "image.onnx"
-    graph = helper.make_graph(nodes, "g", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    domain, path = "com.microsoft.extensions", tmp_path / "image.onnx"
+    text = f"[decode] pixels = {domain}.DecodeImage (x) [cast] y = Cast <to = 1> (pixels)"
+    x = {"x": (np.uint8, (100,))}
+    onnx.save(model_of(text, x, {"y": None}, opset=21, domains={domain: 1}), path)
     return path
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.graph.graph import Graph, GraphNode
@@ -13,22 +13,16 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
 from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.symbols import fixed_symbols, how_to_fix, substitute_symbols, symbol_values
-from tests.end_to_end.small_models import Taken, close, drawn, model_of, node, taken
-from tests.onnx_graph import graph_of
+from tests.end_to_end.small_models import Taken, close, drawn, node, taken
+from tests.onnx_graph import graph_of, model_of
 
 
 def convolution() -> Graph:
     """x [batch, 3, height, width] -> Conv stride 2 -> GlobalAveragePool -> Flatten -> y."""
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
-        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["y"]),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "height", None])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 8])
-    weights = helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], np.zeros(216))
-    made = helper.make_graph(nodes, "g", [x], [y], [weights])
-    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    text = """c = Conv <strides = [2,2], pads = [1,1,1,1]> (x, w)
+        p = GlobalAveragePool (c) y = Flatten (p)"""
+    ends = {"x": ("batch", 3, "height", None)}, {"y": ("batch", 8)}
+    return graph_of(model_of(text, *ends, {"w": np.zeros((8, 3, 3, 3), np.float32)}))
 
 
 def shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
@@ -146,7 +140,7 @@ def test_sizes_that_only_a_declaration_gives_are_named() -> None:
 
 def pooled(
     stride: int, declared: int, pads: list[int], opset: int = 13, ceil_mode: int = 1
-) -> bytes:
+) -> onnx.ModelProto:
     """A pool of windows of 3 over 8 elements that is left to the CPU, and a Sigmoid after it."""
     given = {"kernel_shape": [1, 3], "strides": [1, stride], "ceil_mode": ceil_mode}
     nodes = [node("AveragePool", "X", "p", pads=pads, **given), node("Sigmoid", "p", "Y")]
@@ -183,19 +177,10 @@ def test_sizes_after_it_are_those_that_are_computed(opset: int):
 
 def found(batch: int | str) -> bytes:
     """x [batch, 4] -> Relu -> NonZero -> Cast -> Mul, and x -> Neg: three data-dependent shapes."""
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("NonZero", ["r"], ["places"], "search"),
-        helper.make_node("Cast", ["places"], ["reals"], "cast", to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["reals", "two"], ["y"], "mul"),
-        helper.make_node("Neg", ["x"], ["z"], "neg"),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 4])
-    outs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "yz"]
-    two = numpy_helper.from_array(np.array(2, np.float32), "two")
-    graph = helper.make_graph(nodes, "g", [x], outs, [two])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return made.SerializeToString()
+    text = """r = Relu (x) [search] places = NonZero (r) [cast] reals = Cast <to = 1> (places)
+        [mul] y = Mul (reals, two) [neg] z = Neg (x)"""
+    ends = {"x": (batch, 4)}, {"y": None, "z": None}
+    return model_of(text, *ends, {"two": np.float32(2)}).SerializeToString()
 
 
 def details(batch: int | str, **options: str) -> dict[str, str]:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from ep_nnapi.sizes.enumerated import undefined_value
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, model_of
 from tests.sizes.test_untrusted import CLOSE, session
 
 FLAGS = {
@@ -30,13 +30,10 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
         helper.make_node(op_type, inputs, ["c"], "first", **attributes),
         helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid"),
     ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     types = {name: np.int64 if name == "axes" else np.float32 for name in others}
-    constants = [numpy_helper.from_array(np.ones(o, types[n]), n) for n, o in others.items()]
-    graph = helper.make_graph(nodes, "g", [x], [y], constants)
-    opsets = [helper.make_opsetid("", 13 if op_type == "ReduceSum" else 10)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    constants = {n: np.ones(o, types[n]) for n, o in others.items()}
+    opset = 13 if op_type == "ReduceSum" else 10
+    model = model_of(nodes, {"x": shape}, {"y": None}, constants, opset).SerializeToString()
     feeds = {"x": np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)}
     got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
     assert got.shape == want.shape
@@ -61,10 +58,7 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
 def test_operators_of_others_have_attributes_of_their_own(
     domain: str, attribute: dict[str, object], found: str | None
 ) -> None:
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2,)) for n in "xy"]
     node = helper.make_node("Layer", ["x"], ["y"], "n", domain=domain, **attribute)
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain or "other", 1)]
-    model = helper.make_model(graph, opset_imports=opsets)
+    model = model_of([node], {"x": (2,)}, {"y": (2,)}, domains={domain or "other": 1})
     said = undefined_value(graph_of(model).nodes[0])
     assert said == (None if domain == "example.com" else found)

@@ -15,7 +15,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes import inference
 from ep_nnapi.sizes.bind import bind_shapes
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, model_of, nodes_of, parsed
 
 CLOSE = 1e-6  # both multiply and add the same few float32 numbers
 
@@ -26,14 +26,8 @@ def int64(name: str, *numbers: int) -> onnx.TensorProto:
 
 def model(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], y: int) -> bytes:
     """x [batch, length, 6] -> nodes -> y of that rank."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 6])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * y)],
-        constants,
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made = model_of(nodes, {"x": ("batch", "length", 6)}, {"y": [None] * y})
+    made.graph.initializer.extend(constants)
     return made.SerializeToString()
 
 
@@ -109,11 +103,8 @@ def test_numbers_past_the_limit_are_not_computed(monkeypatch: pytest.MonkeyPatch
 )
 def test_elements_out_of_range_are_not_gathered(index: int, folded: bool) -> None:
     """The reference evaluation would take as many steps as the index is away from the data."""
-    node = helper.make_node("GatherElements", ["data", "at"], ["y"])
-    data, at = int64("data", 5, 6, 7), int64("at", index)
-    y = helper.make_tensor_value_info("y", TensorProto.INT64, [1])
-    whole = helper.make_graph([node], "g", [], [y], [data, at])
-    made = graph_of(helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)]))
+    text = "() => (int64[1] y) { y = GatherElements (data, at) }"
+    made = graph_of(parsed(text, data=[5, 6, 7], at=[index]))
     assert outputs(bind_shapes(made, {}))["y"].folded == folded
 
 
@@ -171,20 +162,12 @@ LAYERS = {
 def layered(name: str, opset: int) -> onnx.ModelProto:
     """x [2, 4, 6] -> Relu -> r -> that layer -> m -> Cast, Sigmoid -> y, of no stated size."""
     layer = LAYERS[name][1]
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        layer,
-        helper.make_node("Cast", ["m"], ["f"], to=TensorProto.FLOAT),
-        helper.make_node("Sigmoid", ["f"], ["y"]),
-    ]
+    first, *last = nodes_of("r = Relu (x) f = Cast <to = 1> (m) y = Sigmoid (f)")
+    nodes = [first, layer, *last]
     per = 2 if opset < 21 else 4  # a scale for each group, later for each channel
     constants = {"s": np.arange(1, per + 1), "b": np.ones(per), "one": np.ones((1, 1))}
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, 6])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    tensors = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()]
-    read = [t for t in tensors if t.name in layer.input]
-    made = helper.make_graph(nodes, "g", [x], [y], read)
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    read = {n: a.astype(np.float32) for n, a in constants.items() if n in layer.input}
+    return model_of(nodes, {"x": (2, 4, 6)}, {"y": None}, read, opset)
 
 
 @pytest.mark.parametrize(("name", "opset"), [(n, o) for n, (os, _) in LAYERS.items() for o in os])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import DType, Value
@@ -13,6 +13,7 @@ from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import infer_shapes
 from ep_nnapi.sizes.proxies import inference_proxy
+from tests.onnx_graph import model_of
 
 ML, MS = "ai.onnx.ml", "com.microsoft"
 OPSET = 21
@@ -91,15 +92,12 @@ def as_node(given: Given) -> GraphNode:
 def computed(given: Given) -> tuple[int, ...]:
     """The shape that ONNX Runtime computes, from inputs that are all constant."""
     domain, op_type, inputs, attributes = given
-    tensors = [numpy_helper.from_array(np.asarray(a), f"i{i}") for i, a in enumerate(inputs)]
-    node = helper.make_node(op_type, [t.name for t in tensors], ["y"], domain=domain, **attributes)
+    tensors = {f"i{i}": a for i, a in enumerate(inputs)}
+    node = helper.make_node(op_type, [*tensors], ["y"], domain=domain, **attributes)
     stored = op_type == "QuantizeLinear" or op_type in FLOAT_EQUIVALENTS
-    kind = TensorProto.UINT8 if stored else TensorProto.FLOAT
-    out = helper.make_tensor_value_info("y", kind, None)
-    graph = helper.make_graph([node], "g", [], [out], tensors)
+    out = {"y": (np.uint8 if stored else np.float32, None)}
     opset = 9 if op_type in ("Crop", "ImageScaler") else OPSET  # the last one that has them
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    model = model_of([node], {}, out, tensors, opset, ir_version=10, domains={MS: 1})
     options = exact_options()
     options.log_severity_level = 4
     session = session_of(model.SerializeToString(), options)

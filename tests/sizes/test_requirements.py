@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.sizes.requirements import sizes_by_symbol
 from ep_nnapi.sizes.trial_sizes import sample_graphs
-from tests.onnx_graph import graph_of
-from tests.ort.models import OPSET, graph, node, tensor
+from tests.onnx_graph import graph_of, model_of
+from tests.ort.models import node
 
 Shape = tuple[int | str, ...]
 
@@ -19,8 +18,7 @@ def reading(shape: Shape, op_type: str, *weights: Shape, **attributes: object) -
     """A graph of one node that reads x of this shape and constants, or x twice."""
     constants = {f"w{i}": np.ones(size, np.float32) for i, size in enumerate(weights)}
     made = node(op_type, " ".join(["x", *(constants or "x")]), "y", **attributes)
-    whole = graph([made], [tensor("x", shape)], [tensor("y", None)], constants)
-    return graph_of(helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)]))
+    return graph_of(model_of([made], {"x": shape}, {"y": None}, constants))
 
 
 STATE = [(1, 12, 5), (1, 12, 4), (1, 24), (2,), (1, 2, 4)]
@@ -55,7 +53,6 @@ def test_samples_have_these_sizes_unless_others_are_fixed() -> None:
 
 def test_weights_behind_a_dequantization_count() -> None:
     constants = {"q": np.ones((5, 7), np.int8), "s": np.float32(0.1), "z": np.int8(0)}
-    nodes = [node("DequantizeLinear", "q s z", "w"), node("MatMul", "x w", "y")]
-    whole = graph(nodes, [tensor("x", ("n", "k"))], [tensor("y", None)], constants)
-    made = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)])
+    text = "w = DequantizeLinear (q, s, z) y = MatMul (x, w)"
+    made = model_of(text, {"x": ("n", "k")}, {"y": None}, constants)
     assert sizes_by_symbol(graph_of(made)) == {"k": 5}

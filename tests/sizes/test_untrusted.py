@@ -1,15 +1,13 @@
 """Declared sizes of intermediates are not trusted where they cannot be right."""
 
-from functools import partial
-
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import ep_nnapi
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, nodes_of, parsed
 
 CLOSE = 1e-6  # both add the same few float32 numbers
 SIZES = (1, 4, 6, 5)
@@ -22,22 +20,18 @@ LAYERS = {
 """Operators that ONNX infers no sizes of: opset, inputs, attributes and what they compute."""
 
 
+LAST = "[cast] f = Cast <to = 1> ({}) [sigmoid] y = Sigmoid (f)"
+
+
 def declaring(op_type: str, sizes: tuple[int, ...]) -> bytes:
     """x [1, 4, 6, 5] -> that layer -> c, declared to have these sizes -> Cast, Sigmoid -> y."""
     opset, inputs, attributes, kind = LAYERS[op_type]
-    nodes = [
-        helper.make_node(op_type, inputs, ["c"], "layer", **attributes),
-        helper.make_node("Cast", ["c"], ["f"], "cast", to=TensorProto.FLOAT),
-        helper.make_node("Sigmoid", ["f"], ["y"], "sigmoid"),
-    ]
+    layer = helper.make_node(op_type, inputs, ["c"], "layer", **attributes)
     shape = (4,) if opset == 21 else (1,)
-    constants = [numpy_helper.from_array(np.ones(shape, np.float32), "s")] if "s" in inputs else []
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZES)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    declared = [helper.make_tensor_value_info("c", kind, sizes)]
-    graph = helper.make_graph(nodes, "g", [x], [y], constants, value_info=declared)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return made.SerializeToString()
+    constants = {"s": np.ones(shape, np.float32)} if "s" in inputs else {}
+    declared = {"c": (helper.tensor_dtype_to_np_dtype(kind).type, sizes)}
+    nodes, ends = [layer, *nodes_of(LAST.format("c"))], ({"x": SIZES}, {"y": None})
+    return model_of(nodes, *ends, constants, opset, declared=declared).SerializeToString()
 
 
 def session(model: bytes, *, nnapi: bool, **options: str) -> ort.InferenceSession:
@@ -100,20 +94,11 @@ DECIDING = {
 @pytest.mark.parametrize("op_type", DECIDING)
 def test_sizes_on_which_data_decides(op_type: str) -> None:
     inputs, attributes, declared, feeds = DECIDING[op_type]
-    nodes = [
-        helper.make_node(op_type, inputs, ["d"], "decided", **attributes),
-        helper.make_node("Cast", ["d"], ["f"], "cast", to=TensorProto.FLOAT),
-        helper.make_node("Sigmoid", ["f"], ["y"], "sigmoid"),
-    ]
-    kind = TensorProto.INT64 if op_type == "NonZero" else TensorProto.FLOAT
-    given = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-        for n, a in feeds.items()
-    ]
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    sizes = [helper.make_tensor_value_info("d", kind, declared)]
-    graph = helper.make_graph(nodes, "g", given, [y], value_info=sizes)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    decided = helper.make_node(op_type, inputs, ["d"], "decided", **attributes)
+    nodes = [decided, *nodes_of(LAST.format("d"))]
+    sizes = {"d": (np.int64 if op_type == "NonZero" else np.float32, declared)}
+    given = {n: (a.dtype.type, a.shape) for n, a in feeds.items()}
+    made = model_of(nodes, given, {"y": None}, declared=sizes)
     (got,), (want,) = (
         session(made.SerializeToString(), nnapi=n).run(None, feeds) for n in (True, False)
     )
@@ -156,21 +141,12 @@ ONNX Runtime infers nothing where x has no declared shape; CDist has no substitu
 @pytest.mark.parametrize("op_type", UNSIZED)
 def test_what_is_declared_of_an_operator_with_an_input_of_unknown_shape(op_type: str) -> None:
     inputs, shape = UNSIZED[op_type]
-    nodes = [
-        helper.make_node(op_type, inputs, ["c"], "first", domain="com.microsoft"),
-        helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid"),
-    ]
-    x, c, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "xcy")
-    c = helper.make_tensor_value_info("c", TensorProto.FLOAT, (5, 7))
+    first = helper.make_node(op_type, inputs, ["c"], "first", domain="com.microsoft")
+    nodes, outputs = [first, *nodes_of("[sigmoid] y = Sigmoid (c)")], {"c": (5, 7), "y": None}
     sizes = {"b": 3, "m": (4, 3) if op_type == "CDist" else (3, 4)}
-    constants = [
-        numpy_helper.from_array(np.ones(size, np.float32), name)
-        for name, size in sizes.items()
-        if name in inputs
-    ]
-    graph = helper.make_graph(nodes, "g", [x], [c, y], constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    constants = {n: np.ones(size, np.float32) for n, size in sizes.items() if n in inputs}
+    made = model_of(nodes, {"x": None}, outputs, constants, domains={"com.microsoft": 1})
+    model = made.SerializeToString()
     feeds = {"x": np.full(shape, 0.5, np.float32)}
     got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
     assert got.shape == want.shape
@@ -182,33 +158,14 @@ def in_a_loop() -> onnx.ModelProto:
 
     The branch reads the state from the body of the loop, which declares it as a scalar.
     """
-    scalar = partial(helper.make_tensor_value_info, elem_type=TensorProto.INT64, shape=[])
-    flag = partial(helper.make_tensor_value_info, elem_type=TensorProto.BOOL, shape=[])
-    nodes = [
-        helper.make_node("Cast", ["state"], ["real"], to=TensorProto.FLOAT),
-        helper.make_node("Add", ["real", "one"], ["more"]),
-        helper.make_node("Cast", ["more"], ["grown"], to=TensorProto.INT64),
-    ]
-    one = numpy_helper.from_array(np.float32(1), "one")
-    then = helper.make_graph(nodes, "then", [], [scalar("grown")], [one])
-    same = [helper.make_node("Identity", ["state"], ["kept"])]
-    otherwise = helper.make_graph(same, "otherwise", [], [scalar("kept")])
-    body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["go"], ["again"]),
-            helper.make_node("If", ["on"], ["next"], then_branch=then, else_branch=otherwise),
-        ],
-        "body",
-        [scalar("i"), flag("go"), scalar("state")],
-        [flag("again"), scalar("next")],
-    )
-    loop = helper.make_node("Loop", ["rounds", "", "x"], ["y"], body=body)
-    rounds = numpy_helper.from_array(np.array(3), "rounds")
-    x, y = (
-        helper.make_tensor_value_info(n, TensorProto.INT64, s) for n, s in (("x", [1]), ("y", None))
-    )
-    graph = helper.make_graph([loop], "g", [x, flag("on")], [y], [rounds])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    then = """then () => (int64 grown) { one = Constant <value_float = 1.0> ()
+        real = Cast <to = 1> (state) more = Add (real, one) grown = Cast <to = 7> (more) }"""
+    other = "otherwise () => (int64 kept) { kept = Identity (state) }"
+    body = f"""body (int64 i, bool go, int64 state) => (bool again, int64 next) {{
+        again = Identity (go) next = If (on) <then_branch = {then}, else_branch = {other}> }}"""
+    text = f"y = Loop (rounds, , x) <body = {body}>"
+    ends = {"x": (np.int64, (1,)), "on": (bool, ())}, {"y": (np.int64, None)}
+    return model_of(text, *ends, {"rounds": 3}, opset=16)
 
 
 @pytest.mark.parametrize("on", [True, False])

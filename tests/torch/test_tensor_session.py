@@ -8,15 +8,14 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from ep_nnapi import ModelError  # noqa: E402
 from ep_nnapi.torch.tensor_session import TensorSession  # noqa: E402
+from tests.onnx_graph import model_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
 def identity(dtype: int) -> bytes:
-    x, y = (helper.make_tensor_value_info(name, dtype, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    typed = helper.tensor_dtype_to_np_dtype(dtype).type, (2,)
+    return model_of("y = Identity (x)", {"x": typed}, {"y": typed}).SerializeToString()
 
 
 TYPES = {
