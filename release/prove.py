@@ -27,7 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = (
-    "tests/nnapi/host",
+    "tests/nnapi/host/test_runtime.py",
+    "tests/nnapi/host/test_convolution.py",
     "tests/ort/test_reader.py",
     "tests/operators/test_elementwise.py",
     "tests/operators/test_convolution.py",
