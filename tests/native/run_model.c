@@ -35,13 +35,15 @@ static const OrtEpDevice *plugin_device(OrtEnv *env) {
 
 static OrtSession *open_session(OrtEnv *env, const char *library, const char *name,
                                 const char *model) {
-  const char *keys[] = {"runtime", "device"}, *values[] = {library, name};
+  const char *keys[] = {"runtime", "device", "receipt"};
+  const char *values[] = {library, name, getenv("RECEIPT")};
   const OrtEpDevice *device = plugin_device(env);
   OrtSessionOptions *options;
   OrtSession *session;
   check(ort->CreateSessionOptions(&options));
   check(ort->SetSessionLogSeverityLevel(options, 4));
-  check(ort->SessionOptionsAppendExecutionProvider_V2(options, env, &device, 1, keys, values, 2));
+  check(ort->SessionOptionsAppendExecutionProvider_V2(options, env, &device, 1, keys, values,
+                                                      values[2] != NULL ? 3 : 2));
   check(ort->CreateSession(env, model, options, &session));
   ort->ReleaseSessionOptions(options);
   return session;

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.nnapi.codes import ResultCode
-from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
+from tests.native.build import HERE, ROOT, Build, environment, needs_compiler, sanitized
 from tests.native.forged_models import forged
+from tests.native.ort_program import linked
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, session
 from tests.nnapi.library.recorded import Shim, built
 from tests.programs import ran
@@ -52,6 +54,19 @@ def read(path: Path) -> dict[str, Any]:
         if cluster["milliseconds"] is not None:
             assert 0 < cluster["milliseconds"]["least"] <= cluster["milliseconds"]["total"]
     return found
+
+
+def test_a_session_of_a_c_program(model: Path, tmp_path: Path) -> None:
+    path, image = tmp_path / "receipt.json", tmp_path / "image"
+    image.write_bytes(IMAGE["image"].tobytes())
+    command = [linked(tmp_path, HERE / "run_model.c"), ep_nnapi.context_library_path(), LIBRARY]
+    command += [REFERENCE, model, image, tmp_path / "scores"]
+    subprocess.run(command, check=True, timeout=300, env=os.environ | {"RECEIPT": str(path)})
+    found = read(path)
+    assert found["versions"]["onnxruntime"] == onnxruntime.__version__
+    assert found["model"]["sha256"] == hashlib.sha256(model.read_bytes()).hexdigest()
+    (cluster,) = found["clusters"]
+    assert (cluster["device"], cluster["device_runs"]) == (REFERENCE, 1)
 
 
 def test_a_session_of_the_plugin(model: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Programs that are not Python's use the provider through ONNX Runtime's C library."""
 
+import hashlib
+import json
 import re
 import shutil
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from ep_nnapi.sessions.cpu import session_of
@@ -33,14 +36,19 @@ def host(folder: Path) -> Path:
 
 
 def hosted(
-    host: Path, folder: Path, *mode: object, timeout: int = 120, wrapper: tuple[str, ...] = ()
+    host: Path,
+    folder: Path,
+    *mode: object,
+    timeout: int = 120,
+    wrapper: tuple[str, ...] = (),
+    **environment: str,
 ) -> Done:
     """The program `host` on a digit; its result is that of the CPU provider."""
     pixels, output = folder / "pixels.raw", folder / "scores.raw"
     SAMPLES["images"][0].tofile(pixels)
     output.unlink(missing_ok=True)
     arguments = (PLUGIN, DIGITS, pixels, output, "scores", 4, 1, 1, 8, 8)
-    done = run(*wrapper, host, *arguments, *mode, timeout=timeout)
+    done = run(*wrapper, host, *arguments, *mode, timeout=timeout, **environment)
     assert (done.returncode, done.stderr) == (0, "")
     expected = session_of(DIGITS.read_bytes()).run(None, {"image": SAMPLES["images"][0][None]})[0]
     np.testing.assert_allclose(np.fromfile(output, np.float32), expected[0], rtol=TOLERANCE)
@@ -99,6 +107,22 @@ def test_mobilenet_v2_has_the_results_of_the_cpu_provider(host: Path, tmp_path: 
 def test_a_host(host: Path, folder: Path, mode: tuple[object, ...]):
     """Sixteen threads of the host have equal results; a session outlives its registration."""
     hosted(host, folder, *mode)
+
+
+@pytest.mark.parametrize("mode", ["once", "exit"])
+def test_a_receipt_is_written(mode: str, host: Path, folder: Path, tmp_path: Path):
+    """When the session is released; not of one that is alive when the process ends."""
+    path = tmp_path / "receipt.json"
+    hosted(host, folder, mode, RECEIPT=str(path))
+    if mode == "exit":
+        assert not path.exists()
+        return
+    receipt = json.loads(path.read_bytes())
+    assert receipt["versions"]["onnxruntime"] == onnxruntime.__version__
+    assert receipt["model"]["sha256"] == hashlib.sha256(DIGITS.read_bytes()).hexdigest()
+    (cluster,) = receipt["clusters"]
+    assert (cluster["device"], cluster["runs"], cluster["device_runs"]) == ("host-cpu", 1, 1)
+    assert cluster["compiled"]["operations"] > 0
 
 
 @pytest.mark.long

@@ -57,12 +57,14 @@ static OrtSession *open_session(void) {
     const OrtEpDevice *const *devices = NULL, *chosen = NULL;
     OrtSessionOptions *options = NULL;
     OrtSession *session = NULL;
+    const char *key = "receipt", *receipt = getenv("RECEIPT");
     size_t count = 0;
     check(ort->GetEpDevices(env, &devices, &count));
     for (size_t i = 0; i < count; i++)
         if (strcmp(ort->EpDevice_EpName(devices[i]), NAME) == 0) chosen = devices[i];
     check(ort->CreateSessionOptions(&options));
-    check(ort->SessionOptionsAppendExecutionProvider_V2(options, env, &chosen, 1, NULL, NULL, 0));
+    check(ort->SessionOptionsAppendExecutionProvider_V2(options, env, &chosen, 1, &key, &receipt,
+                                                        receipt != NULL));
     check(ort->CreateSession(env, model, options, &session));
     ort->ReleaseSessionOptions(options);
     return session;
