@@ -100,15 +100,6 @@ class Note:
     kind: str = field(default="", compare=False)
 
 
-def printable(text: str) -> str:
-    r"""Escape unprintable characters, such as terminal sequences in a node's or a file's name.
-
-    >>> printable("a\nb \x1b[31m")
-    'a\\nb \\x1b[31m'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def valid_names(given: str, names: Iterable[str]) -> str:
     """List the valid names, at most 12, and the one that `given` may be a misspelling of."""
     listed = list(dict.fromkeys(names))

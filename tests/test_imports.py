@@ -53,7 +53,7 @@ ALLOWED = {
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi options ort_devices report"
     " sessions sizes networkx numpy onnx onnxruntime partitioner",
-    "ort": "collection epcontext errors graph installed lowering nnapi options provider report"
+    "ort": "collection epcontext graph installed lowering nnapi options provider report"
     " sessions numpy onnxruntime",
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
@@ -14,7 +13,7 @@ from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
@@ -300,7 +299,7 @@ def kind(text: str, node: GraphNode) -> str:
     return " ".join("*" if w.strip(_PUNCTUATION) in names else w for w in text.split(" "))
 
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since a fixed point in time."""
 

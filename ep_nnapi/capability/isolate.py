@@ -5,16 +5,15 @@ Such a failure is a defect of ep-nnapi. It must reject only the node at fault, n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Generic, TypeVar
 
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 T = TypeVar("T")
 
 _MAX_ISOLATED = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
 from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.fusion import value_of
-from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
@@ -30,7 +29,7 @@ from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 
 @immutable

@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from math import isfinite, isnan
 from typing import TextIO, cast
 
-from ep_nnapi.errors import printable
+from ep_nnapi.nnapi.errors import printable
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 """Exit codes: done, a negative answer, input that cannot be used, the NNAPI runtime failed."""

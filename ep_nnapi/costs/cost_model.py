@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import StrEnum
 from math import prod
@@ -11,6 +10,7 @@ from typing import TypeAlias
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from partitioner import Costs
 
@@ -136,7 +136,7 @@ FUNCTIONS = frozenset(
 """Operators that compute a function of each element, mostly with exp."""
 
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 
 @frozen

@@ -1,9 +1,11 @@
-"""Exceptions, and the categories of what an operation does not accept."""
+"""Exceptions, the categories of what an operation does not accept, and text for terminals."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from enum import StrEnum
+from numbers import Number
 from pathlib import Path
 
 
@@ -96,3 +98,27 @@ class RuntimeFailure(NnapiError):
 
 class Unresponsive(RuntimeFailure):
     """An NNAPI call has not returned after its timeout; it is abandoned, and still runs."""
+
+
+def printable(text: str) -> str:
+    r"""Escape unprintable characters, such as terminal sequences in a node's or a file's name.
+
+    >>> printable("a\nb \x1b[31m")
+    'a\\nb \\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def module_logger(name: str) -> logging.Logger:
+    """The logger of a module, whose records show text of files and models as `printable`."""
+    logger = logging.getLogger(name)
+    logger.addFilter(_escape)
+    return logger
+
+
+def _escape(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            each if isinstance(each, Number) else printable(str(each)) for each in record.args
+        )
+    return True

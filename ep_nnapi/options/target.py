@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from enum import IntFlag, StrEnum
 from functools import cache
 
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 MAX_FEATURE_LEVEL = 8
 _LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # levels 6 to 8 have no API level

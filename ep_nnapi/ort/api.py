@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ep_nnapi.errors import printable
 from ep_nnapi.graph.value import DType
-from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.nnapi.errors import NnapiError, printable
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.names import EP_NAME
 

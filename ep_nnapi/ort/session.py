@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -12,7 +11,7 @@ import onnxruntime
 
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.installed import require_onnxruntime
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import OptionKeywords, options_of_session, parse, to_strings
@@ -26,7 +25,7 @@ from ep_nnapi.ort.names import EP_NAME
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 SESSION_LEVELS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,

@@ -6,7 +6,6 @@ or else each operation in a session of its own.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from dataclasses import field, replace
@@ -15,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
-from ep_nnapi.nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.errors import OptionError, module_logger, suggestion
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
@@ -24,7 +23,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 PREFIX = "ort:"
 LIBRARIES_VARIABLE = "EP_NNAPI_PROVIDERS"
 """Plugin libraries of `ort:NAME`, as paths in the manner of PATH."""

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ep_nnapi.diagnostics.output_traits import Kind
-from ep_nnapi.errors import printable
 from ep_nnapi.installed import onnxruntime_version
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, printable
 from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
 from ep_nnapi.preparation.job import Format, Job
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode, result_code
-from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Model
@@ -33,7 +32,7 @@ from ep_nnapi.provider.reference_fallback import is_on_reference, reference_exec
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 
 @immutable

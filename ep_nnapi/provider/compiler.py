@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
-from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import (
     Compilation,
@@ -42,7 +41,7 @@ from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 
 @immutable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -10,10 +9,10 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ep_nnapi.nnapi.codes import ResultCode, result_code
-from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
 from ep_nnapi.nnapi.runtime import Runtime
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 T = TypeVar("T")
 
 MOST_FAILURES = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
@@ -36,7 +36,7 @@ from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import is_dynamic
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 _SIZES_CHANGE = (
     "it is compiled for {} different sizes, and for others when their runs have taken as long as a "
     "compilation; fix sizes (--fix), keep more compiled (--shape-cache), or compile more when they "

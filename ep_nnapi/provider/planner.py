@@ -6,7 +6,6 @@ until every cluster compiles: a failure in ONNX Runtime's Compile would end the 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
@@ -39,7 +38,7 @@ from ep_nnapi.provider.outline import outline_of, with_times
 from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
 ReaderIds: TypeAlias = Mapping[str, frozenset[int]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure
+from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
@@ -44,7 +43,7 @@ from ep_nnapi.sizes.symbols import Shapes, how_to_fix
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 MANY_CLUSTERS = 300
 """Number of clusters of a graph above which a warning is logged.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.options.table import to_strings
 from ep_nnapi.provider.cluster_record import ClusterRecord
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ep_nnapi.provider.planner import Cluster
     from ep_nnapi.provider.provider import Provider
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 FORMAT, VERSION = "ep-nnapi receipt", 1
 
 _living: dict[int, Provider] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from ep_nnapi.errors import ADVICE, Rejection, printable
+from ep_nnapi.errors import ADVICE, Rejection
+from ep_nnapi.nnapi.errors import printable
 
 CLUSTER_COLUMNS = ("cluster", "nodes", "device", "border bytes", "operators", "from")
 """Columns of a table of clusters, as the terminal shows them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +13,7 @@ import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._guards import tracing
 
-from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, module_logger
 from ep_nnapi.options.table import parse
 from ep_nnapi.report.report import Report
 from ep_nnapi.torch.export import to_onnx, traced
@@ -71,7 +70,7 @@ class Weights:
         return [_version(tensor) for tensor, counts in pairs if counts]
 
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 MOST_NUMBERS = 8
 """Sets of numbers that a graph is compiled for, as many as Dynamo itself compiles a function."""
 _TOO_MANY_NUMBERS = (

@@ -10,9 +10,9 @@ import pytest
 
 import ep_nnapi
 from bench.chromium import chromium, missing
-from ep_nnapi.errors import printable
 from ep_nnapi.html_report.boxes import LIMIT, Variant
 from ep_nnapi.html_report.page import Findings, page
+from ep_nnapi.nnapi.errors import printable
 from tests.html_report.models import EVIL, blocks, named
 from tests.html_report.shown import Shown
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import (
@@ -20,6 +24,7 @@ from ep_nnapi.nnapi.errors import (
     Reject,
     RuntimeFailure,
     SpecError,
+    module_logger,
     suggestion,
 )
 
@@ -96,3 +101,20 @@ def test_the_sentence_names_call_code_and_detail() -> None:
 @pytest.mark.parametrize("code", ["result code 99, which NNAPI does not define", "", "BAD"])
 def test_a_code_that_nnapi_does_not_define_is_op_failed(code: str) -> None:
     assert result_code(RuntimeFailure(COMPUTE, code)) is ResultCode.OP_FAILED
+
+
+def test_records_show_names_of_files_escaped(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        error = ValueError("a\x9b2Jb")
+        module_logger("ep_nnapi.test").info("%s: %s, %d", "x\u202ey\x1b[2J", error, np.int64(3))
+    assert caplog.messages == [r"x\u202ey\x1b[2J: a\x9b2Jb, 3"]
+
+
+def test_every_module_has_such_a_logger():
+    package = Path(__file__).parents[2] / "ep_nnapi"
+    direct = [
+        path
+        for path in package.rglob("*.py")
+        if "= logging.getLogger(__name__)" in path.read_text(encoding="utf-8")
+    ]
+    assert direct == []

@@ -11,9 +11,8 @@ from time import monotonic
 
 import pytest
 
-from ep_nnapi.errors import printable
 from ep_nnapi.nnapi import files
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError, printable
 from ep_nnapi.nnapi.files import (
     TEMPORARY_PREFIX,
     digest_of,

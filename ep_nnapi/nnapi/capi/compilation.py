@@ -6,7 +6,6 @@ Checks run in the same order as Android's.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from ep_nnapi.nnapi.capi.refusal import (
     unexpected_null,
 )
 from ep_nnapi.nnapi.codes import TOKEN_BYTES, PreferenceCode, PriorityCode, ResultCode
-from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
@@ -336,4 +335,4 @@ def _prefer(
     out[0] = value
 
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)

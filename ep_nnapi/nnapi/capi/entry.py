@@ -15,11 +15,11 @@ from ep_nnapi.nnapi.capi import burst, compilation, device, event, execution, me
 from ep_nnapi.nnapi.capi._native import ffi, lib
 from ep_nnapi.nnapi.capi.refusal import Refused, code_of
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.nnapi.errors import NnapiError, module_logger
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function
 from ep_nnapi.nnapi.interrupts import escaped, hold
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 Implementation: TypeAlias = Callable[..., "int | None"]
 FAMILIES = (device, model, compilation, execution, burst, event, memory)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import logging
 import os
 import struct
 import sys
@@ -30,10 +29,11 @@ from pathlib import Path
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.host import cache_folder
 from ep_nnapi.nnapi.runtime import CompileOptions
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 COUNTS: Counter[str] = Counter()
 """Counters of this process: results `computed` and `read`, files `stored` and `restored`."""
