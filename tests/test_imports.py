@@ -58,7 +58,7 @@ ALLOWED = {
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
     " quantization report sessions sizes PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors graph installed litert lowering nnapi options ort"
+    "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
     " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
