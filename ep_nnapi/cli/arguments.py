@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.table import OPTIONS, OptionKeywords, parse, without
+from ep_nnapi.options.table import OPTIONS, OptionKeywords, without
 from ep_nnapi.options.values import Option
 
 UNLESS_MORE_EXACT = (
@@ -100,14 +100,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(given: argparse.Namespace) -> OptionKeywords:
-    """Returns the given options after validation; raises OptionError.
-
-    A file of settings is read by the command: `prepare` takes those that choose the CPU too.
-    """
+    """Returns the given options as they are: what is called parses them."""
     values = {o.name: getattr(given, o.name) for o in OPTIONS}
-    chosen = without(values, *(name for name, value in values.items() if value is None))
-    parse(without(chosen, "settings"))
-    return chosen
+    return without(values, *(name for name, value in values.items() if value is None))
 
 
 def add_input(parser: argparse.ArgumentParser, name: str) -> None:

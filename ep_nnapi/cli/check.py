@@ -14,7 +14,7 @@ from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, Reason
 from ep_nnapi.nnapi.files import read_regular
-from ep_nnapi.options.table import OptionKeywords, changed, parse
+from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Level
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints the report on a model, or a row for each model of a directory."""
-    options = arguments.options_of(given)
+    options = parse(arguments.options_of(given))
     _check_format(given)
     if Path(given.model).is_dir():
         return _directory(given, options)
@@ -83,13 +83,13 @@ def run(given: argparse.Namespace) -> int:
     return NEGATIVE if left or regressions else DONE
 
 
-def _report(model: str, given: argparse.Namespace, options: OptionKeywords) -> Report:
-    from ep_nnapi.diagnostics.check import check
-    from ep_nnapi.preparation.ort_export import check_at
+def _report(model: str, given: argparse.Namespace, options: Options) -> Report:
+    from ep_nnapi.diagnostics.check import checked
+    from ep_nnapi.preparation.ort_export import checked_at
 
     if given.optimization_level is None:
-        return check(model, **options)
-    return check_at(model, given.optimization_level, **options)
+        return checked(model, options)
+    return checked_at(model, Level(given.optimization_level), options)
 
 
 def _print(given: argparse.Namespace, report: Report) -> None:
@@ -107,7 +107,7 @@ def _print(given: argparse.Namespace, report: Report) -> None:
             _compiled(compiled)
 
 
-def _directory(given: argparse.Namespace, options: OptionKeywords) -> int:
+def _directory(given: argparse.Namespace, options: Options) -> int:
     """Prints a row for each .onnx file of a directory, or their reports as a JSON list."""
     from ep_nnapi.preparation.batch import models_in
 
@@ -169,19 +169,17 @@ def _of_models(
     yield from (f"{name} is gone" for name in before.keys() - checked.keys())
 
 
-def _levels(given: argparse.Namespace, options: OptionKeywords) -> int:
+def _levels(given: argparse.Namespace, options: Options) -> int:
     """Prints a report for each feature level, as old phones support less than the default one."""
-    from ep_nnapi.diagnostics.check import check
-    from ep_nnapi.provider.provider import planner_of
+    from ep_nnapi.diagnostics.check import checked, feature_levels
 
     for name in ("baseline", "strict", "optimization_level"):
         if getattr(given, name):
             flag = name.replace("_", "-")
             raise OptionError(f"--levels and --{flag} exclude each other; give one of them")
-    if {"feature_level", "api_level"} & options.keys():
+    if options.feature_level is not None:
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
-    levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
-    reports = [check(given.model, **changed(options, feature_level=level)) for level in levels]
+    reports = [checked(given.model, each) for each in feature_levels(options)]
     if given.json:
         print_json([r.to_json() for r in reports])
     else:
@@ -240,7 +238,7 @@ def _write(given: argparse.Namespace, report: Report) -> None:
         line(str(path))
 
 
-def _advise(given: argparse.Namespace, options: OptionKeywords) -> int:
+def _advise(given: argparse.Namespace, options: Options) -> int:
     """Prints the ways off NNAPI and returns the exit code.
 
     Raises OptionError with arguments of other reports.
@@ -251,7 +249,7 @@ def _advise(given: argparse.Namespace, options: OptionKeywords) -> int:
     named = [f"--{name.replace('_', '-')}" for name in others if getattr(given, name)]
     if named:
         raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
-    roads = advise(given.model, **options)
+    roads = advise(given.model, options)
     if given.json:
         print_json([road.to_json() for road in roads])
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.check import require_both
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.options.table import parse
 from ep_nnapi.report.report import operator_counts
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _written(given: argparse.Namespace, found: Comparison) -> Sequence[Path]:
     from ep_nnapi.diagnostics.measured_times import measured_times
     from ep_nnapi.report.formats import Format, write_format
 
-    options = arguments.options_of(given)
+    options = parse(arguments.options_of(given))
     measured = measured_times(given.model, options, given.inputs).by_node
     values = {"error": found.node_errors, "measured": measured}
     output = Path(given.output)

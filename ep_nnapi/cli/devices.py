@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.table import OPTIONS, OptionKeywords, parse
+from ep_nnapi.options.table import OPTIONS, Options, parse
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
         else:
             show_costs(found)
         return DONE
-    options: OptionKeywords = {} if given.runtime is None else {"runtime": given.runtime}
+    options = parse({} if given.runtime is None else {"runtime": given.runtime})
     if given.json:
         print_json(data(given.model, options))
     else:
@@ -54,19 +54,18 @@ def run(given: argparse.Namespace) -> int:
     return DONE
 
 
-def show(model: str | None, options: OptionKeywords) -> None:
+def show(model: str | None, options: Options) -> None:
     """Prints one row for each device, and the order in which sessions use them."""
     from ep_nnapi.provider.devices import device_order, devices
 
-    chosen = parse(options)
     if model is None:
-        table(_HEAD, map(_row, devices(chosen.runtime)))
+        table(_HEAD, map(_row, devices(options.runtime)))
     else:
         _show_support(model, options)
-    line(f"sessions use: {', then '.join(device_order(chosen))}")
+    line(f"sessions use: {', then '.join(device_order(options))}")
 
 
-def _show_support(model: str, options: OptionKeywords) -> None:
+def _show_support(model: str, options: Options) -> None:
     from ep_nnapi.diagnostics.check import device_support
 
     table(
@@ -84,13 +83,13 @@ def _show_support(model: str, options: OptionKeywords) -> None:
     )
 
 
-def data(model: str | None, options: OptionKeywords) -> list[dict[str, object]]:
+def data(model: str | None, options: Options) -> list[dict[str, object]]:
     """Returns the devices as plain data for JSON."""
     from ep_nnapi.diagnostics.check import device_support
     from ep_nnapi.provider.devices import devices
 
     if model is None:
-        return [_data(d) for d in devices(parse(options).runtime)]
+        return [_data(d) for d in devices(options.runtime)]
     return [_data(f.device) | f.to_json() for f in device_support(model, options)]
 
 

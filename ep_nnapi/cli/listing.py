@@ -6,6 +6,7 @@ import argparse
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json
+from ep_nnapi.options.table import parse
 
 HELP = "the NNAPI models that a model is lowered to"
 
@@ -23,11 +24,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints the NNAPI models; returns 1 if NNAPI takes no node."""
-    from ep_nnapi.diagnostics.check import lowered
+    from ep_nnapi.diagnostics.check import partitioned
     from ep_nnapi.nnapi.listing import listing
     from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 
-    provider = lowered(given.model, **arguments.options_of(given))
+    provider = partitioned(given.model, parse(arguments.options_of(given)), fast=False)
     found = [(c.report, listing(c.models[0], data=given.weights)) for c in provider.clusters]
     if given.json:
         print_json([report.to_json() | {"model": text} for report, text in found])

@@ -22,10 +22,9 @@ from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.sessions.cpu import custom_ops
 
 XNNPACK = frozenset(
     [
@@ -141,6 +140,7 @@ Reshape, which the page leaves out, is in the release notes of onnxruntime-qnn 2
 """
 
 
+_DEFAULTS = Options()
 _WEBGPU_OPSET = 21
 """Newest opset at which the WebGPU provider's plugin 0.4 takes MaxPool, Transpose and others."""
 _UNTAKEN_BY_WEBGPU = frozenset(("RNN", "LSTM", "GRU", "Scan", "Loop"))
@@ -191,18 +191,18 @@ class _Facts:
     opset: int
 
 
-def advise(model: str, **options: object) -> tuple[Road, ...]:
+def advise(model: str, options: Options = _DEFAULTS) -> tuple[Road, ...]:
     """Returns the roads off NNAPI for a model file, in a fixed order.
 
     Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
     """
-    loaded, chosen = source(model), parse(options)
+    loaded = source(model)
     if read_model(loaded) is None:
         raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
-    with custom_ops(chosen.custom_ops_library), fixed_model(loaded, options) as (static, rest):
+    with fixed_model(loaded, options) as (static, rest):
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        facts = _facts(read_model(static) or ModelProto(), to_text(chosen.fix))
-        provider = partitioned_at(static, parse(rest), level, LiteRtRuntime())
+        facts = _facts(read_model(static) or ModelProto(), to_text(options.fix))
+        provider = partitioned_at(static, rest, level, LiteRtRuntime())
     return (
         _cpu(model, facts),
         _xnnpack(model, facts),

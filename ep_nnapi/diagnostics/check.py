@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, Unpack
 
@@ -21,15 +21,16 @@ from ep_nnapi.graph.source_lines import SourceLines, source_lines
 from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import Device, Runtime
-from ep_nnapi.options.table import OptionKeywords, Options, changed, parse
+from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.devices import devices
-from ep_nnapi.provider.provider import Provider
+from ep_nnapi.provider.provider import Provider, planner_of
 from ep_nnapi.report.report import GraphReport, Report, operator_counts
-from ep_nnapi.sessions.cpu import CPU, custom_ops
+from ep_nnapi.sessions.cpu import CPU
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
+_DEFAULTS = Options()
 
 
 def check(model: ModelSource, **options: Unpack[OptionKeywords]) -> Report:
@@ -41,34 +42,29 @@ def check(model: ModelSource, **options: Unpack[OptionKeywords]) -> Report:
     with partitioning maximal; a note names what sessions leave without it.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
+    return checked(model, parse(options))
+
+
+def checked(model: ModelSource, options: Options) -> Report:
+    """Returns the report of `check`."""
     model = source(model)
-    report = with_sources(partitioned(model, **options).report, model)
+    report = with_sources(partitioned(model, options).report, model)
     return replace(report, digest=digest_of(model))
 
 
-def partitioned(model: ModelSource, **options: object) -> Provider:
-    """Returns the provider after it has partitioned `model`; raises as `check`."""
-    return _checked(model, options, fast=True)
+def partitioned(model: ModelSource, options: Options = _DEFAULTS, *, fast: bool = True) -> Provider:
+    """Returns the provider after it has partitioned `model`; raises as `check`.
 
-
-def lowered(model: ModelSource, **options: object) -> Provider:
-    """Returns the same with clusters that are lowered for no device of the host in particular."""
-    return _checked(model, options, fast=False)
-
-
-def _checked(model: ModelSource, options: Mapping[str, object], *, fast: bool) -> Provider:
-    with (
-        custom_ops(parse(options).custom_ops_library),
-        fixed_model(source(model), options) as (static, rest),
-    ):
-        chosen = parse(rest)
-        if chosen.receipt is not None:
-            raise OptionError(
-                "nothing runs here, so there is no receipt; give the option to run, compare, tune "
-                "or a session"
-            )
-        provider = partitioned_at(static, chosen, _Level.ORT_ENABLE_BASIC, fast=fast)
-    check_excluded(chosen, provider.report)
+    fast   as for `partitioned_at`
+    """
+    if options.receipt is not None:
+        raise OptionError(
+            "nothing runs here, so there is no receipt; give the option to run, compare, tune or a "
+            "session"
+        )
+    with fixed_model(source(model), options) as (static, rest):
+        provider = partitioned_at(static, rest, _Level.ORT_ENABLE_BASIC, fast=fast)
+    check_excluded(options, provider.report)
     return provider
 
 
@@ -140,6 +136,12 @@ def _rejections_with_lines(
         yield replace(rejection, source=lines.of(rejection.node, outputs.get(rejection.node, ())))
 
 
+def feature_levels(options: Options) -> list[Options]:
+    """Returns the options at each feature level of their runtime."""
+    highest = planner_of(replace(options, feature_level=None)).compiler.target.feature_level
+    return [replace(options, feature_level=level) for level in range(1, highest + 1)]
+
+
 def check_excluded(options: Options, report: Report) -> None:
     """Raises OptionError if `exclude` or `partitioning_stop_ops` has an unknown name.
 
@@ -203,9 +205,9 @@ class DeviceSupport:
         }
 
 
-def device_support(model: ModelSource, options: OptionKeywords) -> list[DeviceSupport]:
+def device_support(model: ModelSource, options: Options) -> list[DeviceSupport]:
     """Returns for each device of the runtime what it takes of `model`; raises as `check`."""
     return [
-        DeviceSupport(device, check(model, **changed(options, device=device.name)))
-        for device in devices(parse(options).runtime)
+        DeviceSupport(device, checked(model, replace(options, device=device.name)))
+        for device in devices(options.runtime)
     ]

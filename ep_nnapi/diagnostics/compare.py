@@ -13,7 +13,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
-from ep_nnapi.diagnostics.run_and_compare import compared, relaxed
+from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
     given_to_session,
@@ -27,7 +27,6 @@ from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verd
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
-from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -38,7 +37,7 @@ from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import ClusterReport, FallbackRuns, Report
-from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options
+from ep_nnapi.sessions.cpu import CPU, exact_options
 
 Advance: TypeAlias = Callable[[], None]
 """Called after each run of a cluster."""
@@ -89,7 +88,7 @@ class _Observed:
 
     def __init__(self, options: Options, tolerance: float | None, advance: Advance | None) -> None:
         self.clusters: dict[tuple[str, ...], ClusterErrors] = {}
-        self._half = NnapiFlag.USE_FP16 in options.flags
+        self._half = options.half
         self._tolerance = tolerance
         self._advance = advance
 
@@ -304,20 +303,16 @@ def compare(
     the same way. Raises ModelError, OptionError and RuntimeFailure (a device failed and `fallback`
     is none).
     """
-    model = _uncompiled(source(model))
-    with (
-        custom_ops(parse(options).custom_ops_library),
-        fixed_model(model, options) as (static, rest),
-    ):
-        chosen = parse(rest)
+    chosen, model = parse(options), _uncompiled(source(model))
+    with fixed_model(model, chosen) as (static, rest):
         cpu = open_session(static, exact_options(), [CPU])
         feeds = feeds_of(model, cpu, inputs, seed)
         want = [outputs_of(cpu, fed, None) for fed in feeds.runs]
         provider, got = run_on_nnapi(static, feeds, rest)
         check_excluded(chosen, provider.report)
-        verdict = compared(static, feeds.runs, (got, want), tolerance, half=relaxed(rest))
+        verdict = compared(static, feeds.runs, (got, want), tolerance, half=rest.half)
         measures = _measures(got, want)
-        subject = _Subject(static, feeds, chosen, tolerance, provider.report)
+        subject = _Subject(static, feeds, rest, tolerance, provider.report)
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
         nodes = subject.nodes() if by_node else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,9 +17,9 @@ from ep_nnapi.diagnostics.model_sources import as_files
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.table import OptionKeywords, changed, parse, without
+from ep_nnapi.options.table import Options
 from ep_nnapi.provider.receipt import standing_for
-from ep_nnapi.sessions.cpu import CPU, session_of
+from ep_nnapi.sessions.cpu import CPU, custom_ops, session_of
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
 
 OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
@@ -27,19 +27,24 @@ OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
 
 
 @contextmanager
-def fixed_model(
-    model: str | bytes, options: Mapping[str, object]
-) -> Iterator[tuple[str | bytes, OptionKeywords]]:
+def fixed_model(model: str | bytes, options: Options) -> Iterator[tuple[str | bytes, Options]]:
     """Yields a temporary model with the sizes of `fix` written in, and options without `fix`.
 
     ONNX Runtime then folds what depends on the sizes, so all commands see the nodes that `prepare`
-    saves. Yields the arguments if nothing is fixed; errors name the model itself. Raises
-    OptionError for names and sizes that the model does not have, ModelError if it cannot be read.
+    saves. Yields the arguments if nothing is fixed; errors name the model itself. The library of
+    custom operators is registered in all sessions meanwhile. Raises OptionError for names and sizes
+    that the model does not have, ModelError if it cannot be read.
     """
-    shapes = dict(parse(options).fix)
-    if not shapes:
-        yield model, without(options)
-        return
+    with custom_ops(options.custom_ops_library):
+        if options.fix:
+            with _written_with_sizes(model, dict(options.fix)) as static:
+                yield static, replace(options, fix=())
+        else:
+            yield model, options
+
+
+@contextmanager
+def _written_with_sizes(model: str | bytes, shapes: Shapes) -> Iterator[str]:
     called = "the model" if isinstance(model, bytes) else model
     if contents(model):
         raise ModelError(f"{called}: it is compiled for its sizes already; fix the original's")
@@ -47,7 +52,7 @@ def fixed_model(
         static = Path(folder, f"{path.stem}.onnx")
         write_fixed(path, static, shapes, static.with_suffix(".weights"))
         with errors_about(called, static), standing_for(model, str(static)):
-            yield str(static), changed(options, fix=())
+            yield str(static)
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, outputs_o
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.nnapi.runtime import Duration
-from ep_nnapi.options.table import parse, to_strings
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
-from ep_nnapi.sessions.cpu import custom_ops, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 
 _MAX_SECONDS = 0.5  # of measurement for each session, after its warm-up run
 _MAX_RUNS = 100
@@ -143,9 +143,7 @@ class MeasuredTimes:
         return {**first, **self.cpu_nodes}
 
 
-def measured_times(
-    model: ModelSource, options: Mapping[str, object], inputs: Inputs = ()
-) -> MeasuredTimes:
+def measured_times(model: ModelSource, options: Options, inputs: Inputs = ()) -> MeasuredTimes:
     """Runs the model with the first of the inputs and returns the times of its parts.
 
     inputs  as for `run` (default: random numbers)
@@ -159,13 +157,11 @@ def measured_times(
     runs: list[list[RunEvent]] = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        custom_ops(parse(options).custom_ops_library),
         fixed_model(source(model), options) as (static, rest),
     ):
         settings.profile_file_prefix = str(Path(folder, "profile"))
-        chosen = parse(rest)
-        shown = replace(chosen, partitioning=chosen.partitioning.whole)
-        provider, session = nnapi_session(static, to_strings(shown), settings)
+        shown = replace(rest, partitioning=rest.partitioning.whole)
+        provider, session = nnapi_session(static, shown, settings)
         (fed, *_) = feeds_of(static, session, inputs, _SEED).runs
 
         def run() -> None:

@@ -46,12 +46,11 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.options.table import HOST, OptionKeywords, parse
-from ep_nnapi.options.target import NnapiFlag
+from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
-from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options, saturates
+from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 
 CPU_NAME = "the CPU"
 
@@ -139,11 +138,8 @@ def run(
     with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed without fallback).
     """
-    model = source(model)
-    with (
-        custom_ops(parse(options).custom_ops_library),
-        fixed_model(model, options) as (static, rest),
-    ):
+    chosen, model = parse(options), source(model)
+    with fixed_model(model, chosen) as (static, rest):
         run_it = _run_epcontext if contents(static) else _run_both
         result, nnapi, cpu, feeds = run_it(static, inputs, seed, tolerance, rest)
         if profile is not None:
@@ -164,20 +160,20 @@ def _run_both(
     inputs: Inputs,
     seed: int,
     tolerance: float | None,
-    options: Mapping[str, object],
+    options: Options,
 ) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
     feeds = feeds_of(model, cpu, inputs, seed)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
-    check_excluded(parse(options), provider.report)
-    verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
+    check_excluded(options, provider.report)
+    verdict = compared(model, feeds.runs, (got, want), tolerance, half=options.half)
     result = _result(provider, got, feeds, verdict)
     if verdict.less_accurate is LessAccurate.NONE or _on_reference(result.report, options):
         return result, session, cpu, feeds
     again = run_on_nnapi(model, feeds, on_reference_device(options))[1]
-    traits = traits_of(model, half=relaxed(options))
+    traits = traits_of(model, half=options.half)
     result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
     return result, session, cpu, feeds
 
@@ -203,17 +199,12 @@ def compared(
     return verdict
 
 
-def relaxed(options: Mapping[str, object]) -> bool:
-    """Returns True if the options allow float16 computation of float32."""
-    return NnapiFlag.USE_FP16 in parse(options).flags
-
-
 def _run_epcontext(
     model: str | bytes,
     inputs: Inputs,
     seed: int,
     tolerance: float | None,
-    options: Mapping[str, object],
+    options: Options,
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = nnapi_session(model, options)
@@ -223,7 +214,7 @@ def _run_epcontext(
     if _on_reference(result.report, options):
         return result, session, None, feeds
     want = run_on_nnapi(model, feeds, on_reference_device(options))[1]
-    found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
+    found = differences_of(got, want, Traits(half=options.half), tolerance)
     verdict = verdict_of(got, want, found, lambda: ReferenceOutputs(tuple(want), REFERENCE_DEVICE))
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
@@ -249,27 +240,27 @@ def _result(
     )
 
 
-def _on_reference(report: Report, options: Mapping[str, object]) -> bool:
+def _on_reference(report: Report, options: Options) -> bool:
     """Returns True if all clusters ran on the host runtime's nnapi-reference."""
-    on_host = parse(options).runtime == HOST
+    on_host = options.runtime == HOST
     return {c.device for c in report.clusters} <= ({REFERENCE_DEVICE} if on_host else set())
 
 
-def on_reference_device(options: Mapping[str, object]) -> dict[str, object]:
+def on_reference_device(options: Options) -> Options:
     """Returns the options for the host runtime's nnapi-reference in place of their device.
 
     The receipt is that of their device's session.
     """
-    return {**options, "runtime": HOST, "device": REFERENCE_DEVICE, "receipt": None}
+    return replace(options, runtime=HOST, device=REFERENCE_DEVICE, receipt=None)
 
 
 def _profiled_runs(
     model: ModelSource,
     feeds: Feeds,
-    options: Mapping[str, object],
+    options: Options,
     settings: onnxruntime.SessionOptions,
 ) -> onnxruntime.InferenceSession:
-    provider, session = nnapi_session(model, {**options, "receipt": None}, settings)
+    provider, session = nnapi_session(model, replace(options, receipt=None), settings)
     for given in feeds.runs:
         outputs_of(session, given, provider)
     return session

@@ -26,7 +26,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.nnapi.runtime import Runtime
-from ep_nnapi.options.table import Options, parse
+from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import FixedSizes
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -275,7 +275,7 @@ def first_line(error: Exception) -> str:
 
 
 def run_on_nnapi(
-    model: ModelSource, feeds: Feeds, options: Mapping[str, object]
+    model: ModelSource, feeds: Feeds, options: Options
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
     """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
     provider, session = nnapi_session(model, options)
@@ -284,13 +284,13 @@ def run_on_nnapi(
 
 def nnapi_session(
     model: ModelSource,
-    options: Mapping[str, object],
+    options: Options,
     settings: onnxruntime.SessionOptions | None = None,
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
     """Returns a stock session on NNAPI and its provider."""
     register()
     chosen = exact_options() if settings is None else settings
-    with provider_of_session(parse(options)) as (strings, found):
+    with provider_of_session(options) as (strings, found):
         session = open_session(source(model), chosen, [(EP_NAME, strings), CPU])
         return found(), session
 

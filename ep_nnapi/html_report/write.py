@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from ep_nnapi.diagnostics.check import check, lowered, partitioned, with_sources
+from ep_nnapi.diagnostics.check import checked, feature_levels, partitioned, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
@@ -19,16 +19,13 @@ from ep_nnapi.html_report.page import Findings, page
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.nnapi.listing import listing
-from ep_nnapi.options.table import OptionKeywords, changed, parse, without
+from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Level
-from ep_nnapi.preparation.ort_export import check_at
-from ep_nnapi.provider.provider import planner_of
+from ep_nnapi.preparation.ort_export import checked_at
 from ep_nnapi.report.report import Report
 
 Advance = Callable[[int, int], None]
 """Called with the number of finished steps and of all steps."""
-
-_LEVEL_OPTIONS = frozenset({"feature_level", "api_level"})
 
 
 def write_report(
@@ -48,9 +45,9 @@ def write_report(
     Raises as `check`; RuntimeFailure if a device fails in a measured run; OptionError if the
     file cannot be written.
     """
-    given = source(model)
+    chosen, given = parse(options), source(model)
     name = "model" if isinstance(given, bytes) else Path(given).name
-    with fixed_model(given, options) as (static, rest):
+    with fixed_model(given, chosen) as (static, rest):
         found = _findings(name, static, (levels, measure), advance, rest)
     report = replace(found.report, digest=digest_of(given))
     write_text(Path(output), page(replace(found, report=report)))
@@ -62,18 +59,18 @@ def _findings(
     model: str | bytes,
     asked: tuple[bool, bool],
     advance: Advance | None,
-    options: OptionKeywords,
+    options: Options,
 ) -> Findings:
     """Returns what the page shows of a model; `asked`: whether of levels, and of measured times."""
     levels, measure = asked
-    provider = partitioned(model, **options)
-    clusters = lowered(model, **options).clusters  # those of `listing`
+    provider = partitioned(model, options)
+    clusters = partitioned(model, options, fast=False).clusters  # those of `listing`
     wanted = list(_variants(model, options)) if levels else []
     compared: dict[str, list[Variant]] = {"feature": [], "optimization": []}
-    for done, (kind, name, checked) in enumerate(wanted):
+    for done, (kind, name, report) in enumerate(wanted):
         if advance is not None:
             advance(done, len(wanted) + measure)
-        compared[kind].append(_variant(name, checked))
+        compared[kind].append(_variant(name, report))
     return Findings(
         called,
         with_sources(provider.report, model),
@@ -85,24 +82,22 @@ def _findings(
 
 
 def _variants(
-    model: str | bytes, options: OptionKeywords
+    model: str | bytes, options: Options
 ) -> Iterator[tuple[str, str, Callable[[], Report]]]:
     """Yields kind and name of each level to compare, and a function that checks the model at it.
 
     A model that is compiled already has no optimization levels.
     """
-    others = without(options, *_LEVEL_OPTIONS)
-    highest = planner_of(parse(others)).compiler.target.feature_level
-    for level in range(1, highest + 1):
-        yield "feature", str(level), partial(check, model, **changed(others, feature_level=level))
+    for at in feature_levels(options):
+        yield "feature", str(at.feature_level), partial(checked, model, at)
     if not contents(model):
         for name in Level:
-            yield "optimization", str(name), partial(check_at, model, str(name), **options)
+            yield "optimization", str(name), partial(checked_at, model, name, options)
 
 
-def _variant(name: str, checked: Callable[[], Report]) -> Variant:
+def _variant(name: str, report: Callable[[], Report]) -> Variant:
     """The report at a level; for a level that ONNX Runtime cannot save the model at, the error."""
     try:
-        return Variant(name, checked())
+        return Variant(name, report())
     except NnapiError as error:
         return Variant(name, None, str(error))

@@ -252,6 +252,11 @@ class Options:
         "shared library of custom operators (check, run, prepare; other sessions register it)",
     )
 
+    @property
+    def half(self) -> bool:
+        """True if float32 may be computed as float16."""
+        return NnapiFlag.USE_FP16 in self.flags
+
     def lowering_target(self, offered: int, by: str = "the runtime") -> Target:
         """The target for the feature level that the runtime or a device offers.
 

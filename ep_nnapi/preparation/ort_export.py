@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import TypeAlias
 
 import onnxruntime
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
-from ep_nnapi.diagnostics.check import check, with_sources
+from ep_nnapi.diagnostics.check import checked, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
@@ -31,12 +31,11 @@ from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, output
 from ep_nnapi.graph.ort_io import nodes as nodes_of
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
-from ep_nnapi.options.table import OptionKeywords, parse
+from ep_nnapi.options.table import Options
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import custom_ops
 
 _GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
 """Name prefixes of the constants that ONNX Runtime creates, in fusions of MatMul and Add, and of
@@ -318,8 +317,8 @@ def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
     open_session(source(model), options, [_CPU], _disabled_optimizers(job))
 
 
-def check_at(model: ModelSource, level: str, **options: Unpack[OptionKeywords]) -> Report:
-    """Returns the provider's report on `model` after saving it at optimization `level`.
+def checked_at(model: ModelSource, level: Level, options: Options) -> Report:
+    """Returns the report of `check` on `model` after saving it at an optimization level.
 
     Shows which nodes NNAPI loses at a level. Raises as `check`.
     """
@@ -327,13 +326,12 @@ def check_at(model: ModelSource, level: str, **options: Unpack[OptionKeywords]) 
     if not isinstance(model, bytes) and contents(model):
         raise ModelError(f"{model}: it is compiled already, with no level to choose")
     with (
-        custom_ops(parse(options).custom_ops_library),
         fixed_model(model, options) as (static, rest),
         tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
         saved = Path(folder, "saved.ort")
-        save_ort(static, saved, job_of({"optimization_level": level, **rest}))
-        report = with_sources(check(saved, **rest), model)
+        save_ort(static, saved, Job(level, options=rest))
+        report = with_sources(checked(saved, rest), model)
         return replace(report, digest=digest_of(model))
 
 

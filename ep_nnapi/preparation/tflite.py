@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.diagnostics.run_and_compare import compared, relaxed
+from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.litert import interpreter
 from ep_nnapi.litert.convert import Port, convert
@@ -114,7 +114,7 @@ def _add_output(graph: GraphProto, crossing: Crossing) -> None:
     graph.output.append(info)
 
 
-def compare_flatbuffers(folder: Path, recorded: Path, options: Mapping[str, object]) -> Verdict:
+def compare_flatbuffers(folder: Path, recorded: Path, options: Options) -> Verdict:
     """Runs all flatbuffers of a folder in LiteRT's interpreter and judges their outputs.
 
     Each gets its inputs from the recorded values, so that no error of one hides another's. Raises
@@ -131,8 +131,8 @@ def compare_flatbuffers(folder: Path, recorded: Path, options: Mapping[str, obje
         for values, results in zip(known.outputs, got, strict=True)
     ]
     _check_names(got, wanted)
-    half = relaxed(options)
-    return compared(known.model, known.feeds, (got, wanted), known.tolerance, half=half)
+    outputs = got, wanted
+    return compared(known.model, known.feeds, outputs, known.tolerance, half=options.half)
 
 
 def _inputs(model: FlatModel, path: Path, values: Mapping[str, Array]) -> dict[str, Array]:

@@ -12,12 +12,13 @@ from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, traits_of
-from ep_nnapi.diagnostics.run_and_compare import compared, on_reference_device, relaxed
+from ep_nnapi.diagnostics.run_and_compare import compared, on_reference_device
 from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, run_on_nnapi
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sizes.symbols import Shapes
@@ -105,7 +106,7 @@ def read_recorded(path: Path) -> Recorded:
     )
 
 
-def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Verdict:
+def compare(prepared: Path, recorded: Path, options: Options) -> Verdict:
     """Runs the prepared model on nnapi-reference and judges it against the recorded outputs.
 
     Raises ModelError if it cannot be loaded, or if its inputs or outputs are not the original's.
@@ -114,8 +115,8 @@ def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Ve
     _, got = run_on_nnapi(str(prepared), Feeds(known.feeds), on_reference_device(options))
     if any(g.keys() != w.keys() for g, w in zip(got, known.outputs, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")
-    half = relaxed(options)
-    return compared(known.model, known.feeds, (got, known.outputs), known.tolerance, half=half)
+    outputs = got, known.outputs
+    return compared(known.model, known.feeds, outputs, known.tolerance, half=options.half)
 
 
 def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from ep_nnapi.diagnostics.verdict import sentences
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options.table import to_strings
 from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers
@@ -59,7 +58,7 @@ def _record(task: Data) -> Data:
 def _verify(task: Data) -> Data:
     """Compares the outputs of the prepared model `out` with the recorded ones."""
     job, out, recorded = job_of(task["job"]), Path(task["out"]), Path(task["recorded"])
-    options = to_strings(replace(job.options, fix=()))  # `out` has these shapes already
+    options = replace(job.options, fix=())  # `out` has these shapes already
     if job.format is Format.TFLITE:
         found = compare_flatbuffers(out.parent, recorded, options)
     else:

@@ -15,7 +15,7 @@ from typing import TypeAlias, Unpack
 import onnx
 from onnx import ModelProto
 
-from ep_nnapi.diagnostics.check import check
+from ep_nnapi.diagnostics.check import checked
 from ep_nnapi.diagnostics.fixed_model import set_shapes
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
@@ -25,7 +25,7 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
-from ep_nnapi.options.table import OptionKeywords, parse, without
+from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
 from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
 from ep_nnapi.preparation.verify import compare, record
@@ -72,7 +72,7 @@ class Search:
     model: ModelProto
     report: Report
 
-    def __init__(self, folder: Path, options: OptionKeywords) -> None:
+    def __init__(self, folder: Path, options: Options) -> None:
         self.steps: list[Step] = []
         self.useless: list[str] = []
         self._folder = folder
@@ -152,7 +152,7 @@ class Search:
     def _checked(self, model: ModelProto) -> Report:
         path = self._folder / "checked.onnx"
         save(model, path)
-        return check(path, **self._options)
+        return checked(path, self._options)
 
 
 def save(model: ModelProto, path: Path) -> None:
@@ -250,15 +250,15 @@ def fix(
     compared with the original, as `prepare` does, and is not written if it differs or if nothing is
     gained. Raises ModelError and OptionError.
     """
-    target = Path(out)
+    chosen, target = parse(options), Path(out)
     if target.suffix.lower() != ".onnx" or not target.absolute().parent.is_dir():
         raise OptionError(f"{out}: give the path of an .onnx file in a folder that exists")
     with (
-        custom_ops(parse(options).custom_ops_library),
+        custom_ops(chosen.custom_ops_library),
         as_files(model, inputs) as (path, files),
         TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
-        given = _Given(path, files, ranges, Path(folder), options)
+        given = _Given(path, files, ranges, Path(folder), chosen)
         found, search = _searched(given, progress or (lambda done, total: None))
         if found.steps:
             recorded = given.folder / "recorded.npz"
@@ -278,17 +278,17 @@ class _Given:
     files: tuple[str, ...]
     ranges: Ranges
     folder: Path
-    options: OptionKeywords
+    options: Options
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
         """The sizes of the option `fix`."""
-        return dict(parse(self.options).fix)
+        return dict(self.options.fix)
 
     @property
-    def checked_options(self) -> OptionKeywords:
+    def checked_options(self) -> Options:
         """The options for models whose sizes are fixed already."""
-        return without(self.options, "fix")
+        return replace(self.options, fix=())
 
     def inputs(self) -> tuple[str, ...]:
         """Returns files of inputs within the ranges, for the comparison."""
@@ -302,7 +302,7 @@ class _Given:
 
     def _feeds(self) -> tuple[Mapping[str, Array], ...]:
         session = open_session(str(self.model), exact_options(), [CPU])
-        return feeds_of(str(self.model), session, self.files, _SEED, parse(self.options).fix).runs
+        return feeds_of(str(self.model), session, self.files, _SEED, self.options.fix).runs
 
     def int64_as_int32(self, ranges: Ranges) -> Rewrite:
         """Returns the rewrite for these ranges, which reads the ranges of other values."""
@@ -322,7 +322,7 @@ def _searched(given: _Given, progress: Progress) -> tuple[Fixed, Search]:
     """Tries all rewrites; returns what is gained, and the search with the model."""
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")
-    before = check(given.model, **given.checked_options)
+    before = checked(given.model, given.checked_options)
     proto = _loaded(given.model, given.sizes)
     check_ranges(proto, given.ranges)
     given.inputs()  # inputs outside of the ranges are refused before the work

@@ -301,7 +301,7 @@ class Subject:
 
     def judged(self, got: Sequence[Mapping[str, Array]], options: Mapping[str, object]) -> Verdict:
         """Returns the verdict on a candidate's outputs."""
-        half = NnapiFlag.USE_FP16 in parse(options).flags
+        half = parse(options).half
         outputs = (got, self.want)
         return compared(self.model, self.accuracy.runs, outputs, self.tolerance, half=half)
 

@@ -16,10 +16,10 @@ from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, source
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
-from ep_nnapi.options.table import OptionKeywords, parse
+from ep_nnapi.options.table import OptionKeywords, parse, without
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
-from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options
+from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.tuning.candidates import Choice, Measured, Subject
 from ep_nnapi.tuning.search import (
     STAGES,
@@ -111,12 +111,11 @@ def tuned(
     options: Mapping[str, object],
 ) -> Tuning:
     """Returns the best of the candidates by the given measurement; arguments as `tune`."""
-    model, chosen = source(model), parse(options)
+    chosen, model = parse(options), source(model)
     if contents(model):
         raise ModelError("its clusters are compiled ahead of time; tune the original model")
     with (
-        custom_ops(chosen.custom_ops_library),
-        fixed_model(model, options) as (static, rest),
+        fixed_model(model, chosen) as (static, _),
         TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
         cpu = open_session(static, exact_options(), [CPU])
@@ -126,8 +125,8 @@ def tuned(
         want = [outputs_of(cpu, fed, None) for fed in judged.runs]
         subject = Subject(static, feeds, judged, want, accuracy.tolerance, Path(folder))
         planner_of(chosen)
-        rest.pop("receipt", None)  # many sessions run; the one chosen has it
-        search = Search(subject, rest, measure, repair=given)
+        of_each = without(options, "fix", "receipt")  # many sessions run; the chosen one has it
+        search = Search(subject, of_each, measure, repair=given)
         choice = search.run()
         if chosen.receipt is not None:
             write(search.provider_of(choice.best.candidate), chosen.receipt)

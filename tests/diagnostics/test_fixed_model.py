@@ -16,6 +16,7 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes
+from ep_nnapi.options.table import parse
 from tests.onnx_graph import model_of
 
 FLOAT, CPU = TensorProto.FLOAT, ["CPUExecutionProvider"]
@@ -173,5 +174,5 @@ def test_advice_repeats_the_sizes(tmp_path: Path, capsys) -> None:
 
 
 def test_nothing_to_fix_is_the_model_itself(tmp_path: Path) -> None:
-    with fixed_model("m.onnx", {"device": "d"}) as found:
-        assert found == ("m.onnx", {"device": "d"})
+    with fixed_model("m.onnx", parse({"device": "d"})) as found:
+        assert found == ("m.onnx", parse({"device": "d"}))

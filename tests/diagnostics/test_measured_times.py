@@ -12,6 +12,7 @@ import ep_nnapi
 from ep_nnapi.diagnostics import measured_times as timing
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.options.table import parse
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks
 from tests.provider.test_outline import IF_MODEL
@@ -24,7 +25,7 @@ def parts(found: MeasuredTimes) -> set[str]:
 
 def test_every_part_of_a_run_has_a_time():
     model = blocks(10)
-    report, found = ep_nnapi.check(model), measured_times(model, {})
+    report, found = ep_nnapi.check(model), measured_times(model, parse({}))
     assert set(found.clusters) == {c.nodes for c in report.clusters}
     assert set(found.cpu_nodes) == {r.node for r in report.rejections}
     assert min(*found.clusters.values(), *found.cpu_nodes.values()) > 0
@@ -39,25 +40,27 @@ def test_times_by_node():
 
 
 def test_operations_take_no_longer_than_their_cluster():
-    found = measured_times(DIGITS, {"device": "nnapi-reference"})
+    found = measured_times(DIGITS, parse({"device": "nnapi-reference"}))
     (cluster,) = found.clusters.values()
     assert 0 < sum(found.operations.values()) <= 1.5 * cluster  # medians need not add up
 
 
 def test_a_device_that_runs_clusters_as_a_whole():
-    found = measured_times(DIGITS, {"device": "host-cpu"})
+    found = measured_times(DIGITS, parse({"device": "host-cpu"}))
     assert (len(found.clusters), found.operations, found.devices) == (1, {}, ())
 
 
 def test_a_branch_that_is_not_taken_has_no_time():
-    found = measured_times(IF_MODEL, {})
+    found = measured_times(IF_MODEL, parse({}))
     report = ep_nnapi.check(IF_MODEL)
     assert len(found.clusters) < len(report.clusters)
 
 
 @pytest.mark.parametrize("device", ["nnapi-reference", "host-cpu"])
 def test_devices_behind_the_c_api_measure_themselves(device: str):
-    found = measured_times(DIGITS, {"runtime": ep_nnapi.libneuralnetworks_path(), "device": device})
+    found = measured_times(
+        DIGITS, parse({"runtime": ep_nnapi.libneuralnetworks_path(), "device": device})
+    )
     (time,) = found.devices
     assert (time.cluster, time.device) == (0, device)
     assert time.in_driver or time.on_hardware

@@ -18,6 +18,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD, IF, RELU
+from ep_nnapi.options.table import parse
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from models.quantized import quantized
 from tests.provider.test_planner import model
@@ -70,7 +71,7 @@ VECTOR = Operand(OperandCode.TENSOR_FLOAT32, (4,))
 
 def lowered(source: onnx.ModelProto = SUM, **options: object) -> Lowered:
     """The first cluster of a model."""
-    cluster = partitioned(source, **options).clusters[0]
+    cluster = partitioned(source, parse(options)).clusters[0]
     assert isinstance(cluster, CompiledCluster)
     return cluster.lowered
 

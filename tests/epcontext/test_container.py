@@ -20,6 +20,7 @@ from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, is_own
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
+from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.forging import branching, forged, lowered, quantized_digits
@@ -33,7 +34,7 @@ LEVEL = 8
 
 def context(tmp_path: Path, **options: object) -> bytes:
     """The embedded context of a small model."""
-    provider = partitioned(tiny(tmp_path / "a.onnx"), **options)
+    provider = partitioned(tiny(tmp_path / "a.onnx"), parse(options))
     (cluster,) = provider.clusters
     assert isinstance(cluster, CompiledCluster)
     return pack(cluster.lowered).with_embedded_weights()

@@ -16,6 +16,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.options.table import parse
 from tests.calls import Calls, operations, run
 from tests.onnx_graph import parsed
 
@@ -169,7 +170,7 @@ def exported(dtype: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.FLOAT16])
 def test_an_exported_model(dtype: int):
-    (cluster,) = partitioned(exported(dtype), feature_level=LEVEL).clusters
+    (cluster,) = partitioned(exported(dtype), parse({"feature_level": LEVEL})).clusters
     assert operations(cluster.lowered) == ["CONV_2D", "HARD_SWISH"]
-    (cluster,) = partitioned(exported(dtype), feature_level=LEVEL - 1).clusters
+    (cluster,) = partitioned(exported(dtype), parse({"feature_level": LEVEL - 1})).clusters
     assert operations(cluster.lowered) == ["CONV_2D", "ADD", "MUL", "DIV"]

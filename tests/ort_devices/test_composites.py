@@ -15,6 +15,7 @@ import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Composite, Model
+from ep_nnapi.options.table import parse
 from ep_nnapi.ort_devices.composites import RULES
 from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.device import CpuDevice
@@ -291,7 +292,7 @@ def test_convolutions_of_integers_are_of_floats():
     ]
     graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(taps, "taps")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    (cluster,) = partitioned(model, device="host-cpu").clusters
+    (cluster,) = partitioned(model, parse({"device": "host-cpu"})).clusters
     assert operators(cluster.models[0])["DequantizeLinear"] == 1
     for seed in range(20):
         assert ep_nnapi.run(model, seed=seed, device="host-cpu").verdict.worst == 0.0

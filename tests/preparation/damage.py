@@ -22,6 +22,7 @@ from pathlib import Path
 from ep_nnapi.diagnostics import check as checking
 from ep_nnapi.epcontext import contexts  # noqa: F401  (loaded before the workers are forked)
 from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record
@@ -89,7 +90,7 @@ def prepared(bad: Path) -> Outcome:
     out, recorded = bad.with_name("out.ort"), bad.with_name("out.npz")
     save_prepared(bad, out, job_of({}))
     record(bad, Verification(), {}, recorded)
-    found = compare(out, recorded, {})
+    found = compare(out, recorded, Options())
     return {"worst": found.worst}
 
 

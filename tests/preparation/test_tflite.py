@@ -14,7 +14,7 @@ import ep_nnapi
 from ep_nnapi.litert import interpreter
 from ep_nnapi.litert.interpreter import load
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers, save_tflite
 from ep_nnapi.preparation.verify import record
@@ -161,7 +161,7 @@ def written(model: Path, folder: Path, **options: object) -> Path:
 def test_the_same_model_is_equal(tmp_path: Path) -> None:
     model, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
     record(model, Verification(), {}, recorded)
-    (found,) = compare_flatbuffers(written(model, tmp_path / "w"), recorded, {}).differences
+    (found,) = compare_flatbuffers(written(model, tmp_path / "w"), recorded, Options()).differences
     assert found.relative <= 1e-6  # sums of four products, in another order
 
 
@@ -169,7 +169,7 @@ def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
     record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
     other = written(tiny(tmp_path / "b.onnx", 1), tmp_path / "w")
-    assert compare_flatbuffers(other, recorded, {}).negative
+    assert compare_flatbuffers(other, recorded, Options()).negative
 
 
 def test_names_that_were_not_recorded_are_refused(tmp_path: Path) -> None:
@@ -181,5 +181,5 @@ def test_names_that_were_not_recorded_are_refused(tmp_path: Path) -> None:
         kept = {k: a for k, a in arrays.items() if not k.startswith("in.")}
     np.savez(recorded, **kept)
     with pytest.raises(ModelError, match="has an input x that the original does not have"):
-        compare_flatbuffers(written(model, folder), recorded, {})
+        compare_flatbuffers(written(model, folder), recorded, Options())
     assert not (folder / EXPOSED).exists()

@@ -14,6 +14,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
+from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from models import zoo
@@ -25,7 +26,7 @@ from tests.preparation.test_batch import tiny
 def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
     path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
     assert record(path, Verification(), {}, recorded) is None  # by the kind of each output
-    (found,) = compare(path, recorded, {}).differences
+    (found,) = compare(path, recorded, Options()).differences
     assert found.tolerance == TOLERANCES[Kind.FLOAT32]
     assert found.relative <= 1e-6  # sums of four products, in another order
 
@@ -33,7 +34,7 @@ def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
 def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
     record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
-    found = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
+    found = compare(tiny(tmp_path / "b.onnx", 1), recorded, Options())
     assert found.less_accurate is LessAccurate.NNAPI
     assert found.negative
 
@@ -57,7 +58,7 @@ def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
         (ends_in(tmp_path / "b.onnx", sequence, both, several), ["y[0]", "y[1]"]),
     ):
         record(path, Verification(), {}, tmp_path / "recorded.npz")
-        found = compare(path, tmp_path / "recorded.npz", {}).differences
+        found = compare(path, tmp_path / "recorded.npz", Options()).differences
         assert [(d.output, d.absolute) for d in found] == [(name, 0.0) for name in names]
 
 

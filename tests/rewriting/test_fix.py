@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options.table import parse
 from ep_nnapi.rewriting import fix as fixing
 from ep_nnapi.rewriting.definitions import expand_definitions
 from ep_nnapi.rewriting.fix import Search
@@ -38,7 +39,7 @@ def unknown_operator(model: onnx.ModelProto, names: object) -> onnx.ModelProto |
 @pytest.fixture
 def search(tmp_path: Path) -> Search:
     """One that has begun with activations that ONNX Runtime's own provider refuses."""
-    found = Search(tmp_path, {"target": "builtin-nnapi"})
+    found = Search(tmp_path, parse({"target": "builtin-nnapi"}))
     first = found.optimized(activations())
     found.start("optimized", found._checked(first), first)
     return found
