@@ -64,7 +64,7 @@ ALLOWED = {
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"
     " numpy onnx",
-    "html_report": "diagnostics errors nnapi options preparation provider report networkx",
+    "html_report": "diagnostics errors nnapi options preparation report networkx",
     "cli": "bundling costs diagnostics errors html_report installed nnapi operators options"
     " preparation provider report rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph installed nnapi options ort preparation provider report"
