@@ -58,7 +58,8 @@ def findings(path: Path, secrets: Sequence[str]) -> Iterator[str]:
     if path.suffix == ".whl" and "-none-any" not in path.name:
         yield _bill(path.name, contents)
         yield _libraries(path.name, contents)
-        yield platform_tag(path)
+        yield _stable_abi(path)
+        yield _platform_tag(path)
 
 
 def _twine(path: Path) -> str:
@@ -136,7 +137,18 @@ def _libraries(wheel: str, contents: dict[str, bytes]) -> str:
     return f"{len(found)} libraries for {processor[3:]}: hardened, stripped, without libpython"
 
 
-def platform_tag(wheel: Path) -> str:
+def _stable_abi(wheel: Path) -> str:
+    """The libraries use what every CPython has that the wheel's tag names."""
+    command = [sys.executable, "-m", "abi3audit", "--strict", "--report", str(wheel)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise Finding(f"abi3audit {wheel.name}: {done.stdout}{done.stderr}")
+    (spec,) = json.loads(done.stdout)["specs"].values()
+    versions = {library["result"]["computed"] for library in spec["wheel"]}
+    return f"abi3audit: {len(spec['wheel'])} libraries for CPython {', '.join(versions)} or newer"
+
+
+def _platform_tag(wheel: Path) -> str:
     """Says which tag auditwheel derives from the symbols; raises Finding if it is a newer one."""
     command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
