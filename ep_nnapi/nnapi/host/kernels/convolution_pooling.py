@@ -6,7 +6,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernel import Function, real
 from ep_nnapi.nnapi.host.kernels.elementwise import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
@@ -50,54 +50,32 @@ def _reduce(ufunc: np.ufunc, seen: Array, sliding: SlidingWindow, axis: int) -> 
     return total
 
 
-def max_pool_2d(
-    input: Array,
-    filter_height: int,
-    filter_width: int,
-    activation: int,
-    *,
-    out: Array,
-    **scalars: Scalar,
-) -> None:
-    """Max pooling. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
-    window = WindowGeometry.of(**scalars)
-    taps = (filter_height, filter_width)
-    results, _ = _pool(np.maximum, -np.inf, input, taps, out, window)
-    _deliver(results, out, window, activation)
+def _pooling(
+    ufunc: np.ufunc, fill: float = 0, *, mean: bool = False, root: bool = False
+) -> Function:
+    """Pools; a `mean` excludes padding; `root`: of the squares, whose root is taken."""
 
+    def compute(
+        input: Array,
+        filter_height: int,
+        filter_width: int,
+        activation: int,
+        *,
+        out: Array,
+        **scalars: Scalar,
+    ) -> None:
+        window, taps = WindowGeometry.of(**scalars), (filter_height, filter_width)
+        given = np.square(input) if root else input
+        results, sliding = _pool(ufunc, fill, given, taps, out, window)
+        if mean:
+            _divide(results, sliding.counts())
+        if root:
+            np.sqrt(results, out=results)
+        activate(results, activation)
+        if window.nchw:
+            np.copyto(out, results.transpose(NCHW))
 
-def average_pool_2d(
-    input: Array,
-    filter_height: int,
-    filter_width: int,
-    activation: int,
-    *,
-    out: Array,
-    **scalars: Scalar,
-) -> None:
-    """Average pooling, excluding padding. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
-    window = WindowGeometry.of(**scalars)
-    results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
-    _divide(results, sliding.counts())
-    _deliver(results, out, window, activation)
-
-
-def l2_pool_2d(
-    input: Array,
-    filter_height: int,
-    filter_width: int,
-    activation: int,
-    *,
-    out: Array,
-    **scalars: Scalar,
-) -> None:
-    """L2 pooling: root of the mean square. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
-    window = WindowGeometry.of(**scalars)
-    taps = (filter_height, filter_width)
-    results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
-    _divide(results, sliding.counts())
-    np.sqrt(results, out=results)
-    _deliver(results, out, window, activation)
+    return compute
 
 
 def _divide(sums: Array, counts: Array) -> None:
@@ -106,17 +84,11 @@ def _divide(sums: Array, counts: Array) -> None:
     sums *= np.float32(1 / most) if counts.min(initial=most) == most else 1 / counts
 
 
-def _deliver(results: Array, out: Array, window: WindowGeometry, activation: int) -> None:
-    activate(results, activation)
-    if window.nchw:
-        np.copyto(out, results.transpose(NCHW))
-
-
 _SHORT = 16
 """Taps along one axis up to which sums are accumulated in float32."""
 _DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    real(spec.MAX_POOL_2D, max_pool_2d, *_DATA),
-    real(spec.AVERAGE_POOL_2D, average_pool_2d, *_DATA),
-    real(spec.L2_POOL_2D, l2_pool_2d, F32, F16),
+    real(spec.MAX_POOL_2D, _pooling(np.maximum, -np.inf), *_DATA),
+    real(spec.AVERAGE_POOL_2D, _pooling(np.add, mean=True), *_DATA),
+    real(spec.L2_POOL_2D, _pooling(np.add, mean=True, root=True), F32, F16),
 )

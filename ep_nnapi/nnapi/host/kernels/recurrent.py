@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Protocol, TypeAlias
@@ -11,7 +11,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernel import Function, real
 from ep_nnapi.nnapi.host.kernels import elementwise
 from ep_nnapi.nnapi.host.kernels.elementwise import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
@@ -121,13 +121,74 @@ def product(rows: Array, weights: Array) -> Array:
     return out
 
 
-def run_forward(forward: Traversal, out: Array | State, time_major: bool, run: Run) -> None:
-    """Stores the outputs of a forward pass and, if requested, the last state."""
-    (output,), last = _receivers(out, 1, len(forward.state))
-    _store(forward.into(by_time(output, time_major), run), last)
+def step_of(states: Sequence[str], receivers: Callable[[State], State]) -> Function:
+    """A kernel of one step.
+
+    states      names of the operands of the state
+    receivers   of the outputs: the arrays of the output and of the state
+    """
+
+    def compute(input: Array, cell: Cell, *, run: Run, out: State, **operands: Array) -> None:
+        output, *last = receivers(out)
+        step = Traversal(cell, input[np.newaxis], tuple(operands[name] for name in states))
+        _store(step.into(output[np.newaxis], run), tuple(last))
+
+    return compute
 
 
-def run_bidirectional(
+def over_sequence(states: Sequence[str]) -> Function:
+    """A kernel of a sequence, whose last state is an output if requested."""
+
+    def compute(
+        input: Array,
+        cell: Cell,
+        time_major: int,
+        *,
+        run: Run,
+        out: Array | State,
+        **operands: Array,
+    ) -> None:
+        by_step = bool(time_major)
+        given = tuple(operands[name] for name in states)
+        (output,), last = _receivers(out, 1, len(given))
+        steps = Traversal(cell, by_time(input, by_step), given)
+        _store(steps.into(by_time(output, by_step), run), last)
+
+    return compute
+
+
+def over_both_directions(states: Sequence[str], auxiliary: str) -> Function:
+    """A kernel of a sequence and its reverse; `auxiliary`: weights of the auxiliary input."""
+
+    def compute(
+        input: Array,
+        forward: Cell,
+        backward: Cell,
+        merge_outputs: bool,
+        time_major: bool,
+        *,
+        run: Run,
+        out: Array | State,
+        **operands: Array,
+    ) -> None:
+        crossed = f"fw_{auxiliary}" in operands
+        sequences = _concatenated_input(input, operands.get("aux_input"), crossed)
+        first, second = (
+            Traversal(
+                cell,
+                by_time(sequence, time_major),
+                tuple(operands[f"{way}_{name}"] for name in states),
+            )
+            for way, cell, sequence in zip(
+                ("fw", "bw"), (forward, backward), sequences, strict=True
+            )
+        )
+        _run_both((first, second), out, merge_outputs, time_major, run)
+
+    return compute
+
+
+def _run_both(
     traversals: tuple[Traversal, Traversal],
     out: Array | State,
     merged: bool,
@@ -158,7 +219,9 @@ def by_time(sequence: Array, time_major: bool) -> Array:
     return sequence if time_major else sequence.swapaxes(0, 1)
 
 
-def concatenated_input(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array, Array]:
+def _concatenated_input(
+    input: Array, aux_input: Array | None, crossed: bool
+) -> tuple[Array, Array]:
     """Returns the inputs of the forward and the backward cell.
 
     crossed   both also read the auxiliary input; otherwise the backward cell reads it instead
@@ -212,59 +275,6 @@ class RnnCell:
         return (sums,)
 
 
-def rnn(
-    input: Array, cell: RnnCell, hidden_state_in: Array, *, run: Run, out: State, **operands: object
-) -> None:
-    """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
-    state, output = out
-    step = Traversal(cell, input[np.newaxis], (hidden_state_in,))
-    run_forward(step, (output[np.newaxis], state), True, run)
-
-
-def unidirectional_sequence_rnn(
-    input: Array,
-    cell: RnnCell,
-    hidden_state_in: Array,
-    time_major: int,
-    *,
-    run: Run,
-    out: Array | State,
-    **operands: object,
-) -> None:
-    """RNN over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
-    steps = Traversal(cell, by_time(input, bool(time_major)), (hidden_state_in,))
-    run_forward(steps, out, bool(time_major), run)
-
-
-def bidirectional_sequence_rnn(
-    input: Array,
-    forward: RnnCell,
-    backward: RnnCell,
-    merge_outputs: bool,
-    time_major: bool,
-    *,
-    run: Run,
-    out: Array | State,
-    **operands: Array,
-) -> None:
-    """Bidirectional RNN over a sequence.
-
-    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
-    """
-    sequences = concatenated_input(input, operands.get("aux_input"), "fw_aux_weights" in operands)
-    first, second = (
-        Traversal(cell, by_time(sequence, time_major), (operands[f"{way}_hidden_state_in"],))
-        for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
-    )
-    run_bidirectional((first, second), out, merge_outputs, time_major, run)
-
-
-_TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))
-_CELL, _FORWARD, _BACKWARD = (
-    Gathered(RnnCell.of, _TENSORS, ("activation",), prefix) for prefix in ("", "fw_", "bw_")
-)
-
-
 def svdf(
     input: Array,
     weights_feature: Array,
@@ -291,17 +301,22 @@ def svdf(
     np.copyto(output, sums.reshape(*output.shape, rank).sum(axis=-1), casting="same_kind")
     output += bias
     activate(output, activation)
-    apply_deltas = state_out.reshape(batches, filters, memory)
-    apply_deltas[..., :-1] = results[..., 1:]
-    apply_deltas[..., -1:] = 0
+    moved = state_out.reshape(batches, filters, memory)
+    moved[..., :-1] = results[..., 1:]
+    moved[..., -1:] = 0
 
 
+_STATES = ("hidden_state_in",)
+_TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))
+_CELL, _FORWARD, _BACKWARD = (
+    Gathered(RnnCell.of, _TENSORS, ("activation",), prefix) for prefix in ("", "fw_", "bw_")
+)
 KERNELS = (
-    real(spec.RNN, rnn, F32, F16, cell=_CELL),
-    real(spec.UNIDIRECTIONAL_SEQUENCE_RNN, unidirectional_sequence_rnn, F32, F16, cell=_CELL),
+    real(spec.RNN, step_of(_STATES, lambda out: out[::-1]), F32, F16, cell=_CELL),
+    real(spec.UNIDIRECTIONAL_SEQUENCE_RNN, over_sequence(_STATES), F32, F16, cell=_CELL),
     real(
         spec.BIDIRECTIONAL_SEQUENCE_RNN,
-        bidirectional_sequence_rnn,
+        over_both_directions(_STATES, "aux_weights"),
         F32,
         F16,
         forward=_FORWARD,

@@ -15,16 +15,13 @@ from ep_nnapi.nnapi.host.kernels.normalization import subtract_mean
 from ep_nnapi.nnapi.host.kernels.recurrent import (
     Gathered,
     State,
-    Traversal,
     activate,
-    by_time,
     columns,
-    concatenated_input,
+    over_both_directions,
+    over_sequence,
     product,
-    run_bidirectional,
-    run_forward,
+    step_of,
 )
-from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.shapes.recurrent import (
     AUXILIARY,
@@ -137,78 +134,25 @@ class LstmCell:
         return values.clip(-threshold, threshold) if threshold > 0 else values
 
 
-def lstm(
-    input: Array,
-    cell: LstmCell,
-    output_state_in: Array,
-    cell_state_in: Array,
-    *,
-    run: Run,
-    out: State,
-    **operands: object,
-) -> None:
-    """LSTM step; the scratch buffer is filled with zeros. Source: NDK ANEURALNETWORKS_LSTM."""
+def _receivers(out: State) -> State:
+    """The output and the states of a step; the scratch buffer is filled with zeros."""
     scratch, *states, output = out
     scratch.fill(0)
-    step = Traversal(cell, input[np.newaxis], (output_state_in, cell_state_in))
-    run_forward(step, (output[np.newaxis], *states), True, run)
-
-
-def unidirectional_sequence_lstm(
-    input: Array,
-    cell: LstmCell,
-    output_state_in: Array,
-    cell_state_in: Array,
-    time_major: bool,
-    *,
-    run: Run,
-    out: Array | State,
-    **operands: object,
-) -> None:
-    """LSTM over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    steps = Traversal(cell, by_time(input, time_major), (output_state_in, cell_state_in))
-    run_forward(steps, out, time_major, run)
-
-
-def bidirectional_sequence_lstm(
-    input: Array,
-    forward: LstmCell,
-    backward: LstmCell,
-    merge_outputs: bool,
-    time_major: bool,
-    *,
-    run: Run,
-    out: Array | State,
-    **operands: Array,
-) -> None:
-    """Bidirectional LSTM over a sequence.
-
-    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
-    """
-    crossed = f"fw_{AUXILIARY[1]}" in operands
-    sequences = concatenated_input(input, operands.get("aux_input"), crossed)
-    first, second = (
-        Traversal(
-            cell,
-            by_time(sequence, time_major),
-            (operands[f"{way}_output_state_in"], operands[f"{way}_cell_state_in"]),
-        )
-        for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
-    )
-    run_bidirectional((first, second), out, merge_outputs, time_major, run)
+    return (output, *states)
 
 
 _TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))
 _SCALARS = ("activation", "cell_clip", "projection_clip")
+_STATES = ("output_state_in", "cell_state_in")
 _CELL, _FORWARD, _BACKWARD = (
     Gathered(LstmCell.of, _TENSORS, _SCALARS, prefix) for prefix in ("", "fw_", "bw_")
 )
 KERNELS = (
-    real(spec.LSTM, lstm, F32, F16, cell=_CELL),
-    real(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, unidirectional_sequence_lstm, F32, F16, cell=_CELL),
+    real(spec.LSTM, step_of(_STATES, _receivers), F32, F16, cell=_CELL),
+    real(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, over_sequence(_STATES), F32, F16, cell=_CELL),
     real(
         spec.BIDIRECTIONAL_SEQUENCE_LSTM,
-        bidirectional_sequence_lstm,
+        over_both_directions(_STATES, AUXILIARY[1]),
         F32,
         F16,
         forward=_FORWARD,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import real, stored
+from ep_nnapi.nnapi.host.kernel import Function, real, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
@@ -62,34 +63,26 @@ def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> No
         out[zero] = 0
 
 
-def reduce_max(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Maximum. Source: NDK ANEURALNETWORKS_REDUCE_MAX."""
-    _reduce(np.maximum, input, axes, out, _limits(out.dtype)[0])
+def _reduction(ufunc: np.ufunc, empty: int | None = None) -> Function:
+    """A kernel of numpy's reduction.
+
+    empty   of no elements the result is the least (0) or the greatest (1) number; None: `ufunc` has
+            an identity
+    """
+
+    def compute(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+        _reduce(ufunc, input, axes, out, None if empty is None else _limits(out.dtype)[empty])
+
+    return compute
 
 
-def reduce_min(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Minimum. Source: NDK ANEURALNETWORKS_REDUCE_MIN."""
-    _reduce(np.minimum, input, axes, out, _limits(out.dtype)[1])
+def _arg(function: Callable[..., Array]) -> Function:
+    """A kernel of the index of the extreme element, the first of equal ones."""
 
+    def compute(input: Array, axis: int, *, out: Array) -> None:
+        out[...] = function(input, axis=axis).reshape(out.shape)
 
-def reduce_all(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Logical AND of the elements. Source: NDK ANEURALNETWORKS_REDUCE_ALL."""
-    _reduce(np.logical_and, input, axes, out)
-
-
-def reduce_any(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Logical OR of the elements. Source: NDK ANEURALNETWORKS_REDUCE_ANY."""
-    _reduce(np.logical_or, input, axes, out)
-
-
-def arg_max(input: Array, axis: int, *, out: Array) -> None:
-    """Index of the maximum, the first of equal ones. Source: NDK ANEURALNETWORKS_ARGMAX."""
-    out[...] = np.argmax(input, axis=axis).reshape(out.shape)
-
-
-def arg_min(input: Array, axis: int, *, out: Array) -> None:
-    """Index of the minimum, the first of equal ones. Source: NDK ANEURALNETWORKS_ARGMIN."""
-    out[...] = np.argmin(input, axis=axis).reshape(out.shape)
+    return compute
 
 
 _NUMBERS = (F32, F16, I32, Q8, Q8S)
@@ -97,10 +90,10 @@ KERNELS = (
     real(spec.MEAN, mean, F32, F16, Q8, Q8S),
     real(spec.REDUCE_SUM, reduce_sum, F32, F16),
     real(spec.REDUCE_PROD, reduce_prod, F32, F16),
-    stored(spec.REDUCE_MAX, reduce_max, F32, F16, Q8, Q8S),
-    stored(spec.REDUCE_MIN, reduce_min, F32, F16, Q8, Q8S),
-    stored(spec.REDUCE_ALL, reduce_all, BOOL8),
-    stored(spec.REDUCE_ANY, reduce_any, BOOL8),
-    stored(spec.ARGMAX, arg_max, *_NUMBERS),
-    stored(spec.ARGMIN, arg_min, *_NUMBERS),
+    stored(spec.REDUCE_MAX, _reduction(np.maximum, 0), F32, F16, Q8, Q8S),
+    stored(spec.REDUCE_MIN, _reduction(np.minimum, 1), F32, F16, Q8, Q8S),
+    stored(spec.REDUCE_ALL, _reduction(np.logical_and), BOOL8),
+    stored(spec.REDUCE_ANY, _reduction(np.logical_or), BOOL8),
+    stored(spec.ARGMAX, _arg(np.argmax), *_NUMBERS),
+    stored(spec.ARGMIN, _arg(np.argmin), *_NUMBERS),
 )
