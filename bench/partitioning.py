@@ -21,7 +21,7 @@ import onnx
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from models import zoo

@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.profile.use import OperationUse, uses
+from ep_nnapi.nnapi.profile.form import OperationUse, uses
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.spec import OPERATIONS
 from ep_nnapi.options.table import HOST

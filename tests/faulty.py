@@ -14,8 +14,8 @@ import numpy as np
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import HOST

@@ -34,19 +34,15 @@ TESTED_BY = {
     "cli/test_run": "diagnostics/run_and_compare",
     "diagnostics/test_inputs": "diagnostics/session_runs",
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
-    "nnapi/host/test_cache": "nnapi/host/cache_folder",
-    "nnapi/host/test_runtime": "nnapi/host/device nnapi/host/execution_plan nnapi/host/reference "
+    "nnapi/host/test_runtime": "nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph nnapi/host/run",
     "nnapi/test_model": "nnapi/array",
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
     "lowering/test_layouts": "lowering/inner_transposes",
-    "nnapi/profile/test_form": "nnapi/profile/classes nnapi/profile/use",
-    "nnapi/profile/test_record": "nnapi/profile/answers nnapi/profile/device "
-    "nnapi/profile/examples",
-    "nnapi/profile/test_sample": "nnapi/profile/quantization nnapi/profile/sample_devices "
-    "nnapi/profile/seeds nnapi/profile/sizes nnapi/profile/variations",
+    "nnapi/profile/test_record": "nnapi/profile/device nnapi/profile/examples",
+    "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes",
     "ort/test_api": "ort/names",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",
@@ -55,9 +51,6 @@ TESTED_BY = {
     "provider/test_planner": "provider/replan",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
     "lowering/test_permutes": "lowering/reshapes",
-    "nnapi/library/test_runtime": "nnapi/library/available_memory nnapi/library/constants "
-    "nnapi/library/deadline",
-    "nnapi/library/test_memory_file": "nnapi/library/handles nnapi/library/loading",
     "partitioner/test_graph": "partitioner/tensors",
     "partitioner/test_merging": "partitioner/constraints",
 }

@@ -11,8 +11,8 @@ import numpy as np
 
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.nnapi.spec import MUL

@@ -10,7 +10,7 @@ from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress
 
 if TYPE_CHECKING:
-    from ep_nnapi.nnapi.profile.answers import Profile
+    from ep_nnapi.nnapi.profile.device import Profile
 
 HELP = "record a device's answers, for --device-profile on another machine"
 

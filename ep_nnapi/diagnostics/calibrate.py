@@ -31,7 +31,7 @@ from ep_nnapi.graph.to_onnx import model_of
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.profile.answers import Profile
+from ep_nnapi.nnapi.profile.device import Profile
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options, parse

@@ -13,8 +13,7 @@ from ep_nnapi.litert.interpreter import FlatModel, load
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.nnapi.host.device import PreparedModel
-from ep_nnapi.nnapi.host.runtime import HostRuntime
+from ep_nnapi.nnapi.host.runtime import HostRuntime, PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError

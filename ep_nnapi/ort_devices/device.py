@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.host import HostDevice
-from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import OptionError, module_logger, suggestion
-from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions

@@ -22,7 +22,7 @@ from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.provider.dynamic_options import nanoseconds
 
 if TYPE_CHECKING:
-    from ep_nnapi.nnapi.profile.answers import Profile
+    from ep_nnapi.nnapi.profile.device import Profile
 
 FAST_DEVICES = (HOST_CPU,)
 """Devices of the host that are tried before nnapi-reference, first to last."""

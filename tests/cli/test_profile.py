@@ -10,7 +10,7 @@ import pytest
 from ep_nnapi.costs.calibration import Calibration
 from ep_nnapi.costs.cost_model import PHONE
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.profile.sample_devices import SampleDevice
+from ep_nnapi.nnapi.profile.examples import SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.nnapi.spec import BY_NAME

@@ -19,12 +19,11 @@ from ep_nnapi import ModelError, OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data
-from ep_nnapi.nnapi.profile.examples import path_of
+from ep_nnapi.nnapi.profile.examples import RULES, SampleDevice, everything, path_of
 from ep_nnapi.nnapi.profile.file import write
+from ep_nnapi.nnapi.profile.form import OperationUse
 from ep_nnapi.nnapi.profile.record import record_all
-from ep_nnapi.nnapi.profile.sample_devices import RULES, SampleDevice, everything
 from ep_nnapi.nnapi.profile.seeds import seeds_of
-from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.spec import BY_NAME
 from ep_nnapi.operators.lib.emit import MAX_FILL_CONSTANT
 from ep_nnapi.options.table import HOST

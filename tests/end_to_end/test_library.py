@@ -14,7 +14,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.library import loading
+from ep_nnapi.nnapi.library import binding
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import built
@@ -105,12 +105,12 @@ def test_what_cannot_be_used_is_refused_at_once(options: dict[str, object], mess
 
 def test_the_systems_library_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The linker's own search first, then the folders of Android's releases."""
-    assert loading.SYSTEM_PATHS[0] == "libneuralnetworks.so"
-    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/no/libneuralnetworks.so", LIBRARY))
-    assert loading.load.__wrapped__("system").path == LIBRARY
-    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/no/libneuralnetworks.so",))
+    assert binding.SYSTEM_PATHS[0] == "libneuralnetworks.so"
+    monkeypatch.setattr(binding, "SYSTEM_PATHS", ("/no/libneuralnetworks.so", LIBRARY))
+    assert binding.load.__wrapped__("system").path == LIBRARY
+    monkeypatch.setattr(binding, "SYSTEM_PATHS", ("/no/libneuralnetworks.so",))
     with pytest.raises(OptionError, match=r"there is no libneuralnetworks.so, which Android has"):
-        loading.load.__wrapped__("system")
+        binding.load.__wrapped__("system")
 
 
 def test_a_library_without_nnapi_functions_is_refused() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.profile.use import OperationUse, uses
+from ep_nnapi.nnapi.profile.form import OperationUse, uses
 
 _SIGNED = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 _QUANTIZED = (OperandCode.TENSOR_QUANT8_ASYMM, _SIGNED)

@@ -8,7 +8,7 @@ from ep_nnapi import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.profile.sample_devices import SampleDevice, everything
+from ep_nnapi.nnapi.profile.examples import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import NnapiFlag

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.nnapi import validate
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.options.table import parse

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.provider.compiled_cluster import Runner

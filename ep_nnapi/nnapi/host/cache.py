@@ -18,11 +18,12 @@ import functools
 import hashlib
 import json
 import os
+import stat
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -30,7 +31,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import module_logger
-from ep_nnapi.nnapi.host import cache_folder
+from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.nnapi.runtime import CompileOptions
 
 logger = module_logger(__name__)
@@ -157,7 +158,7 @@ def cached(options: CompileOptions, device: str, about: object) -> Iterator[Cach
         yield None
         return
     try:
-        folder = cache_folder.opened(options.cache_dir)
+        folder = opened(options.cache_dir)
     except OSError as error:
         logger.warning("the compilation cache is not used: %s", error)
         yield None
@@ -187,7 +188,7 @@ def _through(folder: int, name: str, maker: bytes) -> Iterator[Cache]:
 def _sound_file(folder: int, name: str) -> BufferedReader | None:
     """The file, open for reading; None if it does not exist or cannot be trusted."""
     try:
-        return cache_folder.open_file(folder, name)
+        return open_file(folder, name)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -206,7 +207,7 @@ def _sound_cache(file: BufferedReader | None, name: str, maker: bytes) -> Cache:
 def _stored(folder: int, name: str, cache: Cache) -> bool:
     """Write the file; False, with a warning, on failure."""
     try:
-        cache_folder.write_file(folder, name, cache.parts())
+        write_file(folder, name, cache.parts())
     except OSError as error:
         logger.warning("what was prepared is not cached: %s", error)
         return False
@@ -226,3 +227,54 @@ def _code() -> str:
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""O_NONBLOCK, because opening a FIFO otherwise blocks until there is a writer."""
+
+
+class UnsafeError(OSError):
+    """Another user could have written the file or directory."""
+
+
+def opened(path: str) -> int:
+    """Return a descriptor of the directory; if missing, it is created for its user only.
+
+    Raises OSError; UnsafeError if another user owns it or can write to it.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    folder = os.open(path, _FOLDER)
+    try:
+        _check(os.fstat(folder), path)
+    except UnsafeError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def open_file(folder: int, name: str) -> BufferedReader:
+    """Open a regular file of the directory for reading; raises OSError or UnsafeError."""
+    descriptor = os.open(name, _READ, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafeError(f"{name} is no regular file")
+        _check(found, name)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def write_file(folder: int, name: str, parts: Iterable[bytes | memoryview]) -> None:
+    """Create or replace a file by an atomic write; raises OSError and leaves no partial file."""
+    write_atomically(name, parts, folder=folder, mode=0o600)
+
+
+def _check(found: os.stat_result, name: str) -> None:
+    if found.st_uid != os.geteuid():
+        raise UnsafeError(f"{name} belongs to another user")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UnsafeError(f"others can write into {name}; make it mode 0700")

@@ -2,23 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.binding import Bound
-from ep_nnapi.nnapi.host.memory import Lifetime, assign_offsets, block
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.kernel_call import Bound
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.immutable import immutable
-from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.model import Omitted, Operand
+from ep_nnapi.nnapi.runtime import TimedOperation
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.validate import MAX_BYTES
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A temporary's size in bytes and its lifetime: first and last step, inclusive."""
+
+    key: int
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLayout:
+    """The offset of each temporary by key, and the total size in bytes."""
+
+    offsets: Mapping[int, int]
+    size: int
+
+
+def assign_offsets(lifetimes: Iterable[Lifetime]) -> MemoryLayout:
+    """Assign offsets such that no two temporaries alive in the same step overlap.
+
+    Greedy: largest first (of equal sizes, the earliest), each at the lowest offset that is free
+    during its lifetime. Cost: quadratic in the number of extents.
+
+    >>> assign_offsets([Lifetime(0, 64, 0, 1), Lifetime(1, 64, 1, 2), Lifetime(2, 32, 2, 3)])
+    MemoryLayout(offsets={0: 0, 1: 64, 2: 0}, size=128)
+    """
+    placed: list[tuple[int, int, Lifetime]] = []
+    for extent in sorted(lifetimes, key=lambda e: (-e.size, e.first, e.key)):
+        offset = 0
+        for start, end, other in placed:
+            alive = other.first <= extent.last and extent.first <= other.last
+            if alive and start < offset + extent.size and offset < end:
+                offset = -(-end // ALIGNMENT) * ALIGNMENT
+        insort(placed, (offset, offset + extent.size, extent), key=itemgetter(0))
+    offsets = dict(sorted((extent.key, start) for start, _, extent in placed))
+    return MemoryLayout(offsets, max((end for _, end, _ in placed), default=0))
+
+
+def block(size: int) -> Array:
+    """Allocate `size` bytes, aligned for vector instructions."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -189,3 +243,31 @@ def shape_input(value: object) -> Known:
         scalar: bool | int | float = value.item()
         return scalar
     return Tensor(value.shape, value if value.dtype == np.int32 else None)
+
+
+def timed_operation(
+    step: ScheduledStep,
+    operands: Sequence[Operand],
+    values: Sequence[Array | None],
+    start_ns: int,
+) -> TimedOperation:
+    """Return the measurement of a step that began at `start_ns` and ends now.
+
+    values  arrays of the run by operand; None for constants
+    """
+    end = time.perf_counter_ns()
+    operation = step.op.operation
+    size = sum(_bytes_of(operands[i], values[i]) for i in {*step.inputs, *step.outputs})
+    return TimedOperation(operation.spec.name, operation.origin, size, start_ns, end)
+
+
+def _bytes_of(operand: Operand, value: Array | None) -> int:
+    """Return the size of a tensor; 0 for scalars and omitted operands."""
+    if value is not None:
+        return value.nbytes if value.ndim or operand.type.tensor else 0
+    return _constant_bytes(operand.type, operand.dimensions, operand.value is Omitted.NO_VALUE)
+
+
+@lru_cache(maxsize=4096)
+def _constant_bytes(type_: OperandCode, dimensions: tuple[int, ...], omitted: bool) -> int:
+    return 0 if omitted or not type_.tensor else prod(dimensions) * type_.numpy.itemsize

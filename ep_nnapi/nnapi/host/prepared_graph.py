@@ -11,7 +11,6 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode, failure
-from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.execution_plan import (
@@ -22,11 +21,12 @@ from ep_nnapi.nnapi.host.execution_plan import (
     plan_execution,
     shape_input,
     static_shape,
+    timed_operation,
 )
+from ep_nnapi.nnapi.host.kernel_call import bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations, without_data
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.host.timed_step import timed_operation
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor

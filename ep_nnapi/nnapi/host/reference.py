@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.host.named_operation import name_operands
-from ep_nnapi.nnapi.host.scratch_limit import fits_scratch_limit
+from ep_nnapi.nnapi.errors import Reject
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, name_operands
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
-from ep_nnapi.nnapi.shapes.scratch import SCRATCH
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
 
 if TYPE_CHECKING:
@@ -50,3 +54,50 @@ class ReferenceDevice:
         named = with_token(options, model)
         with CONCURRENT_RUNS, cached(named, self.name, self) as cache:
             return PreparedGraph(model, Preparation(self.feature_level, emulate_float16, cache))
+
+
+_LIMIT_FACTOR = 16
+"""Factor on the limit for lowerings: ROI_ALIGN of a small image needs 5 in Android's tests."""
+_ADAPTIVE = ("height_sampling_points", "width_sampling_points")
+"""For 0 in these scalars the sampling depends on the run's regions, so memory is unknown."""
+
+
+def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
+    """Return False if an operation needs more scratch memory than `require_scratch` allows.
+
+    True if sizes or scalars are unknown before the run: then the run checks.
+    """
+    read = [operands[i] for i in op.operation.inputs if i < len(operands)]
+    scalars = [o for o in read if not o.type.tensor and not isinstance(o.value, Data)]
+    tensors = [o for o in read if o.type.tensor]
+    if op.operation.spec not in SCRATCH or scalars or not all(o.known for o in tensors):
+        return True
+    named: Operands = {
+        name: tuple(_known(operands[i]) for i in index)
+        if isinstance(index, tuple)
+        else _known(operands[index])
+        for name, index in op.inputs.items()
+    }
+    if any(named.get(name) == 0 for name in _ADAPTIVE):
+        return True
+    outputs = [operands[i] for i in op.operation.outputs]
+    try:
+        if all(o.known for o in outputs):
+            sizes = [o.size for o in outputs]
+        else:
+            written = infer(op.operation.spec, named, len(outputs))
+            sizes = [prod(s or 0 for s in dims) for dims in written if dims and None not in dims]
+        if len(sizes) == len(outputs):
+            elements = sum(o.size for o in tensors) + sum(sizes)
+            require_scratch(op.operation.spec, named, elements, _LIMIT_FACTOR)
+    except Reject:
+        return False
+    except ShapeError:  # the run reports it
+        return True
+    return True
+
+
+def _known(operand: Operand) -> Known:
+    if operand.type.tensor:
+        return Tensor(operand.dimensions)
+    return operand.item

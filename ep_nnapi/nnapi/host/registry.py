@@ -9,9 +9,8 @@ from math import inf
 from typing import Protocol
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.host.device import HostDevice
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.runtime import HostRuntime
+from ep_nnapi.nnapi.host.runtime import HostDevice, HostRuntime
 
 GROUP = "nnapi.host_devices"
 """Group of the entry points; each is a `DeviceSource`."""

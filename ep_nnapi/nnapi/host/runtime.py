@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn, TypeAlias
+from typing import ClassVar, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
+from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
-from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel, SizedDevice
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
@@ -27,6 +26,66 @@ from ep_nnapi.nnapi.runtime import (
 )
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
+
+
+class PreparedModel(Protocol):
+    """A model ready to run; thread-safe, executions may be concurrent."""
+
+    def execute(
+        self,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+        options: RunOptions,
+    ) -> list[Array]:
+        """Run the model; arguments and result as in `runtime.Compilation.run`.
+
+        The caller has checked element types and declared dimensions. Raises ShapeError or
+        RuntimeFailure.
+        """
+        ...
+
+
+class HostDevice(Protocol):
+    """A device behind the host runtime."""
+
+    @property
+    def name(self) -> str:
+        """Device name, unique within a runtime."""
+        ...
+
+    @property
+    def type(self) -> DeviceCode:
+        """Device type that the runtime reports."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Version, free text."""
+        ...
+
+    @property
+    def feature_level(self) -> int:
+        """Feature level, 1 to 8."""
+        ...
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        """One bool for each operation of a valid model: True if the device supports it."""
+        ...
+
+    def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
+        """Prepare a valid model to run; raises RuntimeFailure."""
+        ...
+
+
+@runtime_checkable
+class SizedDevice(Protocol):
+    """A device that prepares a model whose sizes are expressions for all that they may be.
+
+    What it finds out about them, it notes in their trace: the conditions of the prepared model.
+    """
+
+    takes_sizes: ClassVar[bool]
+
 
 _COMPILE = "ANeuralNetworksCompilation_finish"
 

@@ -1,4 +1,4 @@
-"""The C functions of one libneuralnetworks.so, bound with ctypes.
+"""The C functions of one libneuralnetworks.so: search, prototypes, calls with a deadline, handles.
 
 Prototypes come from `nnapi.functions`. Calls release the GIL.
 """
@@ -6,12 +6,17 @@ Prototypes come from `nnapi.functions`. Calls release the GIL.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
+import threading
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, ResultCode, failure, feature_level_of_code
-from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.functions import FUNCTIONS, OPERATION_TYPE, PREFIX, STRUCTS, Function
 
 _SCALARS: Mapping[str, Any] = {
@@ -167,3 +172,128 @@ def _bound(library: ctypes.CDLL, function: Function) -> Callable[..., Any]:
     found.restype = None if function.returns == "void" else ctype(function.returns)
     found.argtypes = [ctype(p.type) for p in function.parameters]
     return found
+
+
+SYSTEM = "system"
+"""The name of the library that Android provides."""
+
+_NAME = "libneuralnetworks.so"
+_BITS = "64" if ctypes.sizeof(ctypes.c_void_p) == 8 else ""
+SYSTEM_PATHS = (
+    _NAME,
+    f"/apex/com.android.neuralnetworks/lib{_BITS}/{_NAME}",
+    f"/system/lib{_BITS}/{_NAME}",
+)
+"""Where Android's library is looked for, in this order. The first is the linker's own search.
+
+It is an APEX module from Android 11 on, a part of the system before.
+"""
+
+
+@cache
+def load(name: str) -> Functions:
+    """The functions of the library `name`: SYSTEM, or a path. Each is loaded once in a process.
+
+    Raises OptionError if there is none, if it cannot be loaded or is no NNAPI library.
+    """
+    if name != SYSTEM:
+        return _loaded(name)
+    for path in SYSTEM_PATHS:
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        return Functions(library, path)
+    raise OptionError(
+        f"runtime {SYSTEM}: there is no {_NAME}, which Android has from 8.1 on; "
+        "name a library's path, or host"
+    )
+
+
+def _loaded(name: str) -> Functions:
+    path = Path(name).absolute()
+    if not path.is_file():
+        raise OptionError(f"runtime {name}: no such file; name a {_NAME}, system or host")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise OptionError(f"runtime {name} cannot be loaded: {error}") from None
+    return Functions(library, str(path))
+
+
+T = TypeVar("T")
+
+_GRACE_NS = 100_000_000
+"""Least time after a deadline in which a driver may report by itself that it missed it."""
+
+
+def within(timeout_ns: int | None, name: str, call: Callable[[], T]) -> T:
+    """The result of `call`, which calls the NNAPI function `name`, or its exception.
+
+    With a timeout it runs on a thread of its own; one that has not returned a quarter later than
+    the timeout is abandoned, and Unresponsive is raised. What it uses must live as long as it runs,
+    so `call` has to refer to it, and nothing else may.
+    """
+    if timeout_ns is None:
+        return call()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name=f"nnapi {name}")
+    thread.start()
+    thread.join((timeout_ns + max(timeout_ns // 4, _GRACE_NS)) / 1e9)
+    if errors:
+        raise errors[0]
+    if results:
+        return results[0]
+    missed = failed(name, ResultCode.MISSED_DEADLINE_PERSISTENT)
+    raise Unresponsive(missed.call, missed.code, f"it has not returned {timeout_ns / 1e9:g} s on")
+
+
+class Handle:
+    """An NNAPI object of this process, which is freed together with this one.
+
+    value   the pointer
+    """
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, functions: Functions, kind: str, value: int, *needs: object) -> None:
+        """Own the object `value` of kind `kind`, such as "Model".
+
+        needs   what must live as long as the object: the handles and memory that it uses
+        """
+        self.value = value
+        arguments = (functions, f"{kind}_free", value, os.getpid(), needs)
+        # not at exit: a library that is this interpreter's own ends with it
+        weakref.finalize(self, _free, *arguments).atexit = False
+
+
+def create(
+    functions: Functions, name: str, *arguments: object, needs: tuple[object, ...]
+) -> Handle:
+    """The object that the function `name`, such as Model_create, creates into its last parameter.
+
+    Raises RuntimeFailure if it fails or returns a null pointer with NO_ERROR.
+    """
+    out = ctypes.c_void_p()
+    functions.call(name, *arguments, ctypes.byref(out))
+    if not out.value:
+        raise failed(
+            name,
+            ResultCode.UNEXPECTED_NULL,
+            "it says that it succeeded, and returns a null pointer",
+        )
+    return Handle(functions, name.partition("_")[0], out.value, *needs)
+
+
+def _free(functions: Functions, name: str, value: int, owner: int, needs: object) -> None:
+    if os.getpid() == owner:  # a forked child has no connection to the parent's drivers
+        functions.free(name, value)
+    del needs

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.library.binding import ChannelParams, Functions, OperandType
-from ep_nnapi.nnapi.library.handles import Handle, create
+from ep_nnapi.nnapi.library.binding import ChannelParams, Functions, Handle, OperandType, create
 from ep_nnapi.nnapi.library.weights import SharedWeights
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, feature_level_of_code
-from ep_nnapi.nnapi.library.binding import NEEDED, Functions, failed
+from ep_nnapi.nnapi.library.binding import NEEDED, Functions, Handle, failed
 from ep_nnapi.nnapi.library.compilation import LibraryCompilation, compile_model
-from ep_nnapi.nnapi.library.handles import Handle
 from ep_nnapi.nnapi.library.model_writer import write_model
 from ep_nnapi.nnapi.library.weights import SharedWeights
 from ep_nnapi.nnapi.model import Model

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_atomically, write_text
-from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile
+from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
 from ep_nnapi.nnapi.runtime import Device
 
 FORMAT = "ep-nnapi device profile"

@@ -10,20 +10,167 @@ more), and sizes of tensors have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Omitted, Operand
-from ep_nnapi.nnapi.profile.classes import class_of_contents, class_of_scalar
-from ep_nnapi.nnapi.profile.quantization import ZERO_POINTS
-from ep_nnapi.nnapi.profile.use import OperationUse
-from ep_nnapi.nnapi.signature import Param
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, HIGHEST_LEVEL, OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand
+from ep_nnapi.nnapi.runtime import model_digest
+from ep_nnapi.nnapi.signature import OperationSpec, Param, Params
 
+
+@dataclass(frozen=True, slots=True)
+class OperationUse:
+    """An operation, its operands in NNAPI's order and the parameter of each.
+
+    relaxed   True if the model allows float32 to be computed as float16
+    """
+
+    spec: OperationSpec
+    input_params: Params
+    output_params: Params
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    relaxed: bool = False
+
+    @property
+    def named_inputs(self) -> Iterator[tuple[Param, Operand]]:
+        """The inputs with their parameters."""
+        return zip(self.input_params, self.inputs, strict=True)
+
+    @property
+    def named_outputs(self) -> Iterator[tuple[Param, Operand]]:
+        """The outputs with their parameters."""
+        return zip(self.output_params, self.outputs, strict=True)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that a driver can see of the operation, in hexadecimal.
+
+        Of constants that a driver maps instead of reading (over 128 bytes) it covers the type, the
+        shape and the quantization only: drivers do not choose by the weights in them.
+        """
+        whole = hashlib.sha256(f"{self.spec.name} {self.relaxed}".encode())
+        for operand in (*self.inputs, *self.outputs):
+            whole.update(_described(operand))
+        return whole.hexdigest()[:32]
+
+
+def uses(model: Model) -> Iterator[OperationUse]:
+    """The operations of a valid model, in its order."""
+    for n, operation in enumerate(model.operations):
+        match = model.match(n, HIGHEST_LEVEL)
+        inputs, outputs = (
+            tuple(model.operands[i] for i in ends) for ends in (operation.inputs, operation.outputs)
+        )
+        yield OperationUse(
+            operation.spec, match.inputs, match.outputs, inputs, outputs, model.relaxed
+        )
+
+
+def _described(operand: Operand) -> bytes:
+    channels = operand.channels and (operand.channels.dim, operand.channels.scales)
+    about = (operand.dimensions, operand.scale, operand.zero_point, channels)
+    value = operand.value
+    text = f"{operand.type.name} {about} {type(value).__name__}\n".encode()
+    if isinstance(value, Model):
+        return text + model_digest(value)
+    if isinstance(value, Data) and value.bytes.size <= COPIED_AT_ONCE:
+        return text + value.bytes.tobytes() + b"\n"
+    return text
+
+
+Scalar: TypeAlias = bool | int | float
+
+EXACT = ("activation", "padding", "axis", "mode", "type", "nms_kernel")
+"""Integer operands with few values, each a class."""
+COUNTS = (
+    "stride_width",
+    "stride_height",
+    "filter_width",
+    "filter_height",
+    "dilation_width",
+    "dilation_height",
+    "depth_multiplier",
+    "num_groups",
+    "block_size",
+    "num_splits",
+)
+"""Integer operands whose values 1 and 2 are classes, and all above."""
+SIZES = ("output_width", "output_height", "k", "shape", "dims")
+"""Operands that are sizes of tensors, of which drivers look at the tensors."""
+
+
+def class_of_scalar(name: str, value: Scalar) -> str:
+    """The class of the value of a constant scalar operand."""
+    if name in SIZES:
+        return "size"
+    if isinstance(value, bool) or name in EXACT:
+        return str(value)
+    if name in COUNTS:
+        return str(value) if value in (1, 2) else "3+" if value > 2 else "0-"
+    if value == 0 or (value == 1 and not name.startswith("padding_")):
+        return str(int(value))
+    return "+" if value > 0 else "-"
+
+
+def class_of_contents(name: str, array: Array) -> str | None:
+    """The class of the elements of a constant tensor of indexes; None if they do not matter."""
+    classify = _CONTENTS.get(name)
+    return None if classify is None else classify([int(i) for i in array.reshape(-1)])
+
+
+def _exactly(values: Sequence[int]) -> str:
+    return ",".join(map(str, values))
+
+
+def _sign(values: Sequence[int]) -> str:
+    return "-" if any(v < 0 for v in values) else "+"
+
+
+def _padded(values: Sequence[int]) -> str:
+    """One digit for each axis: 1 if it is padded."""
+    if any(v < 0 for v in values):
+        return "-"
+    pairs = zip(values[::2], values[1::2], strict=True)
+    return "".join("1" if any(pair) else "0" for pair in pairs)
+
+
+def _steps(values: Sequence[int]) -> str:
+    if any(v < 0 for v in values):
+        return "-"
+    return "1" if all(v == 1 for v in values) else "+"
+
+
+def _axes(values: Sequence[int]) -> str:
+    """The axes in ascending order; "-" leads if some count from the end."""
+    return ("- " if any(v < 0 for v in values) else "") + _exactly(sorted(values))
+
+
+_CONTENTS: Mapping[str, Callable[[Sequence[int]], str]] = {
+    "axes": _axes,
+    "perm": _exactly,
+    "paddings": _padded,
+    "strides": _steps,
+    "begin": _sign,
+    "end": _sign,
+    "size": _sign,
+    "shape": _sign,
+}
+
+
+ZERO_POINTS = {
+    OperandCode.TENSOR_QUANT8_ASYMM: (128, 0, 100),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: (0, -128, 100),
+}
+"""Zero points of samples by type: the usual one first, then the lowest and any other."""
 MAX_RANK = 7
 """Ranks from this one on count as one."""
 MAX_COUNT = 9

@@ -8,11 +8,10 @@ from itertools import groupby
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile, Traits
-from ep_nnapi.nnapi.profile.form import Form, form_of
+from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile, Traits
+from ep_nnapi.nnapi.profile.form import Form, OperationUse, form_of, uses
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import seeds
-from ep_nnapi.nnapi.profile.use import OperationUse, uses
 from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
 

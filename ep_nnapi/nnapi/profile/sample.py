@@ -11,14 +11,40 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
-from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.profile.quantization import quantized
-from ep_nnapi.nnapi.profile.use import OperationUse
+from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.profile.form import ZERO_POINTS, OperationUse
 from ep_nnapi.nnapi.shapes import Dims, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Fact
 from ep_nnapi.nnapi.signature import OperationSpec, Param, Params, Typing
 from ep_nnapi.nnapi.spec import RELU
 from ep_nnapi.nnapi.validate import check_operand, check_operation
+
+SCALE = 0.5
+"""Scale of inputs, weights and outputs: larger than the product of two, which MUL demands."""
+_CHANNEL_DIMS = {"DEPTHWISE_CONV_2D": 3}
+
+
+def quantized(spec: OperationSpec, name: str, operand: Operand) -> Operand:
+    """The operand `name` with quantization parameters that the operation takes."""
+    code = operand.type
+    if code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        dim = _CHANNEL_DIMS.get(spec.name, 0)
+        count = operand.dimensions[dim] if operand.dimensions else 1
+        return replace(operand, channels=ChannelQuantization(dim, (SCALE,) * count))
+    if not (code.quantized and code.tensor):
+        return operand
+    scale, zero_point = SCALE, ZERO_POINTS.get(code, (0,))[0]
+    fixed = spec.traits.output_quantization
+    if name == "output" and fixed is not None and code in ZERO_POINTS:
+        signed = code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+        scale, zero_point = fixed[0], fixed[1] - 128 * signed
+    return replace(operand, scale=scale, zero_point=zero_point)
+
+
+def bias_scale(operand: Operand, filter_operand: Operand) -> float:
+    """The scale of the bias for quantized data: that of the product, 0 for scales per channel."""
+    return 0.0 if filter_operand.channels is not None else operand.scale * filter_operand.scale
+
 
 Inputs = Mapping[str, tuple[Operand, ...]]
 """Operands by parameter name: several of a repeated parameter, else one."""

@@ -14,11 +14,9 @@ import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.nnapi.profile.classes import COUNTS, SIZES
-from ep_nnapi.nnapi.profile.form import MAX_COUNT
-from ep_nnapi.nnapi.profile.quantization import SCALE, ZERO_POINTS
-from ep_nnapi.nnapi.profile.sample import Sample, reshaped, with_zeros
-from ep_nnapi.nnapi.profile.sizes import N
+from ep_nnapi.nnapi.profile.form import COUNTS, MAX_COUNT, SIZES, ZERO_POINTS
+from ep_nnapi.nnapi.profile.sample import SCALE, Sample, reshaped, with_zeros
+from ep_nnapi.nnapi.profile.seeds import N
 
 Values = Mapping[str, bool | int | float]
 

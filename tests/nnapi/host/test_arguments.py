@@ -8,8 +8,8 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.arguments import Arguments
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
+from ep_nnapi.nnapi.host.kernel_call import Arguments
 from ep_nnapi.nnapi.shapes import ShapeError
 from tests.nnapi.host.named import SCALE, ZERO_POINT, named
 

@@ -7,10 +7,8 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.binding import bind
-from ep_nnapi.nnapi.host.blockwise import BlockwiseCall, LookupTable
 from ep_nnapi.nnapi.host.kernel import Kernel, elementwise, pointwise, real
-from ep_nnapi.nnapi.host.kernel_call import KernelCall
+from ep_nnapi.nnapi.host.kernel_call import BlockwiseCall, KernelCall, LookupTable, bind
 from tests.nnapi.host.named import named
 
 UINT8, F16 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT16

@@ -7,8 +7,8 @@ import doctest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ep_nnapi.nnapi.host import memory
-from ep_nnapi.nnapi.host.memory import ALIGNMENT, Lifetime, assign_offsets, block
+from ep_nnapi.nnapi.host import execution_plan as memory
+from ep_nnapi.nnapi.host.execution_plan import ALIGNMENT, Lifetime, assign_offsets, block
 
 
 @st.composite

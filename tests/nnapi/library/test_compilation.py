@@ -11,7 +11,7 @@ import pytest
 
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
-from ep_nnapi.nnapi.library import deadline
+from ep_nnapi.nnapi.library import binding
 from ep_nnapi.nnapi.library.compilation import LibraryCompilation
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, RunOptions
@@ -119,7 +119,7 @@ class Blocking(Recorded):
 
 
 def test_an_abandoned_run_leaves_the_callers_arrays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "_GRACE_NS", 0)
+    monkeypatch.setattr(binding, "_GRACE_NS", 0)
     functions = Blocking()
     made = compiled(functions)
     x, out = X.copy(), np.full_like(X, 7)

@@ -10,8 +10,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.library.compilation import LibraryCompilation
-from ep_nnapi.nnapi.library.execution import Executor
+from ep_nnapi.nnapi.library.compilation import Executor, LibraryCompilation
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Duration, RunOptions

@@ -13,9 +13,8 @@ import pytest
 import ep_nnapi
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
-from ep_nnapi.nnapi.library import loading, memory_file
-from ep_nnapi.nnapi.library.handles import Handle, create
-from ep_nnapi.nnapi.library.loading import SYSTEM, load
+from ep_nnapi.nnapi.library import binding, memory_file
+from ep_nnapi.nnapi.library.binding import SYSTEM, Handle, create, load
 from ep_nnapi.nnapi.library.memory_file import PAGE, MemoryFile
 from tests.nnapi.library.recorded import Recorded
 
@@ -212,11 +211,11 @@ def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_systems_is_the_first_that_can_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/nowhere/a.so", OWN, "/nowhere/b.so"))
+    monkeypatch.setattr(binding, "SYSTEM_PATHS", ("/nowhere/a.so", OWN, "/nowhere/b.so"))
     assert fresh(SYSTEM).path == OWN
 
 
 def test_where_there_is_none_the_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/nowhere/a.so", "/nowhere/b.so"))
+    monkeypatch.setattr(binding, "SYSTEM_PATHS", ("/nowhere/a.so", "/nowhere/b.so"))
     with pytest.raises(OptionError, match=r"runtime system: there is no .* name a library's path"):
         fresh(SYSTEM)

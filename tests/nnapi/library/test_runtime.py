@@ -17,12 +17,11 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode, ResultCode, feature_level_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError, Unresponsive
-from ep_nnapi.nnapi.library import deadline
-from ep_nnapi.nnapi.library.available_memory import available_memory
-from ep_nnapi.nnapi.library.binding import failed
-from ep_nnapi.nnapi.library.constants import is_large, large_constants, with_constants
-from ep_nnapi.nnapi.library.deadline import within
+from ep_nnapi.nnapi.library import binding
+from ep_nnapi.nnapi.library.binding import failed, within
+from ep_nnapi.nnapi.library.memory_file import available_memory
 from ep_nnapi.nnapi.library.runtime import DEFAULT_DEVICE, LibraryRuntime
+from ep_nnapi.nnapi.library.weights import is_large, large_constants, with_constants
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, Device, RunOptions
 from tests.nnapi.build import BOOL8, F32, NONE, Q8S, chain, constant, one, relu, tensor
@@ -180,7 +179,7 @@ def test_a_driver_that_reports_its_deadline_soon_after_it_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Within the grace its own failure comes before Unresponsive."""
-    monkeypatch.setattr(deadline, "_GRACE_NS", LONG_NS)
+    monkeypatch.setattr(binding, "_GRACE_NS", LONG_NS)
     missed = failed("Execution_compute", ResultCode.MISSED_DEADLINE_TRANSIENT)
     late = threading.Event()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.profile.use import OperationUse, uses
+from ep_nnapi.nnapi.profile.form import OperationUse, uses
 from ep_nnapi.nnapi.spec import BY_NAME
 
 F32, Q8, I32 = (

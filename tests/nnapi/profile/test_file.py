@@ -15,7 +15,7 @@ import pytest
 from ep_nnapi import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.profile import file
-from ep_nnapi.nnapi.profile.answers import Conditions, Profile
+from ep_nnapi.nnapi.profile.device import Conditions, Profile
 from ep_nnapi.nnapi.profile.file import read, to_text, write
 from ep_nnapi.nnapi.runtime import Device
 

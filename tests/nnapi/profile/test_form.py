@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.profile.classes import class_of_contents, class_of_scalar
-from ep_nnapi.nnapi.profile.form import form_of
-from ep_nnapi.nnapi.profile.use import uses
+from ep_nnapi.nnapi.profile.form import class_of_contents, class_of_scalar, form_of, uses
 from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)

@@ -11,16 +11,13 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model
-from ep_nnapi.nnapi.profile.answers import Answer, Conditions, Profile
-from ep_nnapi.nnapi.profile.device import ProfiledRuntime
-from ep_nnapi.nnapi.profile.examples import FOLDER, devices, path_of, profiles
+from ep_nnapi.nnapi.profile.device import Answer, Conditions, Profile, ProfiledRuntime
+from ep_nnapi.nnapi.profile.examples import FOLDER, Rule, SampleDevice, devices, path_of, profiles
 from ep_nnapi.nnapi.profile.file import read, to_text
-from ep_nnapi.nnapi.profile.form import form_of
+from ep_nnapi.nnapi.profile.form import OperationUse, form_of
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all
 from ep_nnapi.nnapi.profile.sample import model_of
-from ep_nnapi.nnapi.profile.sample_devices import Rule, SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of
-from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.nnapi.spec import BY_NAME
 from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use

@@ -9,12 +9,18 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.nnapi.profile.examples import RULES
 from ep_nnapi.nnapi.profile.form import form_of
-from ep_nnapi.nnapi.profile.quantization import bias_scale, quantized
-from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
-from ep_nnapi.nnapi.profile.sample_devices import RULES
-from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED, seeds, seeds_of
-from ep_nnapi.nnapi.profile.sizes import INDEXES, SCALARS, SIZES, size_of
+from ep_nnapi.nnapi.profile.sample import Sample, bias_scale, model_of, quantized, use_of
+from ep_nnapi.nnapi.profile.seeds import (
+    INDEXES,
+    NOT_SAMPLED,
+    SCALARS,
+    SIZES,
+    seeds,
+    seeds_of,
+    size_of,
+)
 from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
 from ep_nnapi.nnapi.validate import check_type, required_level, validate
