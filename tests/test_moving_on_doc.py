@@ -1,4 +1,4 @@
-"""docs/moving-on.md: its command prints what is shown, its roads are those of the advice."""
+"""docs/moving-on.md: its command prints what is shown, its runtimes are those of the advice."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_commands_print_what_is_shown(
     assert capsys.readouterr().out == output
 
 
-def test_the_table_has_the_roads_and_their_sources() -> None:
+def test_the_table_has_the_alternatives_and_their_sources() -> None:
     rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")][2:]
-    roads = advise(str(ROOT / "models" / "digits.onnx"))
-    assert [row.split("|")[1].strip() for row in rows] == [road.name for road in roads]
-    assert all(f"<{road.source}>" in row for road, row in zip(roads, rows, strict=True))
+    alternatives = advise(str(ROOT / "models" / "digits.onnx"))
+    assert [row.split("|")[1].strip() for row in rows] == [each.name for each in alternatives]
+    assert all(f"<{each.source}>" in row for each, row in zip(alternatives, rows, strict=True))

@@ -1,4 +1,7 @@
-"""The C parts of `native/`, built for the processor of a phone."""
+"""The files of a bundle beside the model: C parts of `native/`, scripts for adb and the README.
+
+Names of files and tensors are any text: they are quoted for the shell.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Level
 
 if TYPE_CHECKING:
-    from ep_nnapi.diagnostics.advice import Road
+    from ep_nnapi.diagnostics.advice import Alternative
     from ep_nnapi.diagnostics.inspect_context import Content
     from ep_nnapi.report.report import Report
 
@@ -239,7 +239,7 @@ def _write(given: argparse.Namespace, report: Report) -> None:
 
 
 def _advise(given: argparse.Namespace, options: Options) -> int:
-    """Prints the ways off NNAPI and returns the exit code.
+    """Prints the alternatives to NNAPI and returns the exit code.
 
     Raises OptionError with arguments of other reports.
     """
@@ -249,27 +249,27 @@ def _advise(given: argparse.Namespace, options: Options) -> int:
     named = [f"--{name.replace('_', '-')}" for name in others if getattr(given, name)]
     if named:
         raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
-    roads = advise(given.model, options)
+    found = advise(given.model, options)
     if given.json:
-        print_json([road.to_json() for road in roads])
+        print_json([each.to_json() for each in found])
     else:
-        _show_advice(roads)
+        _show_advice(found)
     return DONE
 
 
-def _show_advice(roads: Sequence[Road]) -> None:
-    table(("road", "nodes it takes", "not taken"), (_advice_row(road) for road in roads))
-    for road in roads:
+def _show_advice(found: Sequence[Alternative]) -> None:
+    table(("runtime", "nodes it takes", "not taken"), (_advice_row(each) for each in found))
+    for each in found:
         line()
-        line(f"{road.name}: {'; '.join(road.notes)}")
-        line(f"  {road.command}")
-        line(f"  {road.source}")
+        line(f"{each.name}: {'; '.join(each.notes)}")
+        line(f"  {each.command}")
+        line(f"  {each.source}")
 
 
-def _advice_row(road: Road) -> tuple[str, ...]:
-    taken = "not listed" if road.taken is None else f"{road.taken} of {road.nodes}"
-    left = ", ".join(f"{n} {op}" for op, n in road.left.items()) or "-"
-    return road.name, taken, left
+def _advice_row(each: Alternative) -> tuple[str, ...]:
+    taken = "not listed" if each.taken is None else f"{each.taken} of {each.nodes}"
+    left = ", ".join(f"{n} {op}" for op, n in each.left.items()) or "-"
+    return each.name, taken, left
 
 
 def _compiled(found: Sequence[Content]) -> None:

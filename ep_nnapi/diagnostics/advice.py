@@ -1,4 +1,4 @@
-"""Roads off NNAPI for a model at hand: what other runtimes take of it, by their documentation.
+"""Alternatives to NNAPI for a model: what other runtimes take of it, by their documentation.
 
 Android has deprecated NNAPI in version 15. Nothing here is measured but what LiteRT's operators
 compute exactly, which this package answers itself; the rest is what each project documents.
@@ -19,6 +19,7 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.output_traits import read_model
 from ep_nnapi.diagnostics.session_runs import source
+from ep_nnapi.diagnostics.special_values import op_types
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.nnapi.errors import ModelError
@@ -26,117 +27,32 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
 
-XNNPACK = frozenset(
-    [
-        "AveragePool",
-        "Conv",
-        "ConvTranspose",
-        "Gemm",
-        "MatMul",
-        "MaxPool",
-        "QLinearConv",
-        "Resize",
-        "Softmax",
-        "com.microsoft:QLinearAveragePool",
-        "com.microsoft:QLinearConvTranspose",
-        "com.microsoft:QLinearSoftmax",
-        "DequantizeLinear",
-        "QuantizeLinear",
-    ]
+XNNPACK = op_types(
+    "AveragePool Conv ConvTranspose Gemm MatMul MaxPool QLinearConv Resize Softmax "
+    "com.microsoft:QLinearAveragePool com.microsoft:QLinearConvTranspose "
+    "com.microsoft:QLinearSoftmax DequantizeLinear QuantizeLinear"
 )
 """Weights and bias must be constant, images 2-D; Resize bilinear, Softmax along the last axis.
 
 QuantizeLinear and DequantizeLinear belong to the QDQ form of the quantized operators.
 """
 
-QNN = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "Asin",
-        "Atan",
-        "AveragePool",
-        "BatchNormalization",
-        "Cast",
-        "Clip",
-        "Concat",
-        "Conv",
-        "ConvTranspose",
-        "Cos",
-        "DepthToSpace",
-        "DequantizeLinear",
-        "Div",
-        "Elu",
-        "Equal",
-        "Exp",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "Gelu",
-        "Gemm",
-        "GlobalAveragePool",
-        "Greater",
-        "GreaterOrEqual",
-        "GridSample",
-        "HardSwish",
-        "InstanceNormalization",
-        "LRN",
-        "LayerNormalization",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "LogSoftmax",
-        "LpNormalization",
-        "MatMul",
-        "Max",
-        "MaxPool",
-        "Min",
-        "Mul",
-        "Neg",
-        "Not",
-        "Or",
-        "PRelu",
-        "Pad",
-        "Pow",
-        "QuantizeLinear",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "Relu",
-        "Reshape",
-        "Resize",
-        "Round",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Slice",
-        "Softmax",
-        "SpaceToDepth",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Tanh",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-        "com.microsoft:DequantizeLinear",
-        "com.microsoft:Gelu",
-        "com.microsoft:QuantizeLinear",
-    ]
+QNN = op_types(
+    "Abs Add And ArgMax ArgMin Asin Atan AveragePool BatchNormalization Cast Clip Concat Conv "
+    "ConvTranspose Cos DepthToSpace DequantizeLinear Div Elu Equal Exp Expand Flatten Floor Gather "
+    "Gelu Gemm GlobalAveragePool Greater GreaterOrEqual GridSample HardSwish InstanceNormalization "
+    "LRN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization MatMul Max "
+    "MaxPool Min Mul Neg Not Or PRelu Pad Pow QuantizeLinear ReduceMax ReduceMean ReduceMin "
+    "ReduceProd ReduceSum Relu Reshape Resize Round Sigmoid Sign Sin Slice Softmax SpaceToDepth "
+    "Split Sqrt Squeeze Sub Tanh Tile TopK Transpose Unsqueeze Where "
+    "com.microsoft:DequantizeLinear com.microsoft:Gelu com.microsoft:QuantizeLinear"
 )
 """Which types each takes depends on the backend and on Qualcomm's SDK.
 
 Reshape, which the page leaves out, is in the release notes of onnxruntime-qnn 2.5.
+
+Source of both lists: onnxruntime.ai, documentation of the XNNPACK and QNN execution providers,
+"Supported ops" and "Supported ONNX operators", as of 2026-11.
 """
 
 
@@ -150,7 +66,7 @@ _DOCS = "https://onnxruntime.ai/docs/execution-providers"
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class Alternative:
     """One way to run a model without NNAPI.
 
     taken     nodes that it takes: by its documentation or, for LiteRT, by this package's table;
@@ -191,8 +107,8 @@ class _Facts:
     opset: int
 
 
-def advise(model: str, options: Options = _DEFAULTS) -> tuple[Road, ...]:
-    """Returns the roads off NNAPI for a model file, in a fixed order.
+def advise(model: str, options: Options = _DEFAULTS) -> tuple[Alternative, ...]:
+    """Returns the alternatives to NNAPI for a model file, in a fixed order.
 
     Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
     """
@@ -246,14 +162,14 @@ def _prepare(model: str, facts: _Facts, how: str, *, static: bool = False) -> st
     return f"ep-nnapi prepare {quote(model)} -o OUT {how}{fixed}"
 
 
-def _cpu(model: str, facts: _Facts) -> Road:
+def _cpu(model: str, facts: _Facts) -> Alternative:
     count = facts.operators.total()
     notes = ("every type that ONNX Runtime loads; nothing to convert",)
     command = _prepare(model, facts, "--optimization-level all")
-    return Road("CPU", count, count, {}, notes, command, f"{_DOCS}/")
+    return Alternative("CPU", count, count, {}, notes, command, f"{_DOCS}/")
 
 
-def _xnnpack(model: str, facts: _Facts) -> Road:
+def _xnnpack(model: str, facts: _Facts) -> Alternative:
     notes = ["2-D convolutions and pools, with constant weights; the rest runs on the CPU"]
     if facts.quantized:
         notes.append("quantized: QLinear operators and QDQ groups of these")
@@ -262,7 +178,7 @@ def _xnnpack(model: str, facts: _Facts) -> Road:
     return _documented("XNNPACK", facts, XNNPACK, tuple(notes), command, where)
 
 
-def _webgpu(model: str, facts: _Facts) -> Road:
+def _webgpu(model: str, facts: _Facts) -> Alternative:
     notes = ["float32, and float16 where the GPU has it; the plugin onnxruntime-ep-webgpu"]
     if facts.quantized:
         notes.append("most quantized operators stay on the CPU: give it the float model")
@@ -272,10 +188,10 @@ def _webgpu(model: str, facts: _Facts) -> Road:
     left = {name: facts.operators[name] for name in loops}
     command = _prepare(model, facts, "--format onnx --optimization-level basic")
     where = f"{_DOCS}/WebGPU-ExecutionProvider.html"
-    return Road("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
+    return Alternative("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
 
 
-def _qnn(model: str, facts: _Facts) -> Road:
+def _qnn(model: str, facts: _Facts) -> Alternative:
     notes = ["Qualcomm's processors; HTP computes uint8 and uint16 QDQ models"]
     if not facts.quantized:
         notes.append("not quantized: HTP computes it in float16, or quantize it first")
@@ -287,7 +203,7 @@ def _qnn(model: str, facts: _Facts) -> Road:
     return _documented("QNN", facts, QNN, tuple(notes), command, where)
 
 
-def _litert(model: str, facts: _Facts, provider: Provider) -> Road:
+def _litert(model: str, facts: _Facts, provider: Provider) -> Alternative:
     report = provider.report
     left = Counter(r.op_type for r in report.rejections)
     notes = ["float32, uint8 and int8, as NNAPI computes them; checked operation by operation"]
@@ -299,7 +215,9 @@ def _litert(model: str, facts: _Facts, provider: Provider) -> Road:
         notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
     command = _prepare(model, facts, "--format tflite", static=True)
     where = "https://ai.google.dev/edge/litert"
-    return Road("LiteRT", report.taken, report.nodes, dict(left), tuple(notes), command, where)
+    return Alternative(
+        "LiteRT", report.taken, report.nodes, dict(left), tuple(notes), command, where
+    )
 
 
 def _documented(
@@ -309,7 +227,7 @@ def _documented(
     notes: tuple[str, ...],
     command: str,
     where: str,
-) -> Road:
+) -> Alternative:
     left = {op: n for op, n in sorted(facts.operators.items()) if op not in listed}
     nodes = facts.operators.total()
-    return Road(name, nodes - sum(left.values()), nodes, left, notes, command, where)
+    return Alternative(name, nodes - sum(left.values()), nodes, left, notes, command, where)

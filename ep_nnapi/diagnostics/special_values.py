@@ -62,7 +62,8 @@ class KnownDifference:
     half: bool = False
 
 
-def _types(text: str) -> frozenset[str]:
+def op_types(text: str) -> frozenset[str]:
+    """Operator types that are written with spaces between them."""
     return frozenset(text.split())
 
 
@@ -77,13 +78,13 @@ KNOWN = (
     KnownDifference(
         "ONNX's Clip limits an open end to the largest number, NNAPI keeps infinities there",
         "ONNX Clip-13; NDK ANEURALNETWORKS_RELU, ANEURALNETWORKS_MINIMUM",
-        _types("Clip"),
+        op_types("Clip"),
         _infinite,
     ),
     KnownDifference(
         "NNAPI does not define the order of NaN and numbers",
         "NDK ANEURALNETWORKS_MAXIMUM, ANEURALNETWORKS_MAX_POOL_2D, ANEURALNETWORKS_ARGMAX",
-        _types(
+        op_types(
             "MaxPool GlobalMaxPool Max Min ReduceMax ReduceMin ArgMax ArgMin Hardmax TopK Clip "
             "Relu Sign"
         ),
@@ -92,7 +93,7 @@ KNOWN = (
     KnownDifference(
         "NNAPI's operations multiply by zeros here, and zero times infinity or NaN is NaN",
         "NDK ANEURALNETWORKS_FULLY_CONNECTED, ANEURALNETWORKS_RESIZE_BILINEAR",
-        _types(
+        op_types(
             "CumSum Resize Upsample RoiAlign ConvTranspose ScatterND ScatterElements Scatter PRelu "
             "LeakyRelu AveragePool LpPool Hardmax"
         ),
@@ -101,7 +102,7 @@ KNOWN = (
     KnownDifference(
         "NNAPI does not define the order of sums, of which some overflow where others do not",
         "NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_FULLY_CONNECTED, ANEURALNETWORKS_MEAN",
-        _types(
+        op_types(
             "Gemm MatMul Einsum Conv ConvTranspose AveragePool GlobalAveragePool ReduceSum "
             "ReduceMean ReduceL1 ReduceSumSquare ReduceProd Mean Sum BatchNormalization CumSum "
             "FusedConv FusedGemm FusedMatMul"
@@ -111,7 +112,7 @@ KNOWN = (
     KnownDifference(
         "NNAPI has no operation of this function, and what computes it overflows",
         "NDK NeuralNetworksTypes.h, OperationCode",
-        _types(
+        op_types(
             "Asinh Acosh Atanh Asin Acos Atan Cosh Sinh Erf Gelu FastGelu BiasGelu QuickGelu Mish "
             "Softplus Softsign Swish Celu Elu Selu Mod Pow LogSoftmax ReduceL2 ReduceLogSum "
             "ReduceLogSumExp LpNormalization LpPool GlobalLpPool LRN GroupNormalization "
@@ -123,7 +124,7 @@ KNOWN = (
     KnownDifference(
         "neither ONNX nor NNAPI defines the integer of NaN, of infinities and of larger numbers",
         "ONNX Cast-13; NDK ANEURALNETWORKS_CAST",
-        _types("Cast CastLike"),
+        op_types("Cast CastLike"),
         _no_integer,
     ),
 )

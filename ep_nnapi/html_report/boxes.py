@@ -1,6 +1,9 @@
 """Nested boxes of a drawing: clusters, regions of CPU nodes, and parts of large ones.
 
 A box has at most LIMIT children, so that opening one draws little, whatever the size of the model.
+
+The layout is layered: the row of each child, the order in rows, the ways of edges. The page
+computes coordinates, which follow from the sizes of boxes as they are opened.
 """
 
 from __future__ import annotations

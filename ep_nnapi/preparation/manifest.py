@@ -22,6 +22,9 @@ Types: TypeAlias = dict[str, object] | list[object] | None
 def merged(lines: Iterable[str]) -> list[str]:
     """Returns one line for each domain and opset, with the union of operators and their types.
 
+    lines  as ONNX Runtime writes them for one model: `domain;opset;Operator{types},Operator` with
+           the types as JSON
+
     >>> merged(['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}}', "ai.onnx;13;Relu,Gemm"])
     ['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}},Relu']
     """

@@ -1,4 +1,11 @@
-"""Optimizing models with ONNX Runtime and saving them, optionally with NNAPI's nodes unfused."""
+"""Optimizing models with ONNX Runtime and saving them, optionally with NNAPI's nodes unfused.
+
+Most extended fusions skip nodes assigned to other providers. Some check the assignment of only one
+node or of none: MatMul and Add in attention become Gemm, and MatMulInteger with the nodes after it
+becomes MatMulIntegerToFloat. No fusion spans a tensor with a second consumer, so an extra consumer
+prevents it.
+Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2, MatMulIntegerToFloatFusion.
+"""
 
 from __future__ import annotations
 

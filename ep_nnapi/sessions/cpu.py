@@ -51,7 +51,10 @@ _OWN = _KNOWN | {
 
 @contextmanager
 def custom_ops(library: str | None) -> Iterator[None]:
-    """Registers the library in all sessions of this thread within the context; None for none."""
+    """Registers the library in all sessions of this thread within the context; None for none.
+
+    Sessions are created at many depths, also for parts of models, and each may have its nodes.
+    """
     token = _library.set(library)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Roads off NNAPI: operators that are taken, and notes on types and sizes."""
+"""Alternatives to NNAPI: operators that are taken, and notes on types and sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Road, advise
+from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Alternative, advise
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
 from tests.onnx_graph import model_of
@@ -21,8 +21,8 @@ def saved(
     return str(path)
 
 
-def roads(model: str) -> dict[str, Road]:
-    return {road.name: road for road in advise(model)}
+def alternatives(model: str) -> dict[str, Alternative]:
+    return {each.name: each for each in advise(model)}
 
 
 def softmax_of_elu(path: Path, alpha: float, **options: object) -> str:
@@ -31,8 +31,8 @@ def softmax_of_elu(path: Path, alpha: float, **options: object) -> str:
 
 
 def test_each_takes_what_it_lists(tmp_path: Path) -> None:
-    found = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0))
-    taken = {name: (road.taken, dict(road.left)) for name, road in found.items()}
+    found = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0))
+    taken = {name: (each.taken, dict(each.left)) for name, each in found.items()}
     assert taken == {
         "CPU": (2, {}),
         "XNNPACK": (1, {"Elu": 1}),
@@ -43,12 +43,12 @@ def test_each_takes_what_it_lists(tmp_path: Path) -> None:
 
 
 def test_litert_is_asked_operation_by_operation(tmp_path: Path) -> None:
-    litert = roads(softmax_of_elu(tmp_path / "m.onnx", 0.5))["LiteRT"]
+    litert = alternatives(softmax_of_elu(tmp_path / "m.onnx", 0.5))["LiteRT"]
     assert (litert.taken, dict(litert.left)) == (1, {"Elu": 1})
 
 
 def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
-    found = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0, shape=("batch", 3)))
+    found = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0, shape=("batch", 3)))
     for name in ("QNN", "LiteRT"):
         assert "static shapes only: fix x" in found[name].notes
         assert found[name].command.endswith("--fix x=SIZES")
@@ -60,14 +60,14 @@ def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
 def test_webgpu_takes_fewer_operators_of_newer_opsets(
     tmp_path: Path, opset: int, noted: bool
 ) -> None:
-    notes = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0, opset=opset))["WebGPU"].notes
+    notes = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0, opset=opset))["WebGPU"].notes
     assert any("opset 22" in note for note in notes) == noted
 
 
 def test_quantized_models_are_for_some(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(zoo.quantized("mlp", "u8s8", size=None), path)
-    found = roads(str(path))
+    found = alternatives(str(path))
     assert any("give it the float model" in note for note in found["WebGPU"].notes)
     assert any("QLinear" in note for note in found["XNNPACK"].notes)
     assert not any("not quantized" in note for note in found["QNN"].notes)
@@ -76,7 +76,7 @@ def test_quantized_models_are_for_some(tmp_path: Path) -> None:
 
 def test_paths_are_quoted(tmp_path: Path) -> None:
     found = advise(softmax_of_elu(tmp_path / "my model.onnx", 1.0))
-    assert all(f"'{tmp_path}/my model.onnx'" in road.command for road in found)
+    assert all(f"'{tmp_path}/my model.onnx'" in each.command for each in found)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
