@@ -1,8 +1,7 @@
 /* What ONNX Runtime calls: the creation of the factory, and the factory, provider and fused nodes.
  *
- * Each does in C what needs no decision and hands the rest to one py_… callback, which answers 0,
- * or 1 with *status set; when Python could not even run it, cffi answers 1 and the status is made
- * here. native.c stands in front of this file.
+ * Each does in C what needs no decision and hands the rest to one py_… callback, which answers a
+ * status. native.c stands in front of this file.
  */
 
 struct PyFactory {
@@ -34,19 +33,19 @@ static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeCo
   return NULL;
 }
 
-static OrtStatus *run(PyCompute *compute, OrtKernelContext *context, Tensor *inputs) {
+static OrtStatus *compute_tensors(PyCompute *compute, OrtKernelContext *context, Tensor *inputs) {
   Call call = {context, NULL, inputs, 0};
   const OrtValue *value = NULL;
   size_t i;
-  int failed;
+  OrtStatus *status;
   for (i = 0; i < compute->inputs; i++) {
     TRY(api->KernelContext_GetInput(context, i, &value));
     TRY(read_tensor(value, &inputs[i]));
   }
-  failed = py_compute(compute->self, &call);
-  if (!failed && call.outputs_made < compute->outputs)
-    call.status = create_status("ep_nnapi: a cluster did not compute all of its outputs");
-  return outcome(failed, call.status);
+  status = returned(py_compute(compute->self, &call));
+  if (status == NULL && call.outputs_made < compute->outputs)
+    status = create_status("ep_nnapi: a cluster did not compute all of its outputs");
+  return status;
 }
 
 static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
@@ -60,7 +59,7 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
   begin_compute();
   if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
   if (inputs == NULL) return create_status("ep_nnapi: out of memory");
-  status = run(compute, context, inputs);
+  status = compute_tensors(compute, context, inputs);
   if (inputs != few) free(inputs);
   end_compute();
   return status;
@@ -100,18 +99,15 @@ static const char *Ep_GetName(const OrtEp *ep) { return ((const PyEp *)ep)->name
 
 static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
                                    OrtEpGraphSupportInfo *support) {
-  OrtStatus *status = NULL;
-  int failed = py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support, &status);
-  return outcome(failed, status);
+  return returned(py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support));
 }
 
 static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused,
                              size_t count, OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
-  OrtStatus *status = NULL;
-  int failed = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
-                          (PyCompute **)infos, (uintptr_t *)context_nodes, &status);
+  OrtStatus *status = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
+                                 (PyCompute **)infos, (uintptr_t *)context_nodes);
   ((PyEp *)ep)->clusters += count;
-  return outcome(failed, status);
+  return returned(status);
 }
 
 static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
@@ -121,9 +117,7 @@ static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, si
 
 static OrtStatus *Ep_SetDynamicOptions(OrtEp *ep, const char *const *keys,
                                        const char *const *values, size_t count) {
-  OrtStatus *status = NULL;
-  int failed = py_set_dynamic_options(((PyEp *)ep)->self, keys, values, count, &status);
-  return outcome(failed, status);
+  return returned(py_set_dynamic_options(((PyEp *)ep)->self, keys, values, count));
 }
 
 /* The string is the provider's and lives as long as it. */
@@ -135,9 +129,7 @@ static const char *Ep_GetCompiledModelCompatibilityInfo(OrtEp *ep, const OrtGrap
 }
 
 static OrtStatus *Ep_OnSessionInitializationEnd(OrtEp *ep) {
-  OrtStatus *status = NULL;
-  int failed = py_session_initialized(((PyEp *)ep)->self, &status);
-  return outcome(failed, status);
+  return returned(py_session_initialized(((PyEp *)ep)->self));
 }
 
 /* Source: OrtEpContextDataSupportFlags. */
@@ -182,26 +174,21 @@ static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
                                               const OrtHardwareDevice *const *hardware,
                                               size_t hardware_count, OrtEpDevice **devices,
                                               size_t capacity, size_t *count) {
-  OrtStatus *status = NULL;
-  int failed;
   *count = 0;
-  failed = py_supported_devices((PyFactory *)factory, hardware, hardware_count, devices, capacity,
-                                count, &status);
-  return outcome(failed, status);
+  return returned(py_supported_devices(((PyFactory *)factory)->self, (PyFactory *)factory, hardware,
+                                       hardware_count, devices, capacity, count));
 }
 
 static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
                                    const OrtKeyValuePairs *const *metadata, size_t count,
                                    const OrtSessionOptions *options, const OrtLogger *logger,
                                    OrtEp **ep) {
-  OrtStatus *status = NULL;
-  int by_policy, failed;
+  int by_policy;
   if (probing) return create_status("ep_nnapi: this session only asks for the selection policy");
   by_policy = selected_by_policy(options);
-  failed = py_create_ep(((PyFactory *)factory)->self, hardware, count, options, by_policy,
-                        (uintptr_t)logger, (PyEp **)ep, &status);
   (void)metadata;
-  return outcome(failed, status);
+  return returned(py_create_ep(((PyFactory *)factory)->self, hardware, count, options, by_policy,
+                               (uintptr_t)logger, (PyEp **)ep));
 }
 
 static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
@@ -220,10 +207,8 @@ static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory,
 static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
     OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count, const char *info,
     int *answer) {
-  OrtStatus *status = NULL;
-  int failed = py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info,
-                                         answer, &status);
-  return outcome(failed, status);
+  return returned(
+      py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info, answer));
 }
 
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {
@@ -247,8 +232,6 @@ PyFactory *new_factory(void *self, const char *name, const char *vendor, const c
   return factory;
 }
 
-void *factory_self(PyFactory *factory) { return factory->self; }
-
 static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
   return base->GetApi(1)->CreateStatus(EXECUTE_FAIL, message);
 }
@@ -256,14 +239,11 @@ static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
 static OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
                                     const OrtLogger *logger, OrtEpFactory **factories,
                                     size_t capacity, size_t *count) {
-  OrtStatus *status = NULL;
-  int failed;
   *count = 0;
   if (!use_api(base)) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
-  failed = py_create_factories(registered_name, (uintptr_t)logger, (PyFactory **)factories,
-                               capacity, count, &status);
-  return outcome(failed, status);
+  return returned(py_create_factories(registered_name, (uintptr_t)logger, (PyFactory **)factories,
+                                      capacity, count));
 }
 
 /* Sessions may outlive their library's registration and still call ReleaseEp on the factory, so it

@@ -24,6 +24,8 @@ struct PyEp {
   size_t clusters;
 };
 
+#define NOT_RUN ((OrtStatus *)1) /* plugin.py has it too */
+
 static const OrtApi *api;
 static const OrtEpApi *ep_api;
 static const char *running;  /* version of ONNX Runtime */
@@ -50,9 +52,9 @@ uint32_t ort_version(void) { return implemented; }
 OrtStatus *create_status(const char *message) { return api->CreateStatus(EXECUTE_FAIL, message); }
 
 /* Of every callback that may fail: its status, and what it leaves to be raised. */
-static OrtStatus *outcome(int failed, OrtStatus *status) {
+static OrtStatus *returned(OrtStatus *status) {
   pass_on_interrupt();
-  if (failed && status == NULL) return create_status("ep_nnapi: the Python callback could not run");
+  if (status == NOT_RUN) return create_status("ep_nnapi: the Python callback could not run");
   return status;
 }
 

@@ -186,4 +186,3 @@ PyProfiler *new_profiler(void *self);
 void free_ep(PyEp *ep);
 void free_compute(PyCompute *compute);
 void free_profiler(PyProfiler *profiler);
-void *factory_self(PyFactory *factory);

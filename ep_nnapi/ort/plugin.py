@@ -1,7 +1,7 @@
 """Python callbacks of the plugin, which ONNX Runtime calls through callbacks.c.
 
-A callback never raises: it returns OK, or FAILED with an OrtStatus that has the message. If Python
-fails before the callback's code runs, cffi returns FAILED and the C code creates the status.
+A callback never raises: it returns NULL, or an OrtStatus that has the message. If Python fails
+before the callback's code runs, cffi returns NOT_RUN and the C code creates the status.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
@@ -26,7 +26,7 @@ from ep_nnapi.ort.api import (
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import ContextData
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.factory import Factory, open_provider
+from ep_nnapi.ort.factory import Factory, open_provider, virtual_factories
 from ep_nnapi.ort.inner_session import open_inner_session
 from ep_nnapi.ort.names import (
     ALLOW_VIRTUAL,
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
 
 
-_P = ParamSpec("_P")
-OK, FAILED = 0, 1
+NOT_RUN = ffi.cast("OrtStatus *", 1)
 ESCAPED = escaped(lib.interrupt_later)
 
 # Python objects by their C struct: C holds only a handle, so this keeps them alive.
@@ -84,21 +83,31 @@ def release_of(
     return release
 
 
-def with_status(function: Callable[_P, None]) -> Callable[_P, int]:
-    """Decorator for callbacks: turns exceptions into an OrtStatus, stored in the last argument."""
+def with_status(function: Callable[..., None]) -> Callable[..., CData]:
+    """Decorator for callbacks of the plugin: exceptions become the OrtStatus that they return."""
 
     @wraps(function)
-    def callback(*args: _P.args, **kwargs: _P.kwargs) -> int:
+    def callback(*arguments: object) -> CData:
         try:
-            function(*args, **kwargs)
+            function(*arguments)
         except BaseException as error:
-            args[-1][0] = status_of(error)  # type: ignore[index]
+            status = status_of(error)
             hold(error, lib.interrupt_later)
             _drop_tracebacks(error)
-            return FAILED
-        return OK
+            return status
+        return ffi.NULL
 
-    return callback
+    return ffi.def_extern(error=NOT_RUN, onerror=ESCAPED)(callback)
+
+
+def of_object(function: Callable[..., None]) -> Callable[..., CData]:
+    """The same for those of an object, whose handle C gives first."""
+
+    @wraps(function)
+    def callback(handle: CData, *arguments: object) -> None:
+        function(ffi.from_handle(handle), *arguments)
+
+    return with_status(callback)
 
 
 def _drop_tracebacks(error: BaseException) -> None:
@@ -139,10 +148,9 @@ _virtual_names: set[str] = set()
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
 @with_status
 def py_create_factories(
-    registered_name: CData, logger: int, out: CData, capacity: int, count: CData, status: CData
+    registered_name: CData, logger: int, out: CData, capacity: int, count: CData
 ) -> None:
     """Returns the factory of this library, or those of virtual devices; none is ever freed.
 
@@ -155,10 +163,6 @@ def py_create_factories(
     if is_virtual(name) or (allowed and not _virtual_names):
         if is_virtual(name):
             _virtual_names.add(name)
-        from ep_nnapi.ort.factory import (
-            virtual_factories,  # imports the whole package
-        )
-
         factories, problems = virtual_factories(capacity - len(chosen))
         chosen += factories
         for problem in problems:
@@ -177,77 +181,60 @@ def _listed(pointers: CData, count: int) -> list[CData]:
     return [pointers[i] for i in range(count)]
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
+@of_object
 def py_supported_devices(
-    this: CData,
+    this: Factory,
+    struct: CData,
     hardware: CData,
     hardware_count: int,
     devices: CData,
     capacity: int,
     count: CData,
-    status: CData,
 ) -> None:
     """Registers the provider for hardware devices."""
-    this_factory: Factory = ffi.from_handle(lib.factory_self(this))
-    found = this_factory.devices(_listed(hardware, hardware_count))
+    found = this.devices(_listed(hardware, hardware_count))
     for device, metadata in found[:capacity]:
         with key_value_pairs(metadata) as pairs:
-            own = ffi.cast("OrtEpFactory *", this)
+            own = ffi.cast("OrtEpFactory *", struct)
             check(ep_api().CreateEpDevice(own, device, pairs, ffi.NULL, devices + count[0]))
         count[0] += 1
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
+@of_object
 def py_create_ep(
-    this: CData,
+    this: Factory,
     hardware: CData,
     hardware_count: int,
     options: CData,
     by_policy: int,
     logger: int,
     out: CData,
-    status: CData,
 ) -> None:
     """Creates the execution provider of one session."""
     _name_run_options()
-    this_factory: Factory = ffi.from_handle(this)
     devices = _listed(hardware, hardware_count)
     entries, data = config_entries(options), ContextData(options)
-    ep = this_factory.create_ep(devices, entries, bool(by_policy), logger, data)
+    ep = this.create_ep(devices, entries, bool(by_policy), logger, data)
     out[0] = new_struct(lib.new_ep, ep, _strings[0])
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_get_capability(this: CData, graph: int, support: CData, status: CData) -> None:
+@of_object
+def py_get_capability(ep: Ep, graph: int, support: CData) -> None:
     """Claims the nodes of a graph that the provider takes."""
-    ep: Ep = ffi.from_handle(this)
     ep.get_capability(graph, support)
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_session_initialized(this: CData, status: CData) -> None:
+@of_object
+def py_session_initialized(ep: Ep) -> None:
     """Logs the session's line; all graphs are planned by now."""
-    ep: Ep = ffi.from_handle(this)
     ep.log_notice()
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
+@of_object
 def py_compile(
-    this: CData,
-    graphs: CData,
-    fused: CData,
-    count: int,
-    out: CData,
-    context_nodes: CData,
-    status: CData,
+    ep: Ep, graphs: CData, fused: CData, count: int, out: CData, context_nodes: CData
 ) -> None:
     """Creates a FusedNode for each cluster; ORT releases those created before a failure."""
-    ep: Ep = ffi.from_handle(this)
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
         out[i] = new_struct(lib.new_compute, node, node.input_count, node.output_count)
@@ -257,21 +244,15 @@ def py_compile(
         context_nodes[i] = context_node
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_set_dynamic_options(
-    this: CData, keys: CData, values: CData, count: int, status: CData
-) -> None:
+@of_object
+def py_set_dynamic_options(ep: Ep, keys: CData, values: CData, count: int) -> None:
     """Changes options of a session that exists."""
-    ep: Ep = ffi.from_handle(this)
     ep.set_dynamic_options({text(keys[i]): text(values[i]) for i in range(count)})
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_start_run(this: CData, keys: CData, values: CData, count: int, status: CData) -> None:
+@of_object
+def py_start_run(ep: Ep, keys: CData, values: CData, count: int) -> None:
     """Sets options for the run that begins on this thread."""
-    ep: Ep = ffi.from_handle(this)
     ep.start_run({text(keys[i]): text(values[i]) for i in range(count)})
 
 
@@ -289,37 +270,29 @@ def py_compatibility_info(this: CData) -> CData:
     return ep.compatibility_info()
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
+@of_object
 def py_validate_compatibility(
-    this: CData, hardware: CData, count: int, info: CData, answer: CData, status: CData
+    this_factory: Factory, hardware: CData, count: int, info: CData, answer: CData
 ) -> None:
     """Answers if a model that was compiled under these conditions runs here."""
-    this_factory: Factory = ffi.from_handle(this)
     answer[0] = this_factory.validate(_listed(hardware, count), text(info))
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_create_profiler(this: CData, out: CData, status: CData) -> None:
+@of_object
+def py_create_profiler(ep: Ep, out: CData) -> None:
     """Creates what collects events while ONNX Runtime records a profile of a session or a run."""
-    ep: Ep = ffi.from_handle(this)
     out[0] = new_struct(lib.new_profiler, ep.profiler())
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_start_profiling(this: CData, began_ns: int, status: CData) -> None:
+@of_object
+def py_start_profiling(profiler: Profiler, began_ns: int) -> None:
     """Begins to collect events."""
-    profiler: Profiler = ffi.from_handle(this)
     profiler.start(began_ns)
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-@with_status
-def py_end_profiling(this: CData, events: int, status: CData) -> None:
+@of_object
+def py_end_profiling(profiler: Profiler, events: int) -> None:
     """Adds the events that were collected to an OrtProfilingEventsContainer."""
-    profiler: Profiler = ffi.from_handle(this)
     profiler.end(events)
 
 
@@ -346,17 +319,17 @@ def _define_releases() -> None:
 _define_releases()
 
 
-@ffi.def_extern(error=FAILED, onerror=ESCAPED)
-def py_compute(this: CData, call: Call) -> int:
+@ffi.def_extern(error=NOT_RUN, onerror=ESCAPED)
+def py_compute(this: CData, call: Call) -> CData:
     """Runs one fused node; without the decorator `with_status`, as it is the hot path."""
     node: FusedNode = ffi.from_handle(this)
     try:
         node.compute(call)
     except BaseException as error:
-        call.status = status_of(error)
+        status = status_of(error)
         hold(error, lib.interrupt_later)
-        return FAILED
-    return OK
+        return status
+    return ffi.NULL
 
 
 def connect() -> int:

@@ -34,16 +34,12 @@ static void end_compute(void) {
 /* `offset`: nanoseconds since ONNX Runtime began the profile, whose times count from there. */
 static OrtStatus *Profiler_StartProfiling(OrtEpProfilerImpl *profiler, int64_t offset) {
   int64_t began = now_ns() - offset;
-  OrtStatus *status = NULL;
-  int failed = py_start_profiling(((PyProfiler *)profiler)->self, began, &status);
-  return outcome(failed, status);
+  return returned(py_start_profiling(((PyProfiler *)profiler)->self, began));
 }
 
 static OrtStatus *Profiler_EndProfiling(OrtEpProfilerImpl *profiler,
                                         OrtProfilingEventsContainer *events) {
-  OrtStatus *status = NULL;
-  int failed = py_end_profiling(((PyProfiler *)profiler)->self, (uintptr_t)events, &status);
-  return outcome(failed, status);
+  return returned(py_end_profiling(((PyProfiler *)profiler)->self, (uintptr_t)events));
 }
 
 static void Profiler_Release(OrtEpProfilerImpl *profiler) {
@@ -65,7 +61,5 @@ PyProfiler *new_profiler(void *self) {
 void free_profiler(PyProfiler *profiler) { free(profiler); }
 
 static OrtStatus *Ep_CreateProfiler(OrtEp *ep, OrtEpProfilerImpl **profiler) {
-  OrtStatus *status = NULL;
-  int failed = py_create_profiler(((PyEp *)ep)->self, (PyProfiler **)profiler, &status);
-  return outcome(failed, status);
+  return returned(py_create_profiler(((PyEp *)ep)->self, (PyProfiler **)profiler));
 }

@@ -17,9 +17,8 @@ void name_run_options(const char *const *names, size_t count) {
 /* On the thread that calls Run, which also computes unless the session executes in parallel. */
 static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
   const char *keys[MAX_NAMES], *values[MAX_NAMES], *value;
-  OrtStatus *status = NULL;
+  OrtStatus *status;
   size_t i, count = 0;
-  int failed;
   if (((PyEp *)ep)->clusters == 0) return NULL; /* looking takes a microsecond */
   for (i = 0; i < option_count; i++) {
     value = api->GetRunConfigEntry(options, option_names[i]);
@@ -28,8 +27,8 @@ static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
     values[count++] = value;
   }
   if (count > 0) {
-    failed = py_start_run(((PyEp *)ep)->self, keys, values, count, &status);
-    if (failed) return outcome(failed, status);
+    status = returned(py_start_run(((PyEp *)ep)->self, keys, values, count));
+    if (status != NULL) return status;
     has_options = 1;
   }
   run_options = options;
@@ -43,5 +42,5 @@ static OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool syn
   if (!has_options) return NULL;
   has_options = 0;
   py_end_run(((PyEp *)ep)->self);
-  return outcome(0, NULL);
+  return returned(NULL);
 }
