@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from ep_nnapi.ort_devices.composites import Group
 
 SPECIAL = (
-    *("ArgMax", "ArgMin", "Clip", "CumSum", "Einsum", "Gemm", "GlobalLpPool", "GlobalMaxPool"),
-    *("GroupNormalization", "Hardmax", "InstanceNormalization", "LSTM", "LpNormalization"),
-    *("LpPool", "MatMul", "MaxPool", "MeanVarianceNormalization", "ReduceL1", "ReduceL2"),
-    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Resize", "RoiAlign", "TopK"),
+    *("ArgMax", "ArgMin", "Asinh", "Atanh", "Celu", "Clip", "CumSum", "Einsum", "Gemm"),
+    *("GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "Hardmax", "InstanceNormalization"),
+    *("LSTM", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MaxPool"),
+    *("MeanVarianceNormalization", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"),
+    *("ReduceSumSquare", "Resize", "RoiAlign", "Round", "Selu", "Sign", "Sinh", "TopK"),
 )
-"""Operators whose members compute other numbers of special values."""
+"""Operators whose members make other numbers of NaN, infinities, overflow and -0."""
 
 _NOW_INPUTS = {"axes": 1, "k": 1, "min": 1, "max": 2}
 """Attributes of old schemas, with the inputs that they have become."""
-_OTHER_BEFORE = {"Hardmax": 13, "Resize": 13, "GroupNormalization": 21}
+_OTHER_BEFORE = {"Hardmax": 13, "LogSoftmax": 13, "Resize": 13, "GroupNormalization": 21}
 """Versions before which operators of the same attributes compute something else."""
 _OLD_DEFAULTS = {"RoiAlign": {"coordinate_transformation_mode": "output_half_pixel"}}
 """Defaults of attributes that the schema before the newest one does not name."""

@@ -30,6 +30,9 @@ CASES = {
         10,
         "y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, regions, zero)",
     ),
+    "Round-11": (11, "y = Round(x)"),
+    "Selu-6": (13, "y = Selu(x)"),
+    "Sinh-9": (13, "y = Sinh(x)"),
     "TopK-1": (9, "y, i = TopK <k = 2> (x) j = Cast <to = 1> (i)"),
     "TopK-11": (11, "y, i = TopK(x, two)"),
 }
