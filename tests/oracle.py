@@ -33,7 +33,9 @@ from tests.nnapi.kernel_rules import violations
 from tests.onnx_graph import graph_of
 from tests.runtimes import runtime
 
-FL1, FL2, FL3, FL4, FL5, FL6, FL7, FL8 = (Target(level) for level in range(1, 9))
+FL = {level: Target(level) for level in range(1, 9)}
+"""Targets by feature level."""
+
 NCHW3 = Target(3, NnapiFlag.USE_NCHW)
 RUNTIME = runtime()
 

@@ -183,7 +183,7 @@ def test_what_contributors_are_shown_runs():
     for code in found:
         exec(textwrap.dedent(code), namespace)
     case = oracle.node("Elu", oracle.f32(2, 3), alpha=0.5)
-    assert oracle.emitted(case, oracle.FL8) == ["ELU"]
+    assert oracle.emitted(case, oracle.FL[8]) == ["ELU"]
     assert operations(namespace["elu"]) == [(1, spec.ELU)]
     assert operations(namespace["FLOOR_OF_ONNX"]) == [(0, spec.FLOOR)]
 

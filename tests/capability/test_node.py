@@ -14,20 +14,20 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, SpecError
 from ep_nnapi.operators.lib.node import KNOWN_OPSET
 from ep_nnapi.options.target import Target
-from tests.oracle import FL1, FL2, FL4, FL8, accepts, f32, node, rejects
+from tests.oracle import FL, accepts, f32, node, rejects
 
 X, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xy")
 RELU = GraphNode(0, "relu", "Relu", "", 14, (X,), (Y,))
 
 
-def rejected(given: GraphNode, target: Target = FL8) -> tuple[Reason, str]:
+def rejected(given: GraphNode, target: Target = FL[8]) -> tuple[Reason, str]:
     found = judge(given, target)
     assert isinstance(found, Rejection)
     return found.reason, found.detail
 
 
 def test_the_calls_of_a_capable_node_have_its_name_as_origin() -> None:
-    found = judge(RELU, FL1)
+    found = judge(RELU, FL[1])
     assert isinstance(found, CapableNode)
     assert [(c.spec.name, c.origin) for c in found.calls] == [("RELU", ("relu",))]
     assert found.note == ""
@@ -38,13 +38,13 @@ def test_operators_and_opsets_out_of_range_are_rejected() -> None:
     newer = replace(RELU, since=KNOWN_OPSET + 1)
     assert rejected(newer)[0] is Reason.OPSET
     assert f"Relu-{KNOWN_OPSET + 1} is newer" in rejected(newer)[1]
-    assert isinstance(judge(replace(RELU, since=KNOWN_OPSET), FL8), CapableNode)
+    assert isinstance(judge(replace(RELU, since=KNOWN_OPSET), FL[8]), CapableNode)
 
 
 @pytest.mark.parametrize("rank", [64, 65])
 def test_ranks_up_to_that_of_numpy_are_read(rank: int) -> None:
     x, y = (replace(v, dims=(1,) * rank) for v in (X, Y))
-    found = judge(replace(RELU, inputs=(x,), outputs=(y,)), FL8)
+    found = judge(replace(RELU, inputs=(x,), outputs=(y,)), FL[8])
     if rank == 64:
         assert isinstance(found, CapableNode)
     else:
@@ -67,7 +67,7 @@ def test_int64_values_that_fit_are_narrowed() -> None:
     neg = GraphNode(0, "neg", "Neg", "", 13, (x,), (y,))
     assert rejected(neg)[0] is Reason.DTYPE
     fitting = tuple(replace(v, fits_int32=True) for v in (x, y))
-    found = judge(replace(neg, inputs=fitting[:1], outputs=fitting[1:]), FL8)
+    found = judge(replace(neg, inputs=fitting[:1], outputs=fitting[1:]), FL[8])
     assert isinstance(found, CapableNode)
     values = [v for c in found.calls for v in (*c.inputs, *c.outputs) if isinstance(v, Value)]
     assert DType.INT64 not in {v.dtype for v in values}
@@ -77,7 +77,7 @@ def test_int64_values_that_fit_are_narrowed() -> None:
 def test_unquantized_bytes_that_are_moved_get_the_identity_quantization() -> None:
     x, y = Value("x", DType.UINT8, (2, 3)), Value("y", DType.UINT8, (3, 2))
     transpose = GraphNode(0, "t", "Transpose", "", 13, (x,), (y,), {"perm": (1, 0)})
-    found = judge(transpose, FL8)
+    found = judge(transpose, FL[8])
     assert isinstance(found, CapableNode)
     (call,) = found.calls
     assert isinstance(call.outputs[0], Value)
@@ -86,14 +86,14 @@ def test_unquantized_bytes_that_are_moved_get_the_identity_quantization() -> Non
 
 def test_the_level_is_that_of_the_operation() -> None:
     case = node("Transpose", f32(2, 3), perm=[1, 0])
-    accepts(case, FL2)
-    rejects(case, FL1, Reason.LEVEL, "TRANSPOSE")
+    accepts(case, FL[2])
+    rejects(case, FL[1], Reason.LEVEL, "TRANSPOSE")
 
 
 def test_a_folded_node_writes_its_constant() -> None:
     array = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     folded = replace(Y, constant=Constant.of(array), folded=True)
-    found = judge(replace(RELU, op_type="Nowhere", outputs=(folded,)), FL8)
+    found = judge(replace(RELU, op_type="Nowhere", outputs=(folded,)), FL[8])
     assert isinstance(found, CapableNode)
     read = [a.constant for c in found.calls for a in c.inputs if isinstance(a, Value)]
     assert any(c is not None and np.array_equal(c.array, array) for c in read)
@@ -117,14 +117,14 @@ def quantized(op_type: str, scale: float) -> GraphNode:
     ids=["quantized", "requantized", "in floats"],
 )
 def test_a_group_notes_what_it_costs(given: GraphNode, note: str) -> None:
-    found = judge(given, FL4)
+    found = judge(given, FL[4])
     assert isinstance(found, CapableNode)
     assert found.note.startswith(note)
     assert bool(found.note) == bool(note)
 
 
 def test_a_group_rejected_in_both_ways_gives_both_reasons() -> None:
-    reason, detail = rejected(quantized("Sigmoid", 1 / 600), FL2)
+    reason, detail = rejected(quantized("Sigmoid", 1 / 600), FL[2])
     assert reason is Reason.QUANTIZATION
     assert "too coarse for y" in detail
     assert "; computed in floats: QUANTIZE" in detail

@@ -13,12 +13,12 @@ from ep_nnapi.epcontext.container import pack, unpack
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Composite, Model
 from tests.operators.recurrent_layers import layer
-from tests.oracle import FL8, lowered
+from tests.oracle import FL, lowered
 
 
 @pytest.fixture(scope="module")
 def gru() -> Lowered:
-    return lowered(layer("GRU", linear_before_reset=1), FL8)
+    return lowered(layer("GRU", linear_before_reset=1), FL[8])
 
 
 def test_a_container_has_the_composites_of_its_model(gru: Lowered):

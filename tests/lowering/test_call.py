@@ -5,23 +5,9 @@ import pytest
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import View, apply, nhwc, operand_code
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    BATCH_MATMUL,
-    CONCATENATION,
-    CONV_2D,
-    DEPTH_TO_SPACE,
-    LSTM,
-    MUL,
-    PAD,
-    RELU,
-    RESIZE_BILINEAR,
-    SOFTMAX,
-    SPLIT,
-    TRANSPOSE,
-)
 
 
 def f32(name, *dims):
@@ -43,26 +29,26 @@ def names(call):
 
 
 def test_position_then_names_in_the_specified_order():
-    call = apply(ADD, X, activation=FuseCode.RELU, input2=Y, out=Z)
+    call = apply(spec.ADD, X, activation=FuseCode.RELU, input2=Y, out=Z)
     assert names(call) == ["input1", "input2", "activation"]
     assert call.inputs == (X, Y, FuseCode.RELU)
     assert call.outputs == (Z,)
 
 
 def test_activation_is_none_unless_named():
-    assert apply(ADD, X, Y, out=Z).inputs[2] is FuseCode.NONE
+    assert apply(spec.ADD, X, Y, out=Z).inputs[2] is FuseCode.NONE
 
 
 def test_none_is_left_out_and_shortens_the_list():
-    assert names(apply(SOFTMAX, X, beta=1.0, axis=None, out=Y)) == ["input", "beta"]
-    assert names(apply(TRANSPOSE, X, None, out=Y)) == ["input", "perm"]
+    assert names(apply(spec.SOFTMAX, X, beta=1.0, axis=None, out=Y)) == ["input", "beta"]
+    assert names(apply(spec.TRANSPOSE, X, None, out=Y)) == ["input", "perm"]
 
 
 def test_the_form_follows_the_names():
     weights, bias = f32("w", 2, 3, 3, 3), f32("b", 2)
-    explicit = apply(CONV_2D, nhwc(IMAGE), weights, bias, **PADS, **STRIDES, out=nhwc(MADE))
+    explicit = apply(spec.CONV_2D, nhwc(IMAGE), weights, bias, **PADS, **STRIDES, out=nhwc(MADE))
     assert names(explicit)[3:] == [*PADS, *STRIDES, "activation"]
-    implicit = apply(CONV_2D, nhwc(IMAGE), weights, bias, padding=1, **STRIDES, out=nhwc(MADE))
+    implicit = apply(spec.CONV_2D, nhwc(IMAGE), weights, bias, padding=1, **STRIDES, out=nhwc(MADE))
     assert names(implicit)[3:] == ["padding", *STRIDES, "activation"]
     assert explicit.match(1).level == implicit.match(1).level == 1
 
@@ -71,17 +57,17 @@ def test_a_later_operand_keeps_the_ones_before_it():
     weights, bias = f32("w", 2, 3, 3, 3), f32("b", 2)
     dilated = {"layout": False, "dilation_width": 2, "dilation_height": 2}
     call = apply(
-        CONV_2D, nhwc(IMAGE), weights, bias, padding=2, **STRIDES, **dilated, out=nhwc(MADE)
+        spec.CONV_2D, nhwc(IMAGE), weights, bias, padding=2, **STRIDES, **dilated, out=nhwc(MADE)
     )
     assert names(call)[-3:] == list(dilated)
     assert call.match(8).level == 3
 
 
 def test_optional_operands_inside_the_list_stay_as_none():
-    gates = [p.name for p in LSTM.input_params[0][1:18]]
+    gates = [p.name for p in spec.LSTM.input_params[0][1:18]]
     given = {name: X for name in gates if not name.endswith("input_weights")}
     call = apply(
-        LSTM,
+        spec.LSTM,
         X,
         **given,
         output_state_in=X,
@@ -97,16 +83,16 @@ def test_optional_operands_inside_the_list_stay_as_none():
 
 
 def test_repeated_operands():
-    call = apply(CONCATENATION, [X, Y, Z], axis=1, out=f32("o", 1, 12))
+    call = apply(spec.CONCATENATION, [X, Y, Z], axis=1, out=f32("o", 1, 12))
     assert names(call) == ["inputs", "inputs", "inputs", "axis"]
     assert call.named() == {"inputs": (X, Y, Z), "axis": 1}
-    assert apply(CONCATENATION, X, axis=1, out=Y).inputs == (X, 1)
-    assert len(apply(SPLIT, X, axis=1, num_splits=2, out=[Y, Z]).match(3).outputs) == 2
+    assert apply(spec.CONCATENATION, X, axis=1, out=Y).inputs == (X, 1)
+    assert len(apply(spec.SPLIT, X, axis=1, num_splits=2, out=[Y, Z]).match(3).outputs) == 2
 
 
 def test_constants_become_values_named_after_their_operand():
     axes = Constant.of(np.array([1, 0], np.int32))
-    (_, perm) = apply(TRANSPOSE, X, perm=axes, out=Y).inputs
+    (_, perm) = apply(spec.TRANSPOSE, X, perm=axes, out=Y).inputs
     assert (perm.name, perm.dtype, perm.shape) == ("constant perm", DType.INT32, (2,))
     assert perm.constant is axes
 
@@ -117,14 +103,14 @@ def test_constants_become_values_named_after_their_operand():
 )
 def test_names_that_no_form_has_are_the_callers_defect(given, named):
     with pytest.raises(SpecError, match="ADD has no signature with"):
-        apply(ADD, *given, **named, out=Z)
+        apply(spec.ADD, *given, **named, out=Z)
 
 
 def test_a_repeated_operand_takes_at_least_one_and_others_just_one():
     with pytest.raises(SpecError, match="CONCATENATION has no signature"):
-        apply(CONCATENATION, [], axis=0, out=Z)
+        apply(spec.CONCATENATION, [], axis=0, out=Z)
     with pytest.raises(SpecError, match="operand input takes one value, not 2"):
-        apply(RELU, [X, Y], out=Z)
+        apply(spec.RELU, [X, Y], out=Z)
 
 
 @pytest.mark.parametrize(
@@ -152,22 +138,22 @@ def test_tensor_types_of_values(value, code):
 
 
 def test_python_numbers_are_scalars():
-    assert apply(SOFTMAX, X, beta=1.0, out=Y).match(1).inputs[1].name == "beta"
+    assert apply(spec.SOFTMAX, X, beta=1.0, out=Y).match(1).inputs[1].name == "beta"
 
 
 def test_a_number_of_the_wrong_kind_is_refused():
     with pytest.raises(Reject, match=r"1 is a int, SOFTMAX.beta takes FLOAT32 here"):
-        apply(SOFTMAX, X, beta=1, out=Y).match(8)
+        apply(spec.SOFTMAX, X, beta=1, out=Y).match(8)
 
 
 def test_messages_name_the_value():
     with pytest.raises(Reject) as caught:
-        apply(DEPTH_TO_SPACE, f32("x", 1, 1, 1), block_size=2, out=f32("y", 1, 1, 1)).match(8)
+        apply(spec.DEPTH_TO_SPACE, f32("x", 1, 1, 1), block_size=2, out=f32("y", 1, 1, 1)).match(8)
     assert caught.value.detail == "x is TENSOR_FLOAT32 of rank 3, DEPTH_TO_SPACE.input takes rank 4"
 
 
 def test_rank_zero_is_held_as_one_number():
-    assert apply(RELU, f32("x"), out=f32("y")).match(1).level == 1
+    assert apply(spec.RELU, f32("x"), out=f32("y")).match(1).level == 1
 
 
 def test_views_are_seen_as_they_lie():
@@ -177,26 +163,28 @@ def test_views_are_seen_as_they_lie():
     bias = Value("b", DType.INT32, (3,))
     x, y = nhwc(u8("x", 1, 3, 8, 8)), nhwc(u8("y", 1, 3, 8, 8))
     with pytest.raises(Reject, match=r"CONV_2D.filter takes scales along dimension 0, not along"):
-        apply(CONV_2D, x, nhwc(weights), bias, padding=1, **STRIDES, out=y).match(8)
+        apply(spec.CONV_2D, x, nhwc(weights), bias, padding=1, **STRIDES, out=y).match(8)
 
     turned = View(weights, (1, 2, 3, 0))
-    assert apply(CONV_2D, x, turned, bias, padding=1, **STRIDES, out=y).match(8).level == 3
+    assert apply(spec.CONV_2D, x, turned, bias, padding=1, **STRIDES, out=y).match(8).level == 3
 
 
 def test_rules_see_quantization():
     x, y = u8("x", 1, 4, zero_point=3), u8("y", 1, 4, zero_point=3)
     paddings = Constant.of(np.zeros((2, 2), np.int32))
     with pytest.raises(Reject, match="PAD with zero point 3 needs feature level 3"):
-        apply(PAD, x, paddings, out=y).match(2)
+        apply(spec.PAD, x, paddings, out=y).match(2)
     with pytest.raises(Reject, match="MUL takes an output scale > ") as caught:
-        apply(MUL, u8("a", 4, scale=1.0), u8("b", 4, scale=1.0), out=u8("c", 4, scale=1.0)).match(8)
+        apply(
+            spec.MUL, u8("a", 4, scale=1.0), u8("b", 4, scale=1.0), out=u8("c", 4, scale=1.0)
+        ).match(8)
     assert caught.value.reason is Reason.QUANTIZATION
 
 
 def test_booleans_and_choice_of_scalar_form():
     a, b = f32("a", 2, 3), f32("b", 3, 2)
-    assert apply(BATCH_MATMUL, a, b, out=f32("c", 2, 2)).match(6).level == 6
+    assert apply(spec.BATCH_MATMUL, a, b, out=f32("c", 2, 2)).match(6).level == 6
     with pytest.raises(Reject):
-        apply(BATCH_MATMUL, a, b, adj_x=0, out=f32("c", 2, 2)).match(8)
-    by_scale = apply(RESIZE_BILINEAR, IMAGE, width_scale=2.0, height_scale=2.0, out=MADE)
+        apply(spec.BATCH_MATMUL, a, b, adj_x=0, out=f32("c", 2, 2)).match(8)
+    by_scale = apply(spec.RESIZE_BILINEAR, IMAGE, width_scale=2.0, height_scale=2.0, out=MADE)
     assert by_scale.match(8).level == 3

@@ -10,24 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    BY_NAME,
-    CAST,
-    DEQUANTIZE,
-    FULLY_CONNECTED,
-    IF,
-    LESS,
-    PAD,
-    RELU,
-    SOFTMAX,
-    SQUEEZE,
-    WHILE,
-)
 from ep_nnapi.nnapi.validate import check_operation, execution_order, required_level, validate
 from tests.nnapi import build
 from tests.nnapi.build import (
@@ -59,8 +46,8 @@ from tests.nnapi.conformance import FOLDER, cases, model
         (relu(tensor(F32)), 3),
         (relu(tensor(Q8, 2, scale=0.5)), 1),
         (relu(tensor(Q8S, 2, scale=0.5)), 4),
-        (one(BY_NAME["TANH"], [tensor(Q8, 2, scale=0.5)], [tensor(Q8, 2, scale=0.5)]), 3),
-        (one(CAST, [tensor(BOOL8, 2)], [tensor(BOOL8, 2)]), 4),
+        (one(spec.BY_NAME["TANH"], [tensor(Q8, 2, scale=0.5)], [tensor(Q8, 2, scale=0.5)]), 3),
+        (one(spec.CAST, [tensor(BOOL8, 2)], [tensor(BOOL8, 2)]), 4),
     ],
 )
 def test_level_of_a_model(model, level):
@@ -90,18 +77,18 @@ def test_lists_of_inputs_and_outputs(inputs, outputs, sentence):
 
 
 def test_an_operand_with_a_value_is_no_input():
-    model = one(ADD, [X, X, NONE], [X])
+    model = one(spec.ADD, [X, X, NONE], [X])
     refuses(replace(model, inputs=(0, 1, 2)), "operand 2 has a value and is listed as input")
 
 
 def test_operations_name_operands():
-    model = replace(relu(), operations=(Operation(RELU, (0,), (2,)),))
+    model = replace(relu(), operations=(Operation(spec.RELU, (0,), (2,)),))
     refuses(model, "operation 0: RELU names operand 2 of 2")
 
 
 def test_operands_are_written_once():
     refuses(chain((0, 1), (0, 1)), "operations 0 and 1 both write operand 1")
-    twice = Operation(BY_NAME["TOPK_V2"], (0, 1), (2, 2))
+    twice = Operation(spec.BY_NAME["TOPK_V2"], (0, 1), (2, 2))
     model = Model((tensor(I32, 4), scalar(INT32, 2), tensor(I32, 2)), (twice,), (0,), (2,))
     refuses(model, "operations 0 and 0 both write operand 2")
 
@@ -161,11 +148,11 @@ def test_order_of_drawn_graphs(data):
 
 def test_refusal_of_a_row_names_the_operation():
     refuses(
-        one(RELU, [tensor(F32, 1, 1, 1, 1, 1)], [X]),
+        one(spec.RELU, [tensor(F32, 1, 1, 1, 1, 1)], [X]),
         "operation 0: operand 0 is TENSOR_FLOAT32 of rank 5, RELU.input takes rank 1-4",
     )
     refuses(
-        one(SOFTMAX, [X, scalar(OperandCode.FLOAT32, 1), scalar(INT32, 0)], [X]),
+        one(spec.SOFTMAX, [X, scalar(OperandCode.FLOAT32, 1), scalar(INT32, 0)], [X]),
         "operation 0: SOFTMAX.axis needs feature level 3, the target has 2",
         level=2,
     )
@@ -173,17 +160,17 @@ def test_refusal_of_a_row_names_the_operation():
 
 def test_left_out_where_allowed_only():
     nothing = tensor(I32, 0, value=Omitted.NO_VALUE)
-    validate(one(SQUEEZE, [tensor(F32, 2, 1), nothing], [tensor(F32, 2)]), 2)
-    refuses(one(PAD, [X, nothing], [X]), "operation 0: PAD.paddings must not be left out")
+    validate(one(spec.SQUEEZE, [tensor(F32, 2, 1), nothing], [tensor(F32, 2)]), 2)
+    refuses(one(spec.PAD, [X, nothing], [X]), "operation 0: PAD.paddings must not be left out")
     half = tensor(OperandCode.TENSOR_FLOAT16, 1, value=Omitted.NO_VALUE)
     with pytest.raises(SpecError, match=r"SQUEEZE.axes takes TENSOR_INT32"):
-        validate(one(SQUEEZE, [tensor(F32, 2, 1), half], [tensor(F32, 2)]), 8)
+        validate(one(spec.SQUEEZE, [tensor(F32, 2, 1), half], [tensor(F32, 2)]), 8)
 
 
 def test_check_operation_alone_as_when_it_is_added():
-    assert check_operation(Operation(RELU, (0,), (1,)), [X, X], 1) == 1
+    assert check_operation(Operation(spec.RELU, (0,), (1,)), [X, X], 1) == 1
     with pytest.raises(SpecError, match="RELU names operand 7 of 2"):
-        check_operation(Operation(RELU, (7,), (1,)), [X, X], 1)
+        check_operation(Operation(spec.RELU, (7,), (1,)), [X, X], 1)
 
 
 @pytest.mark.skipif(not FOLDER.exists(), reason="the conformance cases are not here")
@@ -280,7 +267,7 @@ def test_operand_at_the_limits(operand):
 def test_plain_integers_may_carry_a_scale():
     bias = constant(np.zeros(3, np.int32), scale=0.25)
     x, w = tensor(Q8, 2, 4, scale=0.5), tensor(Q8, 3, 4, scale=0.5)
-    validate(one(FULLY_CONNECTED, [x, w, bias, NONE], [tensor(Q8, 2, 3, scale=1.0)]), 1)
+    validate(one(spec.FULLY_CONNECTED, [x, w, bias, NONE], [tensor(Q8, 2, 3, scale=1.0)]), 1)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +284,7 @@ def test_plain_integers_may_carry_a_scale():
 def test_scales_per_channel(channels, sentence):
     x = Operand(Q8C, (2, 0), channels=channels)
     refuses(
-        one(DEQUANTIZE, [x], [tensor(F32, 2, 0)]),
+        one(spec.DEQUANTIZE, [x], [tensor(F32, 2, 0)]),
         f"operand 0 (TENSOR_QUANT8_SYMM_PER_CHANNEL [2, 0]) {sentence}",
     )
 
@@ -315,7 +302,7 @@ def test_scales_per_channel(channels, sentence):
     ],
 )
 def test_values(operand, sentence):
-    model = one(ADD, [X, operand, NONE], [X])
+    model = one(spec.ADD, [X, operand, NONE], [X])
     with pytest.raises(SpecError, match=r"operand 1 \(TENSOR_FLOAT32 ") as caught:
         validate(model, 8)
     assert str(caught.value).endswith(sentence)
@@ -330,7 +317,7 @@ def branch(dims=(2, 3)):
 
 def conditional(condition=FLAG, then=(2, 3), otherwise=(2, 3), x=(2, 3)):
     data = build.tensor(build.F32, *x)
-    return build.one(IF, [condition, branch(then), branch(otherwise), data], [data])
+    return build.one(spec.IF, [condition, branch(then), branch(otherwise), data], [data])
 
 
 def test_if_runs_models_that_fit():
@@ -354,7 +341,7 @@ def test_if_refusals():
         "operation 0: IF.else_model inputs: number 0 is TENSOR_FLOAT32 [2, 4] "
         "and must fit TENSOR_FLOAT32 [2, 3]",
     )
-    model = build.one(IF, [FLAG, branch(), branch(), build.X, build.X], [build.X])
+    model = build.one(spec.IF, [FLAG, branch(), branch(), build.X, build.X], [build.X])
     build.refuses(model, "operation 0: IF.then_model inputs: the model has 1, the operation has 2")
 
 
@@ -362,13 +349,13 @@ def either(*models):
     """IF with the last of the models as both branches; there are MODEL operands for all."""
     inner = [Operand(OperandCode.MODEL, value=m) for m in models]
     last = 2 + len(inner)
-    operation = Operation(IF, (0, last, last, 0, 1), (2,))
+    operation = Operation(spec.IF, (0, last, last, 0, 1), (2,))
     return Model((FLAG, build.X, build.X, *inner), (operation,), (0, 1), (2,))
 
 
 def nested(depth):
     """IF within IF, outermost last: there are 2^depth ways into the innermost model."""
-    models = [Model((FLAG, build.X, build.X), (Operation(RELU, (1,), (2,)),), (0, 1), (2,))]
+    models = [Model((FLAG, build.X, build.X), (Operation(spec.RELU, (1,), (2,)),), (0, 1), (2,))]
     for _ in range(depth):
         models.append(either(models[-1]))
     return models
@@ -396,7 +383,7 @@ def test_quantization_must_fit_too():
     inner = Operand(OperandCode.MODEL, value=build.relu(build.tensor(build.Q8, 2, scale=0.5)))
     outer = build.tensor(build.Q8, 2, scale=0.25)
     build.refuses(
-        build.one(IF, [FLAG, inner, inner, outer], [outer]),
+        build.one(spec.IF, [FLAG, inner, inner, outer], [outer]),
         "operation 0: IF.then_model inputs: number 0 is TENSOR_QUANT8_ASYMM [2] of scale 0.5 "
         "from 0 and must fit TENSOR_QUANT8_ASYMM [2] of scale 0.25 from 0",
     )
@@ -406,18 +393,18 @@ def test_errors_inside_a_model_say_where():
     broken = replace(build.relu(), outputs=(1, 1))
     inner = Operand(OperandCode.MODEL, value=broken)
     build.refuses(
-        build.one(IF, [FLAG, inner, branch(), build.X], [build.X]),
+        build.one(spec.IF, [FLAG, inner, branch(), build.X], [build.X]),
         "in the model of operand 1: operand 1 is listed as output and again as output",
     )
 
 
 def loop(condition=None, body=None, extra=(), outputs=1):
     data = build.tensor(build.F32, 1)
-    condition = condition or build.one(LESS, [data, data], [FLAG])
+    condition = condition or build.one(spec.LESS, [data, data], [FLAG])
     body = body or build.chain((0, 2), size=3)
     body = replace(body, operands=(data,) * 3, inputs=(0, 1))
     models = [Operand(OperandCode.MODEL, value=m) for m in (condition, body)]
-    return build.one(WHILE, [*models, data, data, *extra], [data] * outputs)
+    return build.one(spec.WHILE, [*models, data, data, *extra], [data] * outputs)
 
 
 def test_while_runs_models_that_fit():
@@ -427,15 +414,19 @@ def test_while_runs_models_that_fit():
 def test_while_keeps_state_that_it_does_not_return():
     data = build.tensor(build.F32, 1)
     body = Model(
-        (data,) * 4, (Operation(RELU, (0,), (2,)), Operation(RELU, (1,), (3,))), (0, 1), (2, 3)
+        (data,) * 4,
+        (Operation(spec.RELU, (0,), (2,)), Operation(spec.RELU, (1,), (3,))),
+        (0, 1),
+        (2, 3),
     )
     models = [
-        Operand(OperandCode.MODEL, value=m) for m in (build.one(LESS, [data] * 2, [FLAG]), body)
+        Operand(OperandCode.MODEL, value=m)
+        for m in (build.one(spec.LESS, [data] * 2, [FLAG]), body)
     ]
-    validate(build.one(WHILE, [*models, data, data], [data]), 4)
-    validate(build.one(WHILE, [*models, data, data], [data, data]), 4)
+    validate(build.one(spec.WHILE, [*models, data, data], [data]), 4)
+    validate(build.one(spec.WHILE, [*models, data, data], [data, data]), 4)
     build.refuses(
-        build.one(WHILE, [*models, data, data], [data] * 3),
+        build.one(spec.WHILE, [*models, data, data], [data] * 3),
         "operation 0: WHILE.body_model has 2 outputs, it takes 3 to 2",
     )
 
@@ -447,12 +438,12 @@ def test_while_refusals():
     )
     data = build.tensor(build.F32, 1)
     build.refuses(
-        loop(condition=build.one(ADD, [data, data, build.NONE], [data])),
+        loop(condition=build.one(spec.ADD, [data, data, build.NONE], [data])),
         "operation 0: WHILE.condition_model output is TENSOR_FLOAT32 [1], "
         "it takes TENSOR_BOOL8 [1]",
     )
-    two = build.one(LESS, [data, data], [FLAG])
-    again = Operation(LESS, (0, 1), (3,))
+    two = build.one(spec.LESS, [data, data], [FLAG])
+    again = Operation(spec.LESS, (0, 1), (3,))
     two = replace(
         two, operands=(*two.operands, FLAG), operations=(*two.operations, again), outputs=(2, 3)
     )

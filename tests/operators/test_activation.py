@@ -5,21 +5,7 @@ import pytest
 from scipy import special
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL8,
-    accepts,
-    emitted,
-    f16,
-    f32,
-    i32,
-    matches,
-    node,
-    on_cpu,
-    rejects,
-)
+from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
 
 
 def number(value, dtype=np.float32):
@@ -43,38 +29,38 @@ RANGES = {
 def test_clip_11_matches(low, high, operations):
     bounds = [None if b is None else number(b) for b in (low, high)]
     case = node("Clip", f32(2, 30, low=-9, high=9), *bounds, opset=12)
-    assert emitted(case, FL8) == operations
-    matches(case, FL8)
+    assert emitted(case, FL[8]) == operations
+    matches(case, FL[8])
 
 
 @pytest.mark.parametrize(("low", "high", "operations"), RANGES.values(), ids=RANGES)
 def test_clip_6_matches(low, high, operations):
     attributes = {k: v for k, v in (("min", low), ("max", high)) if v is not None}
     case = node("Clip", f32(2, 30, low=-9, high=9), opset=6, **attributes)
-    assert emitted(case, FL8) == operations
-    matches(case, FL8)
+    assert emitted(case, FL[8]) == operations
+    matches(case, FL[8])
 
 
 def test_clip_by_computed_bounds_matches():
     case = node("Clip", f32(2, 30), f32(low=-1, high=0), f32(low=0, high=1))
-    assert emitted(case, FL8) == ["MAXIMUM", "MINIMUM"]
-    matches(case, FL3)
-    matches(node("Clip", f32(2, 3, 1, 2, 2), f32(), number(1)), FL3)
+    assert emitted(case, FL[8]) == ["MAXIMUM", "MINIMUM"]
+    matches(case, FL[3])
+    matches(node("Clip", f32(2, 3, 1, 2, 2), f32(), number(1)), FL[3])
 
 
 def test_clip_of_other_types_matches():
     low, high = number(-3, np.int32), number(4, np.int32)
-    matches(node("Clip", i32(2, 30), low, high), FL3)
-    matches(node("Clip", i32(2, 30), number(0, np.int32), number(6, np.int32)), FL3)
+    matches(node("Clip", i32(2, 30), low, high), FL[3])
+    matches(node("Clip", i32(2, 30), number(0, np.int32), number(6, np.int32)), FL[3])
     halves = node("Clip", f16(2, 30), number(-0.5, np.float16), number(0.5, np.float16))
-    matches(halves, FL3)
+    matches(halves, FL[3])
 
 
 def test_clip_levels():
-    accepts(node("Clip", f32(3), number(0), number(6)), FL1)
+    accepts(node("Clip", f32(3), number(0), number(6)), FL[1])
     general = node("Clip", f32(3), number(0), number(5))
-    accepts(general, FL3)
-    rejects(general, FL2, Reason.LEVEL, "MAXIMUM")
+    accepts(general, FL[3])
+    rejects(general, FL[2], Reason.LEVEL, "MAXIMUM")
 
 
 SLOPES = {
@@ -88,14 +74,14 @@ SLOPES = {
 
 
 @pytest.mark.parametrize(("shape", "slope"), SLOPES.values(), ids=SLOPES)
-@pytest.mark.parametrize("target", [FL1, FL8], ids=["composed", "PRELU"])
+@pytest.mark.parametrize("target", [FL[1], FL[8]], ids=["composed", "PRELU"])
 def test_prelu_matches(shape, slope, target):
     slopes = np.random.default_rng(0).uniform(-1, 2, slope).astype(np.float32)
     matches(node("PRelu", f32(*shape), slopes), target)
     matches(node("PRelu", f32(*shape), f32(*slope)), target)
 
 
-@pytest.mark.parametrize("target", [FL1, FL8], ids=["composed", "PRELU"])
+@pytest.mark.parametrize("target", [FL[1], FL[8]], ids=["composed", "PRELU"])
 def test_prelu_with_slopes_of_more_elements_is_refused(target):
     """ONNX's inference gives the output the input's shape; ONNX Runtime's kernel enlarges it."""
     case = node("PRelu", f32(1), f32(2))
@@ -104,20 +90,20 @@ def test_prelu_with_slopes_of_more_elements_is_refused(target):
 
 def test_prelu_is_one_operation_where_the_level_has_it():
     case = node("PRelu", f32(2, 3), f32(3))
-    assert emitted(case, FL3) == ["PRELU"]
-    assert "PRELU" not in emitted(case, FL2)
-    assert emitted(node("LeakyRelu", f32(2, 3)), FL3) == ["PRELU"]
+    assert emitted(case, FL[3]) == ["PRELU"]
+    assert "PRELU" not in emitted(case, FL[2])
+    assert emitted(node("LeakyRelu", f32(2, 3)), FL[3]) == ["PRELU"]
 
 
 def test_hard_sigmoid_of_a_sixth_needs_no_product():
-    assert emitted(node("HardSigmoid", f32(3), alpha=1 / 6), FL1) == ["ADD", "MUL"]
-    matches(node("HardSigmoid", f32(99, low=-5, high=5), alpha=1 / 6), FL1, atol=2e-7)
+    assert emitted(node("HardSigmoid", f32(3), alpha=1 / 6), FL[1]) == ["ADD", "MUL"]
+    matches(node("HardSigmoid", f32(99, low=-5, high=5), alpha=1 / 6), FL[1], atol=2e-7)
 
 
 @pytest.mark.parametrize("bound", [(0,), (2,)])
 def test_clip_to_other_than_one_number_is_refused(bound):
     case = node("Clip", f32(2, 3), np.zeros(bound, np.float32))
-    rejects(case, FL8, Reason.SHAPE, "it must be one number")
+    rejects(case, FL[8], Reason.SHAPE, "it must be one number")
 
 
 def test_gelu_beyond_4():
@@ -126,11 +112,11 @@ def test_gelu_beyond_4():
     reference = [(wide * special.ndtr(wide)).astype(np.float32)]
     for opset in (20, 21):
         case = node("Gelu", f32(len(numbers)), opset=opset)
-        matches(case, FL1, atol=4e-7, rtol=2e-7, reference=reference, feeds={"x0": numbers})
+        matches(case, FL[1], atol=4e-7, rtol=2e-7, reference=reference, feeds={"x0": numbers})
 
 
 def test_gelu_by_tanh_matches():
-    matches(node("Gelu", f32(2, 300, low=-9, high=9), approximate="tanh"), FL1, atol=1e-6)
+    matches(node("Gelu", f32(2, 300, low=-9, high=9), approximate="tanh"), FL[1], atol=1e-6)
 
 
 def test_swish_matches():
@@ -138,10 +124,10 @@ def test_swish_matches():
     wide = numbers.astype(np.float64)
     reference = [(wide / (1 + np.exp(-1.5 * wide))).astype(np.float32)]
     case = node("Swish", f32(1001), opset=24, alpha=1.5)
-    matches(case, FL1, atol=1e-6, rtol=1e-6, reference=reference, feeds={"x0": numbers})
+    matches(case, FL[1], atol=1e-6, rtol=1e-6, reference=reference, feeds={"x0": numbers})
 
 
 def test_softplus_as_the_cpu_provider_has_it():
     matches(
-        node("Softplus", f32(2, 50, low=-90, high=90)), FL8, atol=1e-6, rtol=1e-6, oracle=on_cpu
+        node("Softplus", f32(2, 50, low=-90, high=90)), FL[8], atol=1e-6, rtol=1e-6, oracle=on_cpu
     )

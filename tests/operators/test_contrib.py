@@ -5,20 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL8,
-    emitted,
-    f16,
-    f32,
-    graph,
-    matches,
-    node,
-    on_cpu,
-    rejects,
-)
+from tests.oracle import FL, emitted, f16, f32, graph, matches, node, on_cpu, rejects
 
 RNG = np.random.default_rng(0)
 ROUNDED = {"atol": 5e-6, "rtol": 1e-5, "oracle": on_cpu}  # sums of float32 in another order
@@ -49,23 +36,23 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("attributes", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_fused_conv_matches(attributes):
     given = (f32(1, 4, 7, 8), drawn(3, 4, 3, 3), drawn(3))
-    matches(ms("FusedConv", *given, shape=(1, 3, 5, 6), **attributes), FL8, **ROUNDED)
+    matches(ms("FusedConv", *given, shape=(1, 3, 5, 6), **attributes), FL[8], **ROUNDED)
 
 
 def test_fused_conv_adds_a_tensor():
     given = (f32(1, 4, 7, 8), drawn(3, 4, 3, 3), drawn(3), f32(1, 3, 5, 6))
     case = ms("FusedConv", *given, shape=(1, 3, 5, 6), activation="Relu")
-    assert emitted(case, FL2) == ["CONV_2D", "TRANSPOSE", "ADD"]
-    matches(case, FL2, **ROUNDED)
+    assert emitted(case, FL[2]) == ["CONV_2D", "TRANSPOSE", "ADD"]
+    matches(case, FL[2], **ROUNDED)
 
 
 def test_fused_conv_is_one_operation():
     given = (f32(1, 4, 7, 8), drawn(3, 4, 3, 3), drawn(3))
     for attributes in (ACTIVATIONS["Relu"], ACTIVATIONS["Clip, as RELU6"]):
         case = ms("FusedConv", *given, shape=(1, 3, 5, 6), **attributes)
-        assert emitted(case, FL1) == ["CONV_2D"]
+        assert emitted(case, FL[1]) == ["CONV_2D"]
     other = ms("FusedConv", *given, shape=(1, 3, 5, 6), activation="Softplus")
-    rejects(other, FL8, Reason.ATTRIBUTE, "activation is Softplus")
+    rejects(other, FL[8], Reason.ATTRIBUTE, "activation is Softplus")
 
 
 def test_fused_gemm_matches():
@@ -75,23 +62,23 @@ def test_fused_gemm_matches():
     ):
         given = (f32(4, 5), drawn(5, 3), drawn(3))
         case = ms("FusedGemm", *given, shape=(4, 3), alpha=0.5, beta=2.0, **attributes)
-        matches(case, FL8, **ROUNDED)
+        matches(case, FL[8], **ROUNDED)
 
 
 @pytest.mark.parametrize("op_type", ["Gelu", "QuickGelu"])
 def test_gelus_match(op_type):
-    matches(ms(op_type, f32(2, 300, low=-9, high=9), shape=(2, 300)), FL1, **CURVES)
+    matches(ms(op_type, f32(2, 300, low=-9, high=9), shape=(2, 300)), FL[1], **CURVES)
 
 
 def test_gelus_with_a_bias_match():
     x, bias = f32(2, 3, 40, low=-9, high=9), drawn(40)
     for op_type in ("BiasGelu", "FastGelu"):
-        matches(ms(op_type, x, bias, shape=(2, 3, 40)), FL1, **CURVES)
-    matches(ms("FastGelu", x, shape=(2, 3, 40)), FL1, **CURVES)
+        matches(ms(op_type, x, bias, shape=(2, 3, 40)), FL[1], **CURVES)
+    matches(ms("FastGelu", x, shape=(2, 3, 40)), FL[1], **CURVES)
 
 
 def test_quick_gelu_by_another_factor_matches():
-    matches(ms("QuickGelu", f32(2, 300), shape=(2, 300), alpha=1.0), FL1, **CURVES)
+    matches(ms("QuickGelu", f32(2, 300), shape=(2, 300), alpha=1.0), FL[1], **CURVES)
 
 
 PRODUCTS = {
@@ -104,7 +91,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize(("a", "b", "attributes"), PRODUCTS.values(), ids=PRODUCTS)
-@pytest.mark.parametrize("target", [FL3, FL8], ids=["3", "8"])
+@pytest.mark.parametrize("target", [FL[3], FL[8]], ids=["3", "8"])
 def test_fused_matmul_matches(a, b, attributes, target):
     rows = a[-1] if attributes.get("transA") else a[-2]
     columns = b[-2] if attributes.get("transB") else b[-1]
@@ -115,9 +102,9 @@ def test_fused_matmul_matches(a, b, attributes, target):
 
 def test_fused_matmul_refusals():
     case = ms("FusedMatMul", f32(2, 4, 5), f32(2, 5, 3), shape=(2, 4, 3), transBatchA=1)
-    rejects(case, FL8, Reason.ATTRIBUTE, "transBatchA is 1")
+    rejects(case, FL[8], Reason.ATTRIBUTE, "transBatchA is 1")
     vector = ms("FusedMatMul", f32(5), f32(5, 3), shape=(3,))
-    rejects(vector, FL8, Reason.RANK, "is a vector")
+    rejects(vector, FL[8], Reason.RANK, "is a vector")
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -125,15 +112,15 @@ def test_fused_matmul_refusals():
 def test_skip_layer_normalization_matches(skip, bias):
     given = [f32(2, 3, 8), f32(*skip), drawn(8), drawn(8), *([drawn(8)] if bias else [])]
     case = ms("SkipLayerNormalization", *given, shape=(2, 3, 8), epsilon=1e-5)
-    matches(case, FL3, **ROUNDED)
-    rejects(case, FL2, Reason.LEVEL, "needs feature level 3")
+    matches(case, FL[3], **ROUNDED)
+    rejects(case, FL[2], Reason.LEVEL, "needs feature level 3")
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_skip_simplified_layer_normalization_matches(bias):
     given = [f32(2, 3, 8), f32(2, 3, 8), drawn(8), *([drawn(8)] if bias else [])]
     case = ms("SkipSimplifiedLayerNormalization", *given, shape=(2, 3, 8), epsilon=1e-5)
-    matches(case, FL3, **ROUNDED)
+    matches(case, FL[3], **ROUNDED)
 
 
 def test_skip_layer_normalization_gives_the_sum():
@@ -142,13 +129,13 @@ def test_skip_layer_normalization_gives_the_sum():
     )
     types = [helper.make_tensor_type_proto(TensorProto.FLOAT, (2, 3, 8))] * 2
     given = {"x": f32(2, 3, 8), "s": f32(2, 3, 8), "g": drawn(8)}
-    matches(graph([made], given, 2, output_types=types), FL3, **ROUNDED)
+    matches(graph([made], given, 2, output_types=types), FL[3], **ROUNDED)
 
 
 def test_simplified_layer_normalization_matches():
     types = [helper.make_tensor_type_proto(TensorProto.FLOAT, (2, 3, 8))]
     case = node("SimplifiedLayerNormalization", f32(2, 3, 8), drawn(8), output_types=types, axis=-1)
-    matches(case, FL3, **ROUNDED)
+    matches(case, FL[3], **ROUNDED)
 
 
 def test_halves_are_computed_in_float32():
@@ -157,7 +144,7 @@ def test_halves_are_computed_in_float32():
     x = case.draw()["x0"].astype(np.float64)
     from scipy.special import ndtr
 
-    matches(case, FL3, atol=2e-3, reference=[(x * ndtr(x)).astype(np.float16)])
+    matches(case, FL[3], atol=2e-3, reference=[(x * ndtr(x)).astype(np.float16)])
 
 
 @pytest.mark.parametrize(("activation", "count"), [("Clip", 0), ("Clip", 1), ("HardSigmoid", 3)])
@@ -166,4 +153,4 @@ def test_activations_of_another_number_of_parameters_are_refused(activation, cou
     attributes = {"activation": activation, **params}
     case = ms("FusedConv", f32(1, 2, 5, 6), f32(3, 2, 1, 1), shape=(1, 3, 5, 6), **attributes)
     detail = f"activation {activation} has {count} parameters; it takes 2"
-    rejects(case, FL8, Reason.ATTRIBUTE, detail)
+    rejects(case, FL[8], Reason.ATTRIBUTE, detail)

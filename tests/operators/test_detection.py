@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
-from tests.oracle import FL1, FL3, FL5, FL8, accepts, f32, i64, matches, node, on_cpu, rejects
+from tests.oracle import FL, accepts, f32, i64, matches, node, on_cpu, rejects
 
 ROUNDED = {"atol": 1e-5, "rtol": 1e-5, "oracle": on_cpu}
 # bins are sums in another order; a point is up to 1e-6 of a pixel elsewhere
@@ -19,7 +19,7 @@ def align(x, rois, images, **attributes):
     return node("RoiAlign", x, rois, images, **(sizes | attributes))
 
 
-@pytest.mark.parametrize("target", [FL3, FL8], ids=["3", "8"])
+@pytest.mark.parametrize("target", [FL[3], FL[8]], ids=["3", "8"])
 @pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
 @pytest.mark.parametrize("rois", REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize("samples", [1, 2, 3])
@@ -31,7 +31,7 @@ def test_roi_align_matches(rois, mode, samples, target):
 
 
 def test_roi_align_of_one_image_matches():
-    for target in (FL3, FL8):
+    for target in (FL[3], FL[8]):
         case = align(f32(1, 3, 8, 10), WITHIN, np.zeros(4, np.int64))
         matches(case, target, **ROUNDED)
         matches(
@@ -43,16 +43,18 @@ def test_roi_align_of_one_image_matches():
 
 def test_roi_align_10_matches():
     case = align(f32(2, 3, 8, 10), WITHIN, IMAGES, opset=10)
-    matches(case, FL3, **ROUNDED)
+    matches(case, FL[3], **ROUNDED)
 
 
 def test_roi_align_refusals():
     x, rois = f32(2, 3, 8, 10), f32(4, 4)
-    rejects(align(x, rois, IMAGES, mode="max"), FL8, Reason.ATTRIBUTE, "mode is 'max'")
-    rejects(align(x, rois, IMAGES, sampling_ratio=0), FL8, Reason.ATTRIBUTE, "sampling_ratio is 0")
-    rejects(align(x, rois, IMAGES), FL1, Reason.LEVEL, "needs feature level")
+    rejects(align(x, rois, IMAGES, mode="max"), FL[8], Reason.ATTRIBUTE, "mode is 'max'")
+    rejects(
+        align(x, rois, IMAGES, sampling_ratio=0), FL[8], Reason.ATTRIBUTE, "sampling_ratio is 0"
+    )
+    rejects(align(x, rois, IMAGES), FL[1], Reason.LEVEL, "needs feature level")
     most = align(f32(1, 3, 8, 10), f32(64, 4), np.zeros(64, np.int64))
-    accepts(most, FL3)
+    accepts(most, FL[3])
     more = align(f32(1, 3, 8, 10), f32(65, 4), np.zeros(65, np.int64))
-    accepts(more, FL8)
-    rejects(more, FL5, Reason.LEVEL, "BATCH_MATMUL")
+    accepts(more, FL[8])
+    rejects(more, FL[5], Reason.LEVEL, "BATCH_MATMUL")

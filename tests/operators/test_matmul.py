@@ -34,7 +34,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("a", "b"), SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("target", [oracle.FL3, oracle.FL8], ids=["3", "8"])
+@pytest.mark.parametrize("target", [oracle.FL[3], oracle.FL[8]], ids=["3", "8"])
 def test_matmul_matches(a, b, target):
     oracle.matches(oracle.node("MatMul", oracle.f32(*a), oracle.f32(*b)), target, **SUMS)
     oracle.matches(oracle.node("MatMul", oracle.f32(*a), drawn(*b)), target, **SUMS)
@@ -43,34 +43,34 @@ def test_matmul_matches(a, b, target):
 
 @pytest.mark.parametrize(("a", "b"), SHAPES.values(), ids=SHAPES)
 def test_matmul_of_halves_matches(a, b):
-    oracle.matches(oracle.node("MatMul", oracle.f16(*a), oracle.f16(*b)), oracle.FL8, atol=HALVES)
+    oracle.matches(oracle.node("MatMul", oracle.f16(*a), oracle.f16(*b)), oracle.FL[8], atol=HALVES)
 
 
 def test_matmul_takes_the_cheapest_form():
     single = oracle.node("MatMul", oracle.f32(4, 5), drawn(5, 3))
-    assert oracle.emitted(single, oracle.FL1) == ["FULLY_CONNECTED"]
+    assert oracle.emitted(single, oracle.FL[1]) == ["FULLY_CONNECTED"]
     rows = oracle.node("MatMul", oracle.f32(2, 4, 5), drawn(5, 3))
-    assert oracle.emitted(rows, oracle.FL1) == ["RESHAPE", "FULLY_CONNECTED", "RESHAPE"]
+    assert oracle.emitted(rows, oracle.FL[1]) == ["RESHAPE", "FULLY_CONNECTED", "RESHAPE"]
     batch = oracle.node("MatMul", oracle.f32(2, 4, 5), oracle.f32(2, 5, 3))
-    assert oracle.emitted(batch, oracle.FL6) == ["BATCH_MATMUL"]
-    assert oracle.emitted(batch, oracle.FL5).count("FULLY_CONNECTED") == 2
+    assert oracle.emitted(batch, oracle.FL[6]) == ["BATCH_MATMUL"]
+    assert oracle.emitted(batch, oracle.FL[5]).count("FULLY_CONNECTED") == 2
 
 
 def test_matmul_levels():
     batch = oracle.node("MatMul", oracle.f32(2, 4, 5), oracle.f32(2, 5, 3))
-    oracle.matches(batch, oracle.FL2, **SUMS)
-    oracle.rejects(batch, oracle.FL1, Reason.LEVEL, "needs feature level")
+    oracle.matches(batch, oracle.FL[2], **SUMS)
+    oracle.rejects(batch, oracle.FL[1], Reason.LEVEL, "needs feature level")
     most = oracle.node("MatMul", oracle.f32(64, 2, 3), oracle.f32(64, 3, 2))
-    oracle.accepts(most, oracle.FL3)
+    oracle.accepts(most, oracle.FL[3])
     more = oracle.node("MatMul", oracle.f32(65, 2, 3), oracle.f32(65, 3, 2))
-    oracle.accepts(more, oracle.FL6)
-    oracle.rejects(more, oracle.FL5, Reason.LEVEL, "BATCH_MATMUL needs feature level 6")
+    oracle.accepts(more, oracle.FL[6])
+    oracle.rejects(more, oracle.FL[5], Reason.LEVEL, "BATCH_MATMUL needs feature level 6")
 
 
 def test_matmul_of_integers_matches():
     case = oracle.node("MatMul", oracle.i32(2, 4, 5), oracle.i32(5, 3))
-    oracle.matches(case, oracle.FL6)
-    oracle.rejects(case, oracle.FL5, Reason.LEVEL, "BATCH_MATMUL")
+    oracle.matches(case, oracle.FL[6])
+    oracle.rejects(case, oracle.FL[5], Reason.LEVEL, "BATCH_MATMUL")
 
 
 GEMMS = {
@@ -90,7 +90,7 @@ GEMMS = {
 def test_gemm_matches(a, b, c, attributes, constant):
     second = drawn(*b) if "b" in constant else oracle.f32(*b)
     third = drawn(*c) if "c" in constant else oracle.f32(*c)
-    target = oracle.FL1 if "b" in constant and "transA" not in attributes else oracle.FL2
+    target = oracle.FL[1] if "b" in constant and "transA" not in attributes else oracle.FL[2]
     oracle.matches(oracle.node("Gemm", oracle.f32(*a), second, third, **attributes), target, **SUMS)
 
 
@@ -98,28 +98,28 @@ def test_gemm_matches(a, b, c, attributes, constant):
 def test_gemm_of_every_opset_matches(opset):
     oracle.matches(
         oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3), drawn(3), opset=opset),
-        oracle.FL1,
+        oracle.FL[1],
         **SUMS,
     )
 
 
 def test_gemm_without_c_matches():
-    oracle.matches(oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3)), oracle.FL1, **SUMS)
+    oracle.matches(oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3)), oracle.FL[1], **SUMS)
     oracle.matches(
-        oracle.node("Gemm", oracle.f32(4, 5), oracle.f32(5, 3), alpha=0.5), oracle.FL2, **SUMS
+        oracle.node("Gemm", oracle.f32(4, 5), oracle.f32(5, 3), alpha=0.5), oracle.FL[2], **SUMS
     )
 
 
 def test_gemm_is_one_layer_where_constants_hold_the_factors():
     case = oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3), drawn(3), alpha=0.5, beta=2.0)
-    assert oracle.emitted(case, oracle.FL1) == ["FULLY_CONNECTED"]
+    assert oracle.emitted(case, oracle.FL[1]) == ["FULLY_CONNECTED"]
     computed = oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3), oracle.f32(4, 3), beta=2.0)
-    assert oracle.emitted(computed, oracle.FL1) == ["FULLY_CONNECTED", "MUL", "ADD"]
+    assert oracle.emitted(computed, oracle.FL[1]) == ["FULLY_CONNECTED", "MUL", "ADD"]
 
 
 def test_gemm_of_integers_is_refused():
     oracle.rejects(
-        oracle.node("Gemm", oracle.i32(4, 5), oracle.i32(5, 3)), oracle.FL8, Reason.DTYPE, "INT32"
+        oracle.node("Gemm", oracle.i32(4, 5), oracle.i32(5, 3)), oracle.FL[8], Reason.DTYPE, "INT32"
     )
 
 
@@ -128,7 +128,7 @@ def test_gemm_with_a_larger_c_is_refused(c):
     """ONNX's inference takes the output's shape from a and b alone."""
     for third in (oracle.f32(*c), drawn(*c)):
         case = oracle.node("Gemm", oracle.f32(4, 5), drawn(5, 3), third)
-        oracle.rejects(case, oracle.FL8, Reason.SHAPE, "broadcast")
+        oracle.rejects(case, oracle.FL[8], Reason.SHAPE, "broadcast")
 
 
 EINSUM_SUMS = 1e-5  # sums of at most 60 products of float32 numbers below 2, in another order
@@ -187,28 +187,29 @@ THREE = {
 def test_matches(name):
     equation, *shapes = (ONE | TWO | THREE)[name]
     case = oracle.node("Einsum", *(oracle.f32(*s) for s in shapes), equation=equation)
-    oracle.matches(case, oracle.FL8, atol=EINSUM_SUMS)
-    oracle.matches(case, oracle.FL3, atol=EINSUM_SUMS)
+    oracle.matches(case, oracle.FL[8], atol=EINSUM_SUMS)
+    oracle.matches(case, oracle.FL[3], atol=EINSUM_SUMS)
 
 
 def test_halves_and_constants_match():
     b = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
     oracle.matches(
         oracle.node("Einsum", oracle.f32(3, 4), b, equation="ij,jk->ik"),
-        oracle.FL8,
+        oracle.FL[8],
         atol=EINSUM_SUMS,
     )
     halves = oracle.node("Einsum", oracle.f16(3, 4), oracle.f16(4, 5), equation="ij,jk->ik")
     wide = oracle.node("Einsum", oracle.f32(3, 4), oracle.f32(4, 5), equation="ij,jk->ik")
     drawn = {k: x.astype(np.float32) for k, x in halves.draw().items()}
     reference = [oracle.evaluated(wide.model, drawn)[0].astype(np.float16)]
-    oracle.matches(halves, oracle.FL8, atol=EINSUM_HALVES, reference=reference)
+    oracle.matches(halves, oracle.FL[8], atol=EINSUM_HALVES, reference=reference)
 
 
 def test_products_are_the_operations_of_products():
     def by(equation, *shapes):
         return oracle.emitted(
-            oracle.node("Einsum", *(oracle.f32(*s) for s in shapes), equation=equation), oracle.FL6
+            oracle.node("Einsum", *(oracle.f32(*s) for s in shapes), equation=equation),
+            oracle.FL[6],
         )
 
     assert by("bij,bjk->bik", (2, 3, 4), (2, 4, 5)) == ["BATCH_MATMUL"]
@@ -220,19 +221,20 @@ def test_products_are_the_operations_of_products():
 
 def test_levels():
     total = oracle.node("Einsum", oracle.f32(3, 4), equation="ij->i")
-    oracle.accepts(total, oracle.FL3)
-    oracle.rejects(total, oracle.FL2, Reason.LEVEL, "REDUCE_SUM")
+    oracle.accepts(total, oracle.FL[3])
+    oracle.rejects(total, oracle.FL[2], Reason.LEVEL, "REDUCE_SUM")
     oracle.accepts(
-        oracle.node("Einsum", oracle.f32(3, 4), oracle.f32(5, 4), equation="ij,kj->ik"), oracle.FL1
+        oracle.node("Einsum", oracle.f32(3, 4), oracle.f32(5, 4), equation="ij,kj->ik"),
+        oracle.FL[1],
     )
 
 
 def test_diagonals_and_other_types_are_refused():
     oracle.rejects(
         oracle.node("Einsum", oracle.f32(3, 3), equation="ii->i"),
-        oracle.FL8,
+        oracle.FL[8],
         Reason.ATTRIBUTE,
         "diagonal",
     )
     double = oracle.node("Einsum", oracle.f64(3, 4), equation="ij->ji")
-    oracle.rejects(double, oracle.FL8, Reason.DTYPE, "DOUBLE")
+    oracle.rejects(double, oracle.FL[8], Reason.DTYPE, "DOUBLE")

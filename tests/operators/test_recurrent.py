@@ -15,22 +15,7 @@ from tests.operators.recurrent_layers import (
     layer,
     weights,
 )
-from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL4,
-    FL8,
-    accepts,
-    emitted,
-    f16,
-    f32,
-    i32,
-    matches,
-    node,
-    on_cpu,
-    rejects,
-)
+from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
 
 HALVES = 2e-3  # one rounding to float16 of numbers below 2, of inputs rounded alike
 STATES = {
@@ -41,7 +26,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("target", [FL2, FL8])
+@pytest.mark.parametrize("target", [FL[2], FL[8]])
 @pytest.mark.parametrize("states", STATES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
@@ -74,19 +59,19 @@ def test_directions_and_states_match(op_type, more, direction, states, target):
     ],
 )
 def test_activations_match(op_type, names):
-    matches(layer(op_type, activations=names), FL8, atol=ROUNDED, oracle=on_cpu)
+    matches(layer(op_type, activations=names), FL[8], atol=ROUNDED, oracle=on_cpu)
     both = layer(op_type, directions=2, direction="bidirectional", activations=names * 2)
-    matches(both, FL8, atol=ROUNDED, oracle=on_cpu)
+    matches(both, FL[8], atol=ROUNDED, oracle=on_cpu)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (5, 1)])
 @pytest.mark.parametrize("op_type", GATES)
 def test_one_step_and_one_sequence_match(op_type, sizes):
-    for target in (FL2, FL8):
+    for target in (FL[2], FL[8]):
         matches(layer(op_type, sizes=sizes), target, atol=ROUNDED, oracle=on_cpu)
 
 
-@pytest.mark.parametrize("target", [FL2, FL3, FL8])
+@pytest.mark.parametrize("target", [FL[2], FL[3], FL[8]])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_first_matches(op_type, direction, target):
@@ -113,7 +98,7 @@ def test_one_unit_matches(op_type):
     gates = GATES[op_type]
     constants = [weights(1, gates, INPUTS), weights(1, gates, 1), weights(1, 2 * gates)]
     case = node(op_type, f32(3, 4, INPUTS), *constants, hidden_size=1, outputs=2, opset=14)
-    matches(case, FL8, atol=ROUNDED, oracle=on_cpu)
+    matches(case, FL[8], atol=ROUNDED, oracle=on_cpu)
 
 
 @pytest.mark.parametrize("op_type", GATES)
@@ -125,7 +110,7 @@ def test_any_of_the_outputs_matches(op_type):
             if i != kept:
                 outputs[i] = ""
         del case.model.graph.output[kept + 1 :], case.model.graph.output[:kept]
-        for target in (FL2, FL3, FL8):
+        for target in (FL[2], FL[3], FL[8]):
             matches(case, target, atol=ROUNDED, oracle=on_cpu)
 
 
@@ -145,53 +130,53 @@ def test_halves_match(op_type):
     )
     drawn = {"x0": case.draw()["x0"].astype(np.float32)}
     reference = [y.astype(np.float16) for y in on_cpu(wide.model, drawn)]
-    matches(case, FL8, reference=reference, atol=HALVES)
+    matches(case, FL[8], reference=reference, atol=HALVES)
 
 
 @pytest.mark.parametrize("opset", [7, 14, 22])
 @pytest.mark.parametrize("op_type", GATES)
 def test_every_opset_matches(op_type, opset):
-    matches(layer(op_type, opset=opset), FL8, atol=ROUNDED, oracle=on_cpu)
+    matches(layer(op_type, opset=opset), FL[8], atol=ROUNDED, oracle=on_cpu)
 
 
 def test_a_step_is_a_dozen_operations():
-    names = emitted(layer("GRU", states=[f32(1, BATCH, UNITS)], linear_before_reset=1), FL3)
+    names = emitted(layer("GRU", states=[f32(1, BATCH, UNITS)], linear_before_reset=1), FL[3])
     assert names.count("FULLY_CONNECTED") == 2 + 2 * STEPS
     assert len(names) <= 12 + 11 * STEPS
 
 
 @pytest.mark.parametrize("op_type", ["RNN", "GRU"])
 def test_at_most_128_steps_are_written_out(op_type):
-    accepts(layer(op_type, sizes=(128, 1)), FL8)
-    rejects(layer(op_type, sizes=(129, 1)), FL8, Reason.SIZE, "129 steps")
-    accepts(layer("LSTM", sizes=(129, 1)), FL8)
-    rejects(layer("LSTM", sizes=(129, 1)), FL3, Reason.SIZE, "129 steps")
+    accepts(layer(op_type, sizes=(128, 1)), FL[8])
+    rejects(layer(op_type, sizes=(129, 1)), FL[8], Reason.SIZE, "129 steps")
+    accepts(layer("LSTM", sizes=(129, 1)), FL[8])
+    rejects(layer("LSTM", sizes=(129, 1)), FL[3], Reason.SIZE, "129 steps")
 
 
 def test_level_2_slices_steps():
     for op_type in GATES:
-        accepts(layer(op_type), FL2)
-        rejects(layer(op_type), FL1, Reason.LEVEL, "STRIDED_SLICE")
+        accepts(layer(op_type), FL[2])
+        rejects(layer(op_type), FL[1], Reason.LEVEL, "STRIDED_SLICE")
 
 
 def test_lengths_of_all_steps_match():
     every = np.full(BATCH, STEPS, np.int32)
     for op_type in GATES:
-        matches(layer(op_type, lengths=every), FL8, atol=ROUNDED, oracle=on_cpu)
+        matches(layer(op_type, lengths=every), FL[8], atol=ROUNDED, oracle=on_cpu)
         shorter = layer(op_type, lengths=every - [1, 0])
-        rejects(shorter, FL8, Reason.CONSTANT, "sequences of [3, 4] steps")
-        rejects(layer(op_type, lengths=i32(BATCH)), FL8, Reason.CONSTANT, "must be constant")
+        rejects(shorter, FL[8], Reason.CONSTANT, "sequences of [3, 4] steps")
+        rejects(layer(op_type, lengths=i32(BATCH)), FL[8], Reason.CONSTANT, "must be constant")
 
 
 def test_other_activations_and_limits_are_refused():
-    rejects(layer("RNN", activations=["Affine"]), FL8, Reason.ATTRIBUTE, "activation Affine")
-    rejects(layer("GRU", clip=3.0), FL8, Reason.ATTRIBUTE, "clip is 3")
+    rejects(layer("RNN", activations=["Affine"]), FL[8], Reason.ATTRIBUTE, "activation Affine")
+    rejects(layer("GRU", clip=3.0), FL[8], Reason.ATTRIBUTE, "clip is 3")
 
 
 def test_computed_weights_are_refused():
     given = f32(STEPS, BATCH, INPUTS), f32(1, UNITS, INPUTS), weights(1, UNITS, UNITS)
     case = node("RNN", *given, hidden_size=UNITS, outputs=2, opset=14)
-    rejects(case, FL8, Reason.CONSTANT, "must be constant")
+    rejects(case, FL[8], Reason.CONSTANT, "must be constant")
 
 
 def test_versions_before_7_are_refused():
@@ -204,10 +189,10 @@ def test_versions_before_7_are_refused():
         outputs=2,
         opset=6,
     )
-    rejects(case, FL8, Reason.OPSET, "RNN-1 is older than RNN-7")
+    rejects(case, FL[8], Reason.OPSET, "RNN-1 is older than RNN-7")
 
 
-@pytest.mark.parametrize("target", [FL2, FL8])
+@pytest.mark.parametrize("target", [FL[2], FL[8]])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("coupled", [0, 1])
 def test_peepholes_and_coupled_gates_match(coupled, direction, target):
@@ -226,7 +211,7 @@ def test_peepholes_and_coupled_gates_match(coupled, direction, target):
 
 
 def test_an_lstm_is_a_sequence_where_the_level_has_it():
-    assert emitted(layer("LSTM", outputs=1), FL3) == ["UNIDIRECTIONAL_SEQUENCE_LSTM", "RESHAPE"]
-    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM"), FL3)  # no states yet
-    assert emitted(layer("LSTM"), FL4).count("UNIDIRECTIONAL_SEQUENCE_LSTM") == 1
-    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM", input_forget=1), FL8)
+    assert emitted(layer("LSTM", outputs=1), FL[3]) == ["UNIDIRECTIONAL_SEQUENCE_LSTM", "RESHAPE"]
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM"), FL[3])  # no states yet
+    assert emitted(layer("LSTM"), FL[4]).count("UNIDIRECTIONAL_SEQUENCE_LSTM") == 1
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM", input_forget=1), FL[8])

@@ -6,12 +6,7 @@ from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi.errors import Reason
 from tests.oracle import (
-    FL1,
-    FL2,
-    FL3,
-    FL4,
-    FL6,
-    FL8,
+    FL,
     accepts,
     boolean,
     emitted,
@@ -60,20 +55,20 @@ def test_axes_match(op_type, axes, keepdims):
     x = positive(op_type, shape)
     given = {"axes": along} if along is not None else {}
     attribute = node(f"Reduce{op_type}", x, opset=11, keepdims=keepdims, **given)
-    matches(attribute, FL3, **ROUNDED, oracle=on_cpu)
+    matches(attribute, FL[3], **ROUNDED, oracle=on_cpu)
     inputs = (x,) if along is None else (x, np.array(along, np.int64))
     case = node(f"Reduce{op_type}", *inputs, opset=18, keepdims=keepdims)
-    matches(case, FL3, **ROUNDED, oracle=on_cpu)
+    matches(case, FL[3], **ROUNDED, oracle=on_cpu)
 
 
 @pytest.mark.parametrize("op_type", OPS)
 def test_no_axes_match(op_type):
     x, none = positive(op_type, (2, 3)), np.array([], np.int64)
-    matches(node(f"Reduce{op_type}", x, none, noop_with_empty_axes=0), FL8, **ROUNDED)
-    matches(node(f"Reduce{op_type}", x, none, noop_with_empty_axes=1), FL8, **ROUNDED)
-    matches(node(f"Reduce{op_type}", x, None, noop_with_empty_axes=1), FL8, **ROUNDED)
+    matches(node(f"Reduce{op_type}", x, none, noop_with_empty_axes=0), FL[8], **ROUNDED)
+    matches(node(f"Reduce{op_type}", x, none, noop_with_empty_axes=1), FL[8], **ROUNDED)
+    matches(node(f"Reduce{op_type}", x, None, noop_with_empty_axes=1), FL[8], **ROUNDED)
     other = node(f"Reduce{op_type}", x, none, noop_with_empty_axes=2)
-    rejects(other, FL8, Reason.ATTRIBUTE, "noop_with_empty_axes is 2; ONNX has 0, 1")
+    rejects(other, FL[8], Reason.ATTRIBUTE, "noop_with_empty_axes is 2; ONNX has 0, 1")
 
 
 @pytest.mark.parametrize("op_type", OPS)
@@ -81,7 +76,7 @@ def test_halves_match(op_type):
     low = 0.5 if op_type in ("LogSum", "Prod") else -2.0
     case = node(f"Reduce{op_type}", f16(3, 4, low=low), np.array([1]))
     wide = [e.astype(np.float32) for e in case.draw().values()]
-    matches(case, FL8, **HALVES, reference=_halved(op_type, wide[0]))
+    matches(case, FL[8], **HALVES, reference=_halved(op_type, wide[0]))
 
 
 def _halved(op_type, x):
@@ -97,63 +92,63 @@ def _halved(op_type, x):
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_integers_match(op_type, shape, axes, keepdims):
     case = node(f"Reduce{op_type}", i32(*shape), np.array(axes), keepdims=keepdims)
-    matches(case, FL8, oracle=on_cpu)  # the evaluator's SumSquare changes the type
+    matches(case, FL[8], oracle=on_cpu)  # the evaluator's SumSquare changes the type
 
 
 def test_integers_overflow_as_everywhere():
     case = node("ReduceSum", i32(5), np.array([0]))
     large = np.full(5, 2**30, np.int32)
-    matches(case, FL8, feeds={"x0": large}, reference=[large.sum(keepdims=True, dtype=np.int32)])
+    matches(case, FL[8], feeds={"x0": large}, reference=[large.sum(keepdims=True, dtype=np.int32)])
 
 
 @pytest.mark.parametrize("op_type", ["Max", "Min"])
 def test_booleans_match(op_type):
     case = node(f"Reduce{op_type}", boolean(4, 3), np.array([1]), opset=20)
-    matches(case, FL3)
+    matches(case, FL[3])
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf, 200.0, -200.0])
 def test_log_sum_exp_does_not_overflow(value):
     x = np.array([[value, 1], [value, value]], np.float32)
     case = node("ReduceLogSumExp", f32(2, 2), np.array([1]))
-    matches(case, FL3, feeds={"x0": x}, oracle=on_cpu, rtol=1e-6)
+    matches(case, FL[3], feeds={"x0": x}, oracle=on_cpu, rtol=1e-6)
 
 
 def test_log_sum_exp_of_integers_is_refused():
     case = node("ReduceLogSumExp", i32(2, 2), np.array([1]))
-    rejects(case, FL8, Reason.DTYPE, "x0 is INT32")
+    rejects(case, FL[8], Reason.DTYPE, "x0 is INT32")
 
 
 def test_reductions_are_one_operation():
     for op_type, name in [("Mean", "MEAN"), ("Sum", "REDUCE_SUM"), ("Max", "REDUCE_MAX")]:
         case = node(f"Reduce{op_type}", f32(2, 3, 4, 5), np.array([2, 3]))
-        assert emitted(case, FL3) == [name]
+        assert emitted(case, FL[3]) == [name]
 
 
 def test_levels():
     axes = np.array([1])
-    accepts(node("ReduceMean", f32(2, 3), axes), FL2)
-    rejects(node("ReduceMean", f32(2, 3), axes), FL1, Reason.LEVEL, "MEAN")
-    rejects(node("ReduceMax", f32(2, 3), axes), FL2, Reason.LEVEL, "REDUCE_MAX")
-    rejects(node("ReduceSum", f32(2, 3), axes), FL1, Reason.LEVEL, "MEAN")
-    accepts(node("ReduceSum", i32(2, 3), axes), FL4)
-    rejects(node("ReduceSum", i32(2, 3), axes), FL3, Reason.LEVEL, "ADD")
-    accepts(node("ReduceSum", i32(2, 3), axes, keepdims=0), FL6)
-    rejects(node("ReduceSum", i32(2, 3), axes, keepdims=0), FL4, Reason.LEVEL, "RESHAPE")
+    accepts(node("ReduceMean", f32(2, 3), axes), FL[2])
+    rejects(node("ReduceMean", f32(2, 3), axes), FL[1], Reason.LEVEL, "MEAN")
+    rejects(node("ReduceMax", f32(2, 3), axes), FL[2], Reason.LEVEL, "REDUCE_MAX")
+    rejects(node("ReduceSum", f32(2, 3), axes), FL[1], Reason.LEVEL, "MEAN")
+    accepts(node("ReduceSum", i32(2, 3), axes), FL[4])
+    rejects(node("ReduceSum", i32(2, 3), axes), FL[3], Reason.LEVEL, "ADD")
+    accepts(node("ReduceSum", i32(2, 3), axes, keepdims=0), FL[6])
+    rejects(node("ReduceSum", i32(2, 3), axes, keepdims=0), FL[4], Reason.LEVEL, "RESHAPE")
 
 
 def test_sum_by_the_mean_at_level_2():
     case = node("ReduceSum", f32(2, 30), np.array([1]))
-    assert emitted(case, FL2) == ["MEAN", "MUL"]
-    matches(case, FL2, **ROUNDED)
+    assert emitted(case, FL[2]) == ["MEAN", "MUL"]
+    matches(case, FL[2], **ROUNDED)
 
 
 def test_what_is_not_computed_is_refused():
-    rejects(node("ReduceSum", i64(2, 3), np.array([1])), FL8, Reason.DTYPE, "INT64")
-    rejects(node("ReduceMean", i32(2, 3), np.array([1])), FL8, Reason.DTYPE, "TENSOR_INT32")
+    rejects(node("ReduceSum", i64(2, 3), np.array([1])), FL[8], Reason.DTYPE, "INT64")
+    rejects(node("ReduceMean", i32(2, 3), np.array([1])), FL[8], Reason.DTYPE, "TENSOR_INT32")
 
 
 def test_computed_axes_are_refused():
     output = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 1])
     case = node("ReduceMax", f32(2, 3), i64(1), output_types=[output])
-    rejects(case, FL8, Reason.CONSTANT, "must be constant")
+    rejects(case, FL[8], Reason.CONSTANT, "must be constant")

@@ -10,12 +10,7 @@ from ep_nnapi.operators.slicing import constant_indices, element_positions, row_
 from tests.operators.lib import emitting
 from tests.operators.lib.emitting import constant, returned, value
 from tests.oracle import (
-    FL2,
-    FL3,
-    FL4,
-    FL5,
-    FL6,
-    FL8,
+    FL,
     accepts,
     boolean,
     emitted,
@@ -47,10 +42,10 @@ GATHERS = {
 @pytest.mark.parametrize("given", [f32, f16, i32, boolean])
 @pytest.mark.parametrize(("shape", "index", "axis"), GATHERS.values(), ids=GATHERS)
 def test_gather_matches(shape, index, axis, given):
-    matches(node("Gather", given(*shape), index.astype(np.int64), axis=axis), FL8)
+    matches(node("Gather", given(*shape), index.astype(np.int64), axis=axis), FL[8])
 
 
-@pytest.mark.parametrize("target", [FL3, FL4, FL8], ids=["3", "4", "8"])
+@pytest.mark.parametrize("target", [FL[3], FL[4], FL[8]], ids=["3", "4", "8"])
 @pytest.mark.parametrize("of", [i32, i64])
 @pytest.mark.parametrize("shape", [(3,), (2, 3), ()])
 def test_gather_by_computed_indexes_matches(shape, of, target):
@@ -60,25 +55,27 @@ def test_gather_by_computed_indexes_matches(shape, of, target):
 
 def test_gather_from_a_table_of_long_integers_matches():
     table = np.arange(20, dtype=np.int64).reshape(4, 5)
-    matches(node("Gather", table, i64(3, low=0, high=3)), FL4)
+    matches(node("Gather", table, i64(3, low=0, high=3)), FL[4])
     table[0, 0] = 2**31
-    rejects(node("Gather", table, i64(3)), FL8, Reason.CONSTANT, "INT32 does not hold")
+    rejects(node("Gather", table, i64(3)), FL[8], Reason.CONSTANT, "INT32 does not hold")
 
 
 def test_gather_levels():
     one = node("Gather", f32(4, 5), np.array(1), axis=1)
-    assert emitted(one, FL2) == ["STRIDED_SLICE"]
+    assert emitted(one, FL[2]) == ["STRIDED_SLICE"]
     row = node("Gather", f32(4, 5), ints(1, 3))
-    assert emitted(row, FL3) == ["GATHER"]
-    rejects(row, FL2, Reason.LEVEL, "GATHER")
+    assert emitted(row, FL[3]) == ["GATHER"]
+    rejects(row, FL[2], Reason.LEVEL, "GATHER")
     counted = node("Gather", f32(4, 5), i32(3))
-    assert emitted(counted, FL4) == ["LESS", "ADD", "SELECT", "GATHER"]
-    assert emitted(counted, FL3) == ["LESS", "CAST", "ADD", "CAST", "SELECT", "GATHER"]
+    assert emitted(counted, FL[4]) == ["LESS", "ADD", "SELECT", "GATHER"]
+    assert emitted(counted, FL[3]) == ["LESS", "CAST", "ADD", "CAST", "SELECT", "GATHER"]
 
 
 def test_gather_outside_is_refused():
-    rejects(node("Gather", f32(4, 5), ints(1, 4)), FL8, Reason.CONSTANT, "outside a dimension of 4")
-    rejects(node("Gather", f32(4, 5), np.array(-5)), FL8, Reason.CONSTANT, "outside")
+    rejects(
+        node("Gather", f32(4, 5), ints(1, 4)), FL[8], Reason.CONSTANT, "outside a dimension of 4"
+    )
+    rejects(node("Gather", f32(4, 5), np.array(-5)), FL[8], Reason.CONSTANT, "outside")
 
 
 # data, indexes' shape, axis
@@ -96,24 +93,24 @@ def test_gather_elements_matches(shape, of, axis):
     size = shape[axis]
     index = np.random.default_rng(0).integers(-size, size, of)
     by = {"axis": axis}
-    matches(node("GatherElements", f32(*shape), index, **by), FL3, oracle=on_cpu)
-    matches(node("GatherElements", i32(*shape), index, **by), FL6, oracle=on_cpu)
+    matches(node("GatherElements", f32(*shape), index, **by), FL[3], oracle=on_cpu)
+    matches(node("GatherElements", i32(*shape), index, **by), FL[6], oracle=on_cpu)
     computed = node("GatherElements", f32(*shape), i64(*of, low=-size, high=size - 1), **by)
-    matches(computed, FL6, oracle=on_cpu)  # the evaluator wants equal sizes but for the axis
+    matches(computed, FL[6], oracle=on_cpu)  # the evaluator wants equal sizes but for the axis
 
 
 def test_gather_elements_levels():
     computed = node("GatherElements", f32(4, 5), i32(2, 5, low=0, high=3))
-    rejects(computed, FL3, Reason.LEVEL, "MUL")
-    rejects(node("GatherElements", f32(4), ints(9)), FL8, Reason.CONSTANT, "outside")
+    rejects(computed, FL[3], Reason.LEVEL, "MUL")
+    rejects(node("GatherElements", f32(4), ints(9)), FL[8], Reason.CONSTANT, "outside")
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 5, 1), (2, 6)])
 def test_element_indices_of_another_shape_are_refused(shape: tuple[int, ...]):
     """Of the same rank, and beside the axis no larger."""
-    accepts(node("GatherElements", f32(4, 5), i32(7, 5), axis=0), FL8)
+    accepts(node("GatherElements", f32(4, 5), i32(7, 5), axis=0), FL[8])
     index = i32(*shape)
-    rejects(node("GatherElements", f32(4, 5), index, axis=0), FL8, Reason.SHAPE, "does not fit")
+    rejects(node("GatherElements", f32(4, 5), index, axis=0), FL[8], Reason.SHAPE, "does not fit")
 
 
 # data, indexes' shape, batch_dims
@@ -131,35 +128,35 @@ NDS = [
 def test_gather_nd_matches(shape, of, batch):
     size = min(shape[batch : batch + of[-1]])
     index = np.random.default_rng(0).integers(-size, size, of)
-    matches(node("GatherND", f32(*shape), index, batch_dims=batch), FL3)
+    matches(node("GatherND", f32(*shape), index, batch_dims=batch), FL[3])
     positive = i64(*of, low=0, high=size - 1)
-    matches(node("GatherND", f32(*shape), positive, batch_dims=batch), FL6)
+    matches(node("GatherND", f32(*shape), positive, batch_dims=batch), FL[6])
 
 
 def test_gather_nd_levels():
     matrix = node("GatherND", f32(4, 5), i32(3, 2, low=0, high=3))
-    accepts(matrix, FL4)
+    accepts(matrix, FL[4])
     deep = node("GatherND", f32(4, 5), i32(3, 2, 2, low=0, high=3))
-    rejects(deep, FL5, Reason.LEVEL, "RESHAPE of TENSOR_INT32")
-    rejects(node("GatherND", f32(4, 5), ints(9, 9)), FL8, Reason.CONSTANT, "outside [4, 5]")
+    rejects(deep, FL[5], Reason.LEVEL, "RESHAPE of TENSOR_INT32")
+    rejects(node("GatherND", f32(4, 5), ints(9, 9)), FL[8], Reason.CONSTANT, "outside [4, 5]")
 
 
 @pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
 @pytest.mark.parametrize("shape", [(4, 4), (4, 4, 3), (4, 4, 1, 2, 3)], ids=str)
 def test_reverse_sequence_matches(shape, time, batch):
     lengths = np.array([4, 1, 3, 2], np.int64)
-    matches(node("ReverseSequence", f32(*shape), lengths, time_axis=time, batch_axis=batch), FL3)
+    matches(node("ReverseSequence", f32(*shape), lengths, time_axis=time, batch_axis=batch), FL[3])
 
 
 def test_reverse_sequence_by_computed_lengths_is_refused():
     case = node("ReverseSequence", f32(4, 4), i64(4))
-    rejects(case, FL8, Reason.CONSTANT, "x1 must be constant")
+    rejects(case, FL[8], Reason.CONSTANT, "x1 must be constant")
 
 
 @pytest.mark.parametrize("length", [-1, 5])
 def test_lengths_beyond_the_sequence_are_refused(length):
     case = node("ReverseSequence", f32(4, 1), np.array([length]))
-    rejects(case, FL8, Reason.CONSTANT, "x1 has a length outside 0 to 4")
+    rejects(case, FL[8], Reason.CONSTANT, "x1 has a length outside 0 to 4")
 
 
 @pytest.mark.parametrize(("shape", "of", "axis"), [((5,), (3,), 0), ((4, 5), (2, 5), 0)])
@@ -168,27 +165,27 @@ def test_scatter_elements_matches(shape, of, axis):
     index = np.stack([np.random.default_rng(0).permutation(size)] * 9, 1)[: of[0], : of[-1]]
     index = (index if len(of) == 2 else index[:, 0]) - size // 2
     given = (f32(*shape), index, f32(*index.shape))
-    matches(node("ScatterElements", *given, axis=axis), FL3)
-    matches(node("Scatter", *given, axis=axis, opset=10), FL3, oracle=on_cpu)
+    matches(node("ScatterElements", *given, axis=axis), FL[3])
+    matches(node("Scatter", *given, axis=axis, opset=10), FL[3], oracle=on_cpu)
 
 
 def test_scatter_nd_matches():
     rows = ints(2, 0).reshape(2, 1)
-    matches(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL3)
+    matches(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL[3])
     points = ints(2, 0, 1, -1).reshape(2, 2)
-    matches(node("ScatterND", f32(4, 5), points, f32(2)), FL3)
-    matches(node("ScatterND", f32(2, 2, 2, 2, 2), ints(1, 0).reshape(1, 2), f32(1, 2, 2, 2)), FL3)
+    matches(node("ScatterND", f32(4, 5), points, f32(2)), FL[3])
+    matches(node("ScatterND", f32(2, 2, 2, 2, 2), ints(1, 0).reshape(1, 2), f32(1, 2, 2, 2)), FL[3])
 
 
 def test_scatter_refusals():
     rows = ints(2, 0).reshape(2, 1)
-    rejects(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL2, Reason.LEVEL, "GATHER")
+    rejects(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL[2], Reason.LEVEL, "GATHER")
     computed = node("ScatterND", f32(4, 5), i64(2, 1), f32(2, 5))
-    rejects(computed, FL8, Reason.CONSTANT, "x1 must be constant")
+    rejects(computed, FL[8], Reason.CONSTANT, "x1 must be constant")
     adding = node("ScatterND", f32(4), ints(1).reshape(1, 1), f32(1), reduction="add")
-    rejects(adding, FL8, Reason.ATTRIBUTE, "reduction is 'add'")
+    rejects(adding, FL[8], Reason.ATTRIBUTE, "reduction is 'add'")
     whole = node("ScatterND", f32(2, 3), np.zeros((1, 0), np.int64), f32(1, 2, 3))
-    rejects(whole, FL8, Reason.SHAPE, "has 0 indexes for rank 2")
+    rejects(whole, FL[8], Reason.SHAPE, "has 0 indexes for rank 2")
 
 
 SIZES = (3, 4, 5)

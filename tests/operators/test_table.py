@@ -9,7 +9,7 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators import OPS, VARIANTS, operations
 from ep_nnapi.operators.lib.node import KNOWN_OPSET
-from tests.oracle import FL8
+from tests.oracle import FL
 
 OF_ONNX = [o for o in OPS if o.domain == ""]
 OF_ORT = {"LayerNormalization-1", "SimplifiedLayerNormalization-1"}  # in ai.onnx, but its own
@@ -51,6 +51,6 @@ def test_no_two_lowerings_of_one_version():
 )
 def test_refusals(op_type, domain, since, reason, detail):
     y = Value("y", DType.FLOAT, (1,))
-    rejection = judge(GraphNode(0, "n", op_type, domain, since, (), (y,)), FL8)
+    rejection = judge(GraphNode(0, "n", op_type, domain, since, (), (y,)), FL[8])
     assert rejection.reason is reason
     assert detail in rejection.detail

@@ -6,7 +6,7 @@ from scipy import special
 
 from ep_nnapi.nnapi.errors import Reason
 from tests import oracle
-from tests.oracle import FL1, FL2, FL8, f32, matches, node, rejects
+from tests.oracle import FL, f32, matches, node, rejects
 
 EXACT = (0.0, 0.0)
 ROUNDED = (1e-6, 1e-6)  # a few float32 operations
@@ -64,7 +64,7 @@ def test_matches(op_type, shape):
     if (op_type, shape) == ("Softsign", ()):
         pytest.skip("the evaluator cannot; compared with the CPU provider below")
     oracle.matches(
-        of(op_type, oracle.f32(*shape, low=low, high=high)), oracle.FL8, atol=atol, rtol=rtol
+        of(op_type, oracle.f32(*shape, low=low, high=high)), oracle.FL[8], atol=atol, rtol=rtol
     )
 
 
@@ -75,22 +75,22 @@ def test_halves_match(op_type):
     exact = of(op_type, oracle.f32(2, 50, low=low, high=high))
     feeds = {"x0": case.draw()["x0"].astype(np.float32)}
     reference = [r.astype(np.float16) for r in exact.evaluate(feeds)]
-    oracle.matches(case, oracle.FL8, atol=HALVES, rtol=HALVES, reference=reference)
+    oracle.matches(case, oracle.FL[8], atol=HALVES, rtol=HALVES, reference=reference)
 
 
 # the lowest level, and the operations there
 LOWEST = {
-    "Abs": (oracle.FL1, ["RELU", "MUL", "ADD"]),
-    "Neg": (oracle.FL1, ["MUL"]),
-    "Ceil": (oracle.FL1, ["MUL", "FLOOR", "MUL"]),
-    "Sign": (oracle.FL1, ["MUL", "MUL"]),
-    "HardSigmoid": (oracle.FL1, ["MUL", "ADD", "MUL"]),
-    "HardSwish": (oracle.FL1, ["ADD", "MUL", "MUL"]),
-    "LeakyRelu": (oracle.FL1, ["MUL", "MUL", "MUL", "RELU", "ADD"]),
-    "Softsign": (oracle.FL2, ["RELU", "MUL", "ADD", "ADD", "DIV"]),
-    "Elu": (oracle.FL2, ["MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD"]),
+    "Abs": (oracle.FL[1], ["RELU", "MUL", "ADD"]),
+    "Neg": (oracle.FL[1], ["MUL"]),
+    "Ceil": (oracle.FL[1], ["MUL", "FLOOR", "MUL"]),
+    "Sign": (oracle.FL[1], ["MUL", "MUL"]),
+    "HardSigmoid": (oracle.FL[1], ["MUL", "ADD", "MUL"]),
+    "HardSwish": (oracle.FL[1], ["ADD", "MUL", "MUL"]),
+    "LeakyRelu": (oracle.FL[1], ["MUL", "MUL", "MUL", "RELU", "ADD"]),
+    "Softsign": (oracle.FL[2], ["RELU", "MUL", "ADD", "ADD", "DIV"]),
+    "Elu": (oracle.FL[2], ["MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD"]),
     "Celu": (
-        oracle.FL3,
+        oracle.FL[3],
         ["MINIMUM", "MUL", "MUL", "TANH", "ADD", "MUL", "DIV", "RELU", "ADD", "RELU"],
     ),
 }
@@ -107,7 +107,7 @@ def test_composed_where_the_level_lacks_the_operation(op_type):
 
 @pytest.mark.parametrize("op_type", ["Relu", "Sigmoid", "Tanh", "Floor", "Erf", "Gelu"])
 def test_at_level_1(op_type):
-    oracle.accepts(of(op_type, oracle.f32(2, 3)), oracle.FL1)
+    oracle.accepts(of(op_type, oracle.f32(2, 3)), oracle.FL[1])
 
 
 @pytest.mark.parametrize(
@@ -115,46 +115,46 @@ def test_at_level_1(op_type):
 )
 def test_levels(op_type):
     case = of(op_type, oracle.f32(2, 3))
-    oracle.accepts(case, oracle.FL3)
-    oracle.rejects(case, oracle.FL2, Reason.LEVEL, "needs feature level 3")
+    oracle.accepts(case, oracle.FL[3])
+    oracle.rejects(case, oracle.FL[2], Reason.LEVEL, "needs feature level 3")
 
 
 @pytest.mark.parametrize("op_type", ["Abs", "Neg", "Sign", "Relu"])
 def test_integers_match(op_type):
     case = oracle.node(op_type, oracle.i32(2, 30))
-    oracle.matches(case, oracle.FL4)
+    oracle.matches(case, oracle.FL[4])
     if op_type != "Abs":
-        oracle.accepts(case, oracle.FL3)
-    oracle.rejects(case, oracle.FL2, Reason.LEVEL, "needs feature level")
+        oracle.accepts(case, oracle.FL[3])
+    oracle.rejects(case, oracle.FL[2], Reason.LEVEL, "needs feature level")
 
 
 def test_other_types_are_refused():
-    oracle.rejects(oracle.node("Abs", np.ones(3)), oracle.FL8, Reason.DTYPE, "DOUBLE")
+    oracle.rejects(oracle.node("Abs", np.ones(3)), oracle.FL[8], Reason.DTYPE, "DOUBLE")
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
 def test_the_absolute_value_of_unsigned_integers_is_refused(dtype):
     """-1 is no number of such a type."""
     refused = f"is {np.dtype(dtype).name.upper()}; Abs is computed in floats"
-    oracle.rejects(oracle.node("Abs", np.ones(3, dtype)), oracle.FL8, Reason.DTYPE, refused)
+    oracle.rejects(oracle.node("Abs", np.ones(3, dtype)), oracle.FL[8], Reason.DTYPE, refused)
 
 
 TIES = [0.5, -0.5, 1.5, 2.5, -1.5, 0.49999997, -0.49999997, 8388609, 1e30, -0.0]
 
 
 def test_round_ties_match():
-    oracle.matches(oracle.node("Round", oracle.f32(len(TIES))), oracle.FL8, feeds={"x0": TIES})
+    oracle.matches(oracle.node("Round", oracle.f32(len(TIES))), oracle.FL[8], feeds={"x0": TIES})
 
 
 def test_sign_of_the_least_numbers():
     numbers = np.array([1e-45, -1e-45, 1.2e-38, -3e38, 0, np.inf, -np.inf], np.float32)
-    oracle.matches(oracle.node("Sign", oracle.f32(7)), oracle.FL1, feeds={"x0": numbers})
+    oracle.matches(oracle.node("Sign", oracle.f32(7)), oracle.FL[1], feeds={"x0": numbers})
     halves = np.array([6e-8, -6e-8, 0, 65504, -np.inf], np.float16)
-    oracle.matches(oracle.node("Sign", oracle.f16(5)), oracle.FL3, feeds={"x0": halves})
+    oracle.matches(oracle.node("Sign", oracle.f16(5)), oracle.FL[3], feeds={"x0": halves})
 
 
 def test_sign_of_wide_integers_is_refused():
-    oracle.rejects(oracle.node("Sign", oracle.i64(4)), oracle.FL8, Reason.DTYPE, "x0 is INT64")
+    oracle.rejects(oracle.node("Sign", oracle.i64(4)), oracle.FL[8], Reason.DTYPE, "x0 is INT64")
 
 
 SPECIAL = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
@@ -164,18 +164,18 @@ SPECIAL = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
 @pytest.mark.parametrize("negative", [0, 1])
 def test_is_inf_matches(positive, negative):
     case = oracle.node("IsInf", oracle.f32(5), detect_positive=positive, detect_negative=negative)
-    oracle.matches(case, oracle.FL8, feeds={"x0": SPECIAL})
+    oracle.matches(case, oracle.FL[8], feeds={"x0": SPECIAL})
 
 
 def test_is_nan_matches():
-    oracle.matches(oracle.node("IsNaN", oracle.f32(5)), oracle.FL3, feeds={"x0": SPECIAL})
-    oracle.rejects(oracle.node("IsNaN", oracle.f32(5)), oracle.FL2, Reason.LEVEL, "NOT_EQUAL")
+    oracle.matches(oracle.node("IsNaN", oracle.f32(5)), oracle.FL[3], feeds={"x0": SPECIAL})
+    oracle.rejects(oracle.node("IsNaN", oracle.f32(5)), oracle.FL[2], Reason.LEVEL, "NOT_EQUAL")
 
 
 def test_shrink_with_a_negative_limit_is_refused():
     oracle.rejects(
         oracle.node("Shrink", oracle.f32(3), lambd=-1.0),
-        oracle.FL8,
+        oracle.FL[8],
         Reason.ATTRIBUTE,
         "lambd is -1",
     )
@@ -205,7 +205,7 @@ def test_bounds_of_composed_functions(op_type):
     numbers = np.linspace(low, high, 200_001, dtype=np.float32)
     reference = [function(numbers.astype(np.float64)).astype(np.float32)]
     case = node(op_type, f32(len(numbers)))
-    matches(case, FL8, atol=atol, rtol=rtol + 6e-8, reference=reference, feeds={"x0": numbers})
+    matches(case, FL[8], atol=atol, rtol=rtol + 6e-8, reference=reference, feeds={"x0": numbers})
 
 
 @pytest.mark.parametrize("op_type", ["Sinh", "Asinh", "Atanh", "Atan", "Asin", "Erf", "Gelu"])
@@ -216,18 +216,18 @@ def test_small_numbers_keep_their_relative_precision(op_type):
     numbers = np.concatenate([-sizes, sizes]).astype(np.float32)
     reference = [function(numbers.astype(np.float64)).astype(np.float32)]
     case = node(op_type, f32(len(numbers)))
-    matches(case, FL8, rtol=1e-6, reference=reference, feeds={"x0": numbers})  # Gelu: 8e-7
+    matches(case, FL[8], rtol=1e-6, reference=reference, feeds={"x0": numbers})  # Gelu: 8e-7
 
 
 def test_small_numbers_of_elu_below_its_level():
     numbers = -np.geomspace(1e-30, 20, 20_001, dtype=np.float32)
     reference = [(0.7 * np.expm1(numbers.astype(np.float64))).astype(np.float32)]
     case = node("Elu", f32(len(numbers)), alpha=0.7)
-    matches(case, FL2, rtol=6e-7, reference=reference, feeds={"x0": numbers})
-    rejects(case, FL1, Reason.LEVEL, "DIV needs feature level 2")
+    matches(case, FL[2], rtol=6e-7, reference=reference, feeds={"x0": numbers})
+    rejects(case, FL[1], Reason.LEVEL, "DIV needs feature level 2")
 
 
 def test_extremes_of_inverse_functions():
     numbers = np.array([0, 1e-30, 1e18, -1e30, 3e38, np.inf, -np.inf], np.float32)
-    matches(node("Atan", f32(7)), FL8, rtol=3e-7, feeds={"x0": numbers})
-    matches(node("Asinh", f32(7)), FL8, rtol=3e-7, feeds={"x0": numbers})
+    matches(node("Atan", f32(7)), FL[8], rtol=3e-7, feeds={"x0": numbers})
+    matches(node("Asinh", f32(7)), FL[8], rtol=3e-7, feeds={"x0": numbers})

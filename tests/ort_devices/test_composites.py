@@ -23,7 +23,7 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
-from tests.oracle import FL8, f16, f32, i64, node
+from tests.oracle import FL, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import feed
@@ -130,7 +130,7 @@ def test_layer_normalization_has_all_outputs(rank):
     case = node(
         "LayerNormalization", f32(*shape), numbers(8), numbers(8), outputs=3, opset=17, axis=-1
     )
-    model = case_lowered(case, FL8).model
+    model = case_lowered(case, FL[8]).model
     assert found(model) == {"LayerNormalization": 1}
     assert_same(model, 1e-5)  # the inverse deviation is some 2
 
@@ -150,7 +150,7 @@ def test_indexes_may_count_from_the_end():
 
 def test_a_single_index_leaves_no_axis():
     """NNAPI has it as a tensor [1], with which Gather's result would have one axis more."""
-    model = case_lowered(node("Gather", numbers(5, 2, 7), i64(), axis=-1), FL8).model
+    model = case_lowered(node("Gather", numbers(5, 2, 7), i64(), axis=-1), FL[8]).model
     assert found(model)["Gather"] == 1
     runtime = HostRuntime((CpuDevice(threads=1),))
     for index in (-1, 2):
@@ -190,7 +190,7 @@ STATES = {"zeros": None, "computed": f32(1, BATCH, UNITS), "constant": weights(1
 def test_a_gru_is_one_node(direction, after, state):
     states = [STATES[state]]
     case = layer("GRU", states=states, direction=direction, linear_before_reset=after)
-    model = case_lowered(case, FL8).model
+    model = case_lowered(case, FL[8]).model
     assert found(model) == {"GRU": 1}
     assert_same(model)
 
@@ -206,7 +206,7 @@ OTHER_LAYERS = {
 
 @pytest.mark.parametrize("options", OTHER_LAYERS.values(), ids=OTHER_LAYERS)
 def test_other_grus_are_one_node(options):
-    model = case_lowered(layer("GRU", **options), FL8).model
+    model = case_lowered(layer("GRU", **options), FL[8]).model
     assert found(model) == {"GRU": 1}
     assert_same(model)
 
@@ -216,7 +216,7 @@ def test_a_gru_of_which_one_output_is_read_is_one_node(kept):
     case = layer("GRU", linear_before_reset=1)
     case.model.graph.node[0].output[1 - kept] = ""
     del case.model.graph.output[1 - kept]
-    model = case_lowered(case, FL8).model
+    model = case_lowered(case, FL[8]).model
     assert found(model) == {"GRU": 1}
     assert_same(model)
 
@@ -225,7 +225,7 @@ def test_float16_is_computed_in_float32():
     shapes = [(1, 3 * UNITS, INPUTS), (1, 3 * UNITS, UNITS), (1, 6 * UNITS)]
     constants = [weights(*shape, dtype=np.float16) for shape in shapes]
     given = [f16(STEPS, BATCH, INPUTS), *constants]
-    model = case_lowered(node("GRU", *given, hidden_size=UNITS, outputs=2, opset=14), FL8).model
+    model = case_lowered(node("GRU", *given, hidden_size=UNITS, outputs=2, opset=14), FL[8]).model
     assert operators(model)["GRU"] == 1
     assert_same(model, 2e-3)  # float16 has 11 bits
 
@@ -236,7 +236,7 @@ def test_a_layout_without_a_kernel_is_computed_by_the_members():
         weights(1, 3 * UNITS, UNITS),
         **{"hidden_size": UNITS, "layout": 1, "outputs": 1, "opset": 14},
     )
-    model = case_lowered(case, FL8).model
+    model = case_lowered(case, FL[8]).model
     assert operators(model)["GRU"] == 0
     assert_same(model)
 

@@ -13,25 +13,15 @@ from partitioner.graph import Region, components, indexed, sorted_nodes
 from partitioner.merging import by_wave, earliest, maximal, wave_parts
 from partitioner.search import planned, single_bits
 from partitioner.tensors import Tensor, cheapest, region_tensors, renamed
-from tests.partitioner.graphs import (
-    by_waves,
-    capable_of,
-    dag_of,
-    priced,
-    random_capable,
-    random_dag,
-    random_layers,
-    random_small,
-    shuffled,
-)
+from tests.partitioner import graphs
 from tests.partitioner.graphs import cost_of as cost_by_definition
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_numbers_are_a_topological_order_that_insertion_does_not_change(seed):
     rng = random.Random(seed)
-    dag = random_dag(rng, rng.randint(1, 30))
-    capable = random_capable(rng, dag)
+    dag = graphs.random_dag(rng, rng.randint(1, 30))
+    capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     assert all(graph.number[u] < graph.number[v] for u, v in dag.edges)
     assert graph.region.preds == [
@@ -40,14 +30,14 @@ def test_numbers_are_a_topological_order_that_insertion_does_not_change(seed):
     assert graph.members(v for v, flag in enumerate(graph.region.capable) if flag) == tuple(
         node for node in graph.number if node in capable
     )
-    assert indexed(shuffled(rng, dag), capable) == graph
+    assert indexed(graphs.shuffled(rng, dag), capable) == graph
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_contraction_by_networkx(seed):
     """Of consecutive pairs in topological order, which leaves the graph acyclic."""
     rng = random.Random(seed)
-    dag = random_dag(rng, rng.randint(1, 20))
+    dag = graphs.random_dag(rng, rng.randint(1, 20))
     graph = indexed(dag, dag)
     label = [v // 2 for v in range(len(dag))]
     region, where = graph.region.contracted(label)
@@ -87,8 +77,8 @@ def test_nodes_of_one_kind_sort_by_themselves_and_others_by_type():
 def test_live_nodes_own_a_bit_each(seed, against):
     """Against the edges, a node reads what reads it along them."""
     rng = random.Random(seed)
-    dag = random_layers(rng, rng.randint(1, 40))
-    region = indexed(dag, random_capable(rng, dag)).region
+    dag = graphs.random_layers(rng, rng.randint(1, 40))
+    region = indexed(dag, graphs.random_capable(rng, dag)).region
     reads, read_by = (region.succs, region.preds) if against else (region.preds, region.succs)
     live: dict[int, int] = {}  # node by bit
     left = [len(row) for row in read_by]
@@ -125,8 +115,8 @@ def test_clusters_that_must_follow_a_live_node():
 
 def waves_of(text: str) -> dict[str, int]:
     """The earliest wave of each node of a drawn graph."""
-    dag = dag_of(text)
-    graph = indexed(dag, capable_of(dag))
+    dag = graphs.dag_of(text)
+    graph = indexed(dag, graphs.capable_of(dag))
     waves = earliest(graph.region.preds, range(len(dag)), graph.region.capable)
     return {node: waves[v] for node, v in graph.number.items()}
 
@@ -139,11 +129,11 @@ def test_each_return_to_capable_nodes_is_another_wave():
 @pytest.mark.parametrize("seed", range(40))
 def test_waves_are_as_many_as_onnx_runtimes_groups(seed):
     rng = random.Random(seed)
-    dag = random_layers(rng, rng.randint(1, 60))
-    capable = random_capable(rng, dag)
+    dag = graphs.random_layers(rng, rng.randint(1, 60))
+    capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     waves = earliest(graph.region.preds, range(len(dag)), graph.region.capable)
-    count = len(by_waves(dag, capable))
+    count = len(graphs.by_waves(dag, capable))
     assert max(waves) == count == len(partition(dag, capable, connected=False))
     assert len(partition(dag, capable)) >= count
 
@@ -151,8 +141,8 @@ def test_waves_are_as_many_as_onnx_runtimes_groups(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_connected_waves_are_sound(seed):
     rng = random.Random(seed)
-    dag = random_layers(rng, rng.randint(1, 60))
-    capable = random_capable(rng, dag)
+    dag = graphs.random_layers(rng, rng.randint(1, 60))
+    capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     region = graph.region
     early = earliest(region.preds, range(len(dag)), region.capable)
@@ -165,16 +155,16 @@ def test_connected_waves_are_sound(seed):
 
 
 def test_waves_are_named_by_their_first_nodes_and_incapable_nodes_by_themselves():
-    dag = dag_of("a X b c")
-    graph = indexed(dag, capable_of(dag))
+    dag = graphs.dag_of("a X b c")
+    graph = indexed(dag, graphs.capable_of(dag))
     assert by_wave(graph.region, []) == [0, 1, 2, 2]
 
 
 def test_a_node_moves_to_the_wave_where_it_saves_bytes():
     """c, ready early, reads nothing of a; b's wave has its reader, to which it carries 9 bytes."""
-    dag = dag_of("a X b")
+    dag = graphs.dag_of("a X b")
     dag.add_edge("c", "b", tensors={"t": 9})
-    graph = indexed(dag, capable_of(dag))
+    graph = indexed(dag, graphs.capable_of(dag))
     (tensors,) = region_tensors(dag, graph, [range(len(dag))])
     block = by_wave(graph.region, tensors)
     assert block[graph.number["c"]] == block[graph.number["b"]] != block[graph.number["a"]]
@@ -184,8 +174,8 @@ def test_a_node_moves_to_the_wave_where_it_saves_bytes():
 def test_bytes_and_prices_by_the_definition(seed):
     """Prices differ from the bytes of the graph by the same for every division into clusters."""
     rng = random.Random(seed)
-    dag = random_small(rng, rng.randint(2, 12))
-    capable = random_capable(rng, dag)
+    dag = graphs.random_small(rng, rng.randint(2, 12))
+    capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     (tensors,) = region_tensors(dag, graph, [range(len(dag))])
     differences = set()
@@ -197,7 +187,7 @@ def test_bytes_and_prices_by_the_definition(seed):
         clusters = [[v for v in capable if block[graph.number[v]] == home] for home in homes]
         size = border_bytes(dag, clusters)
         assert (len(clusters), size) == cost_by_definition(dag, clusters)
-        count, price = priced(graph.region, tensors, block)
+        count, price = graphs.priced(graph.region, tensors, block)
         assert count == len(clusters)
         differences.add(size - price)
     assert len(differences) == 1
@@ -207,8 +197,8 @@ def test_bytes_and_prices_by_the_definition(seed):
 def test_the_cheapest_way_of_each_part_by_the_definition(seed):
     """Of two parts and nodes between them, each decided as if the other were not."""
     rng = random.Random(seed)
-    dag = random_small(rng, rng.randint(4, 14))
-    capable = random_capable(rng, dag)
+    dag = graphs.random_small(rng, rng.randint(4, 14))
+    capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     numbers = rng.sample(range(len(dag)), len(dag))
     parts = [sorted(numbers[0::3]), sorted(numbers[1::3])]
@@ -241,7 +231,7 @@ def test_a_tensor_without_a_size_is_one_byte_for_all_readers():
     assert border_bytes(dag, ["a", "b", "c"]) == 3
 
 
-DAG = dag_of("a X b c Y d e f")
+DAG = graphs.dag_of("a X b c Y d e f")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +263,7 @@ def test_what_a_small_cluster_kept_apart_is_joined():
     a --- b      a → X → d
     c --- d      c → Y → b
     """
-    dag = dag_of("a b, c d, a X d, c Y b")
+    dag = graphs.dag_of("a b, c d, a X d, c Y b")
     clusters, given_up = limited(dag, "abcd", min_cluster_nodes=2)
     assert len(clusters) == 1
     assert sorted(len(members) for members in given_up) == [1, 1]
@@ -289,8 +279,8 @@ def test_negative_limits_are_refused(name):
 def test_limited_clusters_have_no_violations(connected):
     for seed in range(40):
         rng = random.Random(seed)
-        dag = random_layers(rng, rng.randint(1, 40))
-        capable = random_capable(rng, dag)
+        dag = graphs.random_layers(rng, rng.randint(1, 40))
+        capable = graphs.random_capable(rng, dag)
         limits = {"min_cluster_nodes": rng.randint(1, 4), "max_clusters": rng.choice([None, 2])}
         kept, given_up = limited(dag, capable, connected=connected, **limits)
         taken = {node for members in kept for node in members}

@@ -11,20 +11,13 @@ from partitioner import Budget, partition, violations
 from partitioner.clusters import sequence
 from partitioner.graph import indexed
 from partitioner.merging import backward, forward, maximal, within
-from tests.partitioner.graphs import (
-    capable_of,
-    dag_of,
-    merged,
-    random_capable,
-    random_dag,
-    random_layers,
-)
+from tests.partitioner import graphs
 
 
 def drawn(seed: int) -> tuple[nx.DiGraph, set]:
     rng = random.Random(seed)
-    dag = rng.choice([random_dag, random_layers])(rng, rng.randint(1, 60))
-    return dag, random_capable(rng, dag)
+    dag = rng.choice([graphs.random_dag, graphs.random_layers])(rng, rng.randint(1, 60))
+    return dag, graphs.random_capable(rng, dag)
 
 
 def clusters_of(graph, block: list[int]) -> list[set]:
@@ -65,21 +58,21 @@ def test_forward_and_backward_merge_as_the_plain_way_does_in_the_same_order(seed
     order = graph.members(range(len(dag)))
     for merge, reads, nodes in ((forward, dag.pred, order), (backward, dag.succ, order[::-1])):
         found = {frozenset(c) for c in clusters_of(graph, merge(graph.region))}
-        assert found == {frozenset(c) for c in merged(reads, nodes, capable)}
+        assert found == {frozenset(c) for c in graphs.merged(reads, nodes, capable)}
 
 
 def test_within_limits_dissolves_only_what_is_beyond_them():
     """Of a-b-c and d-e, the first is beyond two nodes."""
-    dag = dag_of("a b c X d e")
-    graph = indexed(dag, capable_of(dag))
+    dag = graphs.dag_of("a b c X d e")
+    graph = indexed(dag, graphs.capable_of(dag))
     block = within(graph.region, forward(graph.region), lambda nodes: len(nodes) <= 2)
     assert sorted(sorted(c) for c in clusters_of(graph, block)) == [["a", "b"], ["c"], ["d", "e"]]
 
 
 def test_forward_and_backward_on_a_drawn_graph():
     """b can be with a or with d, not with both: X keeps them apart."""
-    dag = dag_of("a b d, a X d")
-    graph = indexed(dag, capable_of(dag))
+    dag = graphs.dag_of("a b d, a X d")
+    graph = indexed(dag, graphs.capable_of(dag))
     assert {frozenset(c) for c in clusters_of(graph, forward(graph.region))} == {
         frozenset("ab"),
         frozenset("d"),
@@ -91,9 +84,9 @@ def test_forward_and_backward_on_a_drawn_graph():
 
 
 def clusters(text, **options):
-    dag = dag_of(text)
-    found = partition(dag, capable_of(dag), **options)
-    assert violations(dag, capable_of(dag), found, **options) == []
+    dag = graphs.dag_of(text)
+    found = partition(dag, graphs.capable_of(dag), **options)
+    assert violations(dag, graphs.capable_of(dag), found, **options) == []
     return ["".join(members) for members in found]
 
 
@@ -118,13 +111,13 @@ def test_groups_that_share_a_node_are_one_and_hold_what_lies_between():
     ],
 )
 def test_groups_that_cannot_be_are_refused(text, group, sentence):
-    dag = dag_of(text)
+    dag = graphs.dag_of(text)
     with pytest.raises(ValueError, match=sentence):
-        partition(dag, capable_of(dag), groups=[group])
+        partition(dag, graphs.capable_of(dag), groups=[group])
 
 
 def weighted(text: str, **sizes: int) -> nx.DiGraph:
-    dag = dag_of(text)
+    dag = graphs.dag_of(text)
     for node, size in sizes.items():
         dag.nodes[node]["weights"] = {node: size}
     return dag
@@ -158,7 +151,7 @@ def test_weights_that_two_nodes_share_count_once():
 
 def test_a_budget_is_refused_where_it_cannot_be_kept_or_is_negative():
     with pytest.raises(ValueError, match="must be connected"):
-        partition(dag_of("a b"), "ab", budget=Budget(nodes=1), connected=False)
+        partition(graphs.dag_of("a b"), "ab", budget=Budget(nodes=1), connected=False)
     with pytest.raises(ValueError, match="cannot be negative"):
         Budget(weights=-1)
 
@@ -167,8 +160,8 @@ def test_a_budget_is_refused_where_it_cannot_be_kept_or_is_negative():
 def test_drawn_graphs_with_groups_and_budgets_have_no_violations(seeds):
     for seed in seeds:
         rng = random.Random(seed)
-        dag = random_layers(rng, rng.randint(2, 60))
-        capable = random_capable(rng, dag)
+        dag = graphs.random_layers(rng, rng.randint(2, 60))
+        capable = graphs.random_capable(rng, dag)
         free = partition(dag, capable)
         groups = [members[: rng.randint(1, 3)] for members in free[::2]]
         groups = [g for g in groups if nx.is_weakly_connected(dag.subgraph(g))]

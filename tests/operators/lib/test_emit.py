@@ -11,29 +11,8 @@ from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ADD, MUL, TRANSPOSE
+from ep_nnapi.operators.lib import emit
 from ep_nnapi.operators.lib.convolution import dilated_filter, filter_rows
-from ep_nnapi.operators.lib.emit import (
-    absolute,
-    absolute_of,
-    added,
-    as_number,
-    compute,
-    full,
-    indices,
-    narrow,
-    negative,
-    negative_of,
-    number_into,
-    of_any_type,
-    output_or_temp,
-    recast,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    signed_like,
-    widened,
-    write_output,
-)
 from ep_nnapi.operators.lib.node import Node, int32
 from tests.operators.lib.emitting import (
     constant,
@@ -51,49 +30,49 @@ from tests.operators.lib.emitting import (
 @pytest.mark.parametrize("shape", [(6,), (3, 2), (1, 2, 3, 1), (2, 1, 3, 1, 1, 1)])
 def test_reshapes_keep_the_order_of_elements(shape: tuple[int, ...], dtype: type):
     x = (10 * floats(2, 3)).astype(dtype)
-    assert np.array_equal(written(reshape, x, like=x.reshape(shape)), x.reshape(shape))
+    assert np.array_equal(written(emit.reshape, x, like=x.reshape(shape)), x.reshape(shape))
 
 
 def test_a_shape_of_other_size_is_rejected():
     x = constant(floats(7))
     with pytest.raises(Reject, match=r"w has shape \[7\], which") as found:
-        emitted(reshaped, node([x]), x, (1,))
+        emitted(emit.reshaped, node([x]), x, (1,))
     assert found.value.reason is Reason.SHAPE
 
 
 def test_a_tensor_in_its_own_shape_takes_no_operation():
     x = value("x", floats(2, 3))
-    made = emitted(reshaped, node([x]), x, (2, 3))
+    made = emitted(emit.reshaped, node([x]), x, (2, 3))
     assert (made.calls, made.returned) == ([], x)
 
 
 def test_results_of_another_shape_are_reshaped_to_the_output():
     y = value("y", floats(2, 3))
     n = node([], [y])
-    assert output_or_temp(n, y, (2, 3)) is y
-    other = output_or_temp(n, y, (6,))
+    assert emit.output_or_temp(n, y, (2, 3)) is y
+    other = emit.output_or_temp(n, y, (6,))
     assert (other.shape, other.name != "y") == ((6,), True)
-    assert list(write_output(n, y, y)) == []
-    assert [c.spec.name for c in write_output(n, other, y)] == ["RESHAPE"]
+    assert list(emit.write_output(n, y, y)) == []
+    assert [c.spec.name for c in emit.write_output(n, other, y)] == ["RESHAPE"]
 
 
 def test_uniform_tensors_are_constants_while_small():
-    made = emitted(full, node(), 2.5, (2, 3))
+    made = emitted(emit.full, node(), 2.5, (2, 3))
     assert made.calls == []
     assert made.returned.constant.array.tolist() == [[2.5] * 3] * 2
 
 
 @pytest.mark.parametrize(("level", "operations"), [(3, []), (8, ["FILL"])])
 def test_large_uniform_tensors_are_filled_where_the_level_can(level: int, operations: list[str]):
-    made = emitted(full, node(level=level), 1.0, (100, 100))
+    made = emitted(emit.full, node(level=level), 1.0, (100, 100))
     assert made.names == operations
     assert made.returned.shape == (100, 100)
 
 
 def test_booleans_become_numbers():
     x = np.array([True, False, True])
-    assert returned(as_number, x).tolist() == [1, 0, 1]
-    assert written(number_into, x, like=np.zeros(3, np.float32)).tolist() == [1, 0, 1]
+    assert returned(emit.as_number, x).tolist() == [1, 0, 1]
+    assert written(emit.number_into, x, like=np.zeros(3, np.float32)).tolist() == [1, 0, 1]
 
 
 def test_booleans_are_moved_as_numbers():
@@ -102,13 +81,15 @@ def test_booleans_are_moved_as_numbers():
     def move(a: Value, b: Value):
         yield apply(TRANSPOSE, a, perm=int32((1, 0)), out=b)
 
-    assert np.array_equal(written(lambda n, a, b: of_any_type(n, a, b, move), x, like=x.T), x.T)
+    assert np.array_equal(
+        written(lambda n, a, b: emit.of_any_type(n, a, b, move), x, like=x.T), x.T
+    )
 
 
 def test_negative_indexes_count_from_the_end():
     at = np.array([0, -1, 4, -5], np.int32)
-    assert returned(lambda n, x: indices(n, x, 5), at).tolist() == [0, 4, 4, 0]
-    assert emitted(indices, node(), constant(at), 5).returned.constant.array.tolist() == [
+    assert returned(lambda n, x: emit.indices(n, x, 5), at).tolist() == [0, 4, 4, 0]
+    assert emitted(emit.indices, node(), constant(at), 5).returned.constant.array.tolist() == [
         0,
         4,
         4,
@@ -119,34 +100,34 @@ def test_negative_indexes_count_from_the_end():
 @pytest.mark.parametrize("at", [5, -6])
 def test_constant_indexes_outside_are_refused(at: int):
     with pytest.raises(Reject, match="outside a dimension of 5") as caught:
-        emitted(indices, node(), constant(np.array([at])), 5)
+        emitted(emit.indices, node(), constant(np.array([at])), 5)
     assert caught.value.reason is Reason.CONSTANT
 
 
 @pytest.mark.parametrize("level", [3, 4])
 def test_numbers_are_added_to_integers_at_every_level(level: int):
     x = np.array([-7, 0, 1 << 20], np.int32)
-    assert returned(lambda n, x: added(n, x, -3), x, level=level).tolist() == (x - 3).tolist()
+    assert returned(lambda n, x: emit.added(n, x, -3), x, level=level).tolist() == (x - 3).tolist()
 
 
 def test_constants_are_recast_if_exact():
     w = constant(np.array([1.0, 2.0], np.float32))
-    assert recast(node(), w, DType.INT32).constant.array.dtype == np.int32
+    assert emit.recast(node(), w, DType.INT32).constant.array.dtype == np.int32
     with pytest.raises(Reject, match="INT32 does not hold"):
-        recast(node(), constant(np.array([0.5], np.float32)), DType.INT32)
+        emit.recast(node(), constant(np.array([0.5], np.float32)), DType.INT32)
 
 
 def test_int64_is_stored_as_int32():
     x = Value("x", DType.INT64, (2,))
-    assert narrow(x).dtype is DType.INT32
-    assert narrow(value("y", floats(2))).dtype is DType.FLOAT
+    assert emit.narrow(x).dtype is DType.INT32
+    assert emit.narrow(value("y", floats(2))).dtype is DType.FLOAT
 
 
 def test_both_tensors_are_quantized_or_neither():
     x = value("x", floats(2))
-    require_same_quantization(node(), x, x)
+    emit.require_same_quantization(node(), x, x)
     with pytest.raises(Reject) as caught:
-        require_same_quantization(
+        emit.require_same_quantization(
             node(), x, Value("y", DType.UINT8, (2,), Quantization((0.1,), (3,)))
         )
     assert caught.value.reason is Reason.QUANTIZATION
@@ -159,19 +140,19 @@ X = floats(2, 3)
 
 @pytest.mark.parametrize("level", [1, 3, 8])
 def test_absolute_values_match(level: int):
-    assert np.array_equal(written(absolute, X, like=X, level=level), np.abs(X))
-    assert np.array_equal(returned(absolute_of, X, level=level), np.abs(X))
+    assert np.array_equal(written(emit.absolute, X, like=X, level=level), np.abs(X))
+    assert np.array_equal(returned(emit.absolute_of, X, level=level), np.abs(X))
 
 
 @pytest.mark.parametrize("level", [1, 3, 8])
 def test_negations_match(level: int):
-    assert np.array_equal(written(negative, X, like=X, level=level), -X)
-    assert np.array_equal(returned(negative_of, X, level=level), -X)
+    assert np.array_equal(written(emit.negative, X, like=X, level=level), -X)
+    assert np.array_equal(returned(emit.negative_of, X, level=level), -X)
 
 
 def test_signs_are_copied():
     size = floats(2, 3, low=0.5, high=1)
-    assert np.array_equal(written(signed_like, size, X, like=X), np.copysign(size, X))
+    assert np.array_equal(written(emit.signed_like, size, X, like=X), np.copysign(size, X))
 
 
 # Constant filters dilated and cut, against numpy
@@ -216,10 +197,10 @@ def test_rows_keep_their_scales():
 SHAPE = (2, 3)
 
 
-@widened
+@emit.widened
 def squares(n: Node) -> Iterator[Call]:
     """x0 squared plus x1, which overflows float16 in between."""
-    square = yield from compute(n, MUL, n.input(0), n.input(0))
+    square = yield from emit.compute(n, MUL, n.input(0), n.input(0))
     yield apply(ADD, square, n.input(1), out=n.output())
 
 
@@ -256,7 +237,7 @@ def test_constants_are_cast_when_the_model_is_written() -> None:
 
 
 def test_inputs_of_other_types_stay() -> None:
-    @widened
+    @emit.widened
     def chosen(n: Node) -> Iterator[Call]:
         yield apply(ADD, n.input(0), n.input(0), out=n.output())
         assert n.input(1).dtype is DType.INT32
@@ -268,7 +249,7 @@ def test_inputs_of_other_types_stay() -> None:
 
 
 def test_an_output_that_is_left_out_or_of_another_type_is_not_cast() -> None:
-    @widened
+    @emit.widened
     def several(n: Node) -> Iterator[Call]:
         yield apply(ADD, n.input(0), n.input(0), out=n.output(0))
         assert not n.has_output(1)
