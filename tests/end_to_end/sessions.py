@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -16,6 +17,18 @@ ROOT = Path(__file__).parents[2]
 NAME = "NnapiPluginExecutionProvider"
 CPU = "CPUExecutionProvider"
 TOLERANCE = 1e-5  # of max(1, the largest reference value): sums of float32 products reordered
+
+
+def nnapi_session(
+    model: str | Path | bytes | onnx.ModelProto, *, severity: int | None = None, **options: object
+) -> onnxruntime.InferenceSession:
+    """A stock session with the provider of these options; `severity` of what its log has."""
+    chosen = onnxruntime.SessionOptions()
+    if severity is not None:
+        chosen.log_severity_level = severity
+    ep_nnapi.append_execution_provider(chosen, **options)
+    data = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+    return onnxruntime.InferenceSession(data, chosen)
 
 
 def appended(model: str, options: onnxruntime.SessionOptions, **given: object):

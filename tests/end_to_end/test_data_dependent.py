@@ -17,6 +17,7 @@ import ep_nnapi
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import model_of, nodes_of
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -98,10 +99,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], set[str], Callable[[int], 
 
 
 def session(made: onnx.ModelProto, **options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    chosen.log_severity_level = 3
-    ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(made.SerializeToString(), chosen)
+    return nnapi_session(made, severity=3, **options)
 
 
 def cpu(made: onnx.ModelProto) -> ort.InferenceSession:

@@ -8,6 +8,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import model_of, parsed
 
 SIZES = (2, 3)
@@ -23,9 +24,7 @@ def model(declared: str = "2,3") -> bytes:
 
 
 def session(**options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, exclude="between", **options)
-    return ort.InferenceSession(model(), chosen)
+    return nnapi_session(model(), exclude="between", **options)
 
 
 def feeds(*, first: bool) -> dict[str, np.ndarray]:
@@ -60,8 +59,6 @@ def test_other_sizes_run_on_the_cpu_provider(
 def test_an_input_declared_as_a_scalar_may_have_any_sizes():
     """ONNX Runtime does not check the rank of such an input."""
     made = model_of("a = Abs (x) y = Neg (a)", {"x": ()}, {"y": None}).SerializeToString()
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen)
-    ours, plain = ort.InferenceSession(made, chosen), session_of(made)
+    ours, plain = nnapi_session(made), session_of(made)
     for x in (np.array(-2.0, np.float32), np.array([1.0, -2.0, 3.0], np.float32)):
         np.testing.assert_array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-import onnxruntime
 import onnxruntime as ort
 import pytest
 
@@ -35,6 +34,7 @@ from models.zoo import MODELS
 from tests import oracle
 from tests.android_device import ANDROID, AndroidDevice, installed
 from tests.end_to_end.quantized import Qdq
+from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import assert_close, built
 from tests.oracle import Case, boolean, f32, i32, ints, node
 from tests.random_graphs.trial import draw
@@ -252,10 +252,7 @@ def test_quantized_networks_run_without_a_failure(name: str, scheme: str, level:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], **options: object) -> np.ndarray:
-    chosen = onnxruntime.SessionOptions()
-    chosen.log_severity_level = 3
-    ep_nnapi.append_execution_provider(chosen, device=ANDROID, **options)
-    return onnxruntime.InferenceSession(model.SerializeToString(), chosen).run(None, feeds)[0]
+    return nnapi_session(model, severity=3, device=ANDROID, **options).run(None, feeds)[0]
 
 
 @pytest.mark.parametrize("level", [3, 4, 8])

@@ -13,6 +13,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session as session
 from tests.faulty import FaultyDevice, installed
 from tests.onnx_graph import parsed
 
@@ -30,12 +31,6 @@ def model(tmp_path: Path) -> str:
     path = tmp_path / "dynamic.onnx"
     onnx.save(parsed(text, v=v, w=w), path)
     return str(path)
-
-
-def session(model: str, **options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(model, chosen)
 
 
 def picture(*shape: int) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.onnx_graph import model_of, parsed
 
@@ -25,9 +26,7 @@ CLOSE = 1e-5  # both sum the same float32 products in another order
 
 
 def session(**options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(DIGITS, chosen)
+    return nnapi_session(DIGITS, **options)
 
 
 def assert_right(made: ort.InferenceSession) -> None:
@@ -179,9 +178,7 @@ def test_inputs_that_cannot_be_computed_do_not_cost_other_models_the_reference_d
     monkeypatch.setattr(device_health, "_HEALTH", WeakKeyDictionary())
     model = gather()
     for _ in range(device_health.MOST_FAILURES):
-        options = ort.SessionOptions()
-        ep_nnapi.append_execution_provider(options, device="nnapi-reference", fallback="none")
-        outside = ort.InferenceSession(model, options)
+        outside = nnapi_session(model, device="nnapi-reference", fallback="none")
         with pytest.raises(Exception, match="OP_FAILED"):
             outside.run(None, {"index": np.array([0, 3], np.int32)})
     report = ep_nnapi.check(model, device="nnapi-reference")

@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.library import binding
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.end_to_end.sessions import nnapi_session as session
 from tests.end_to_end.test_zoo import built
 from tests.onnx_graph import parsed
 from tests.programs import ran
@@ -25,12 +26,6 @@ from tests.runtimes import host_only
 DIGITS = "models/digits.onnx"
 LIBRARY = ep_nnapi.libneuralnetworks_path()
 IMAGES = np.load("models/digits/samples.npz")["images"]
-
-
-def session(model: str | bytes, **options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(model, chosen)
 
 
 def scores(**options: object) -> np.ndarray:
@@ -213,9 +208,7 @@ def maps() -> list[str]:
 
 def test_closed_sessions_leave_no_descriptor_and_no_mapping() -> None:
     def cycle() -> ort.InferenceSession:
-        chosen = ort.SessionOptions()
-        ep_nnapi.append_execution_provider(chosen, runtime=LIBRARY)
-        made = ort.InferenceSession("models/digits.onnx", chosen)
+        made = session("models/digits.onnx", runtime=LIBRARY)
         made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
         return made
 

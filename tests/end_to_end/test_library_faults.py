@@ -20,6 +20,7 @@ from ep_nnapi.nnapi.library.binding import c_name
 from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import CONVOLUTIONAL, assert_close, built
 from tests.nnapi.library.recorded import CODED, Shim, needs_compiler
 from tests.nnapi.library.recorded import built as built_shim
@@ -54,10 +55,7 @@ def healthy(shim: Shim) -> None:
 
 
 def session(shim: Shim, model: str | bytes = DIGITS, **options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    chosen.log_severity_level = 4
-    ep_nnapi.append_execution_provider(chosen, runtime=shim.path, **options)
-    return ort.InferenceSession(model, chosen)
+    return nnapi_session(model, severity=4, runtime=shim.path, **options)
 
 
 def run(made: ort.InferenceSession) -> np.ndarray:

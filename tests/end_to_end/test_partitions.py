@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import numpy_helper
 
@@ -20,6 +19,7 @@ from partitioner import violations, worth_it
 from tests.end_to_end import quantized as q
 from tests.end_to_end import test_quantized, test_zoo
 from tests.end_to_end.quantized import Qdq, stored
+from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import CLOSE
 from tests.faulty import FaultyDevice, installed
 from tests.onnx_graph import graph_of
@@ -173,10 +173,7 @@ X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
 def same(data: bytes, feeds: dict[str, np.ndarray], **options: object) -> None:
     """A session on NNAPI computes what one on the CPU provider does, to the bit."""
-    chosen = ort.SessionOptions()
-    chosen.log_severity_level = 4
-    ep_nnapi.append_execution_provider(chosen, **options)
-    got = ort.InferenceSession(data, chosen).run(None, feeds)
+    got = nnapi_session(data, severity=4, **options).run(None, feeds)
     want = session_of(data).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)

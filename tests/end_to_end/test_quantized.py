@@ -4,14 +4,13 @@ from functools import cache
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import ep_nnapi
 from models import zoo
 from tests.end_to_end import quantized as q
 from tests.end_to_end.quantized import GROUPS, Qdq, X, Y
-from tests.end_to_end.sessions import DIGITS, ROOT
+from tests.end_to_end.sessions import DIGITS, ROOT, nnapi_session
 from tests.end_to_end.test_zoo import SMALL
 
 # The quantizer imports ml_dtypes and sympy, which old versions of onnx and onnxruntime lack.
@@ -50,9 +49,7 @@ def test_quantized_networks_are_one_cluster(name: str, scheme: str) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_quantized_digits_are_recognized_within_one_percent(scheme: str) -> None:
     model = zoo.quantized("digits", scheme)
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    session = nnapi_session(model)
     labels = np.load(ROOT / "models" / "digits" / "held_out.npz")["labels"]
     digits = DIGITS.digits()
     right = [

@@ -22,6 +22,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.end_to_end.sessions import nnapi_session
 
 # Sums of float32 products in another order, through up to fifty layers.
 CLOSE = 1e-4
@@ -57,9 +58,7 @@ def built(name: str, published: bool) -> onnx.ModelProto:
 
 def assert_close(model: onnx.ModelProto, **options: object) -> None:
     data, feeds = model.SerializeToString(), zoo.sample_inputs(model)
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, **options)
-    got = ort.InferenceSession(data, chosen).run(None, feeds)
+    got = nnapi_session(data, **options).run(None, feeds)
     want = session_of(data).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape
@@ -252,10 +251,7 @@ def drawn(name: str, model: onnx.ModelProto, count: int) -> list[Feeds]:
 
 
 def session(model: onnx.ModelProto, **options: object) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    chosen.log_severity_level = 3
-    ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(model.SerializeToString(), chosen)
+    return nnapi_session(model, severity=3, **options)
 
 
 def cpu(model: onnx.ModelProto) -> ort.InferenceSession:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, FORMAT_VERSION
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -21,6 +19,7 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report.report import Report
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import model_of, parsed
 from tests.provider.test_planner import SHAPE, model
 
@@ -44,10 +43,9 @@ def kinds(proto: onnx.ModelProto) -> list[str]:
 
 def computed(folder: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Outputs of a session on the written model."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    ep_nnapi.append_execution_provider(options, device="nnapi-reference")
-    return onnxruntime.InferenceSession(str(folder / "out.onnx"), options).run(None, feeds)
+    return nnapi_session(str(folder / "out.onnx"), severity=4, device="nnapi-reference").run(
+        None, feeds
+    )
 
 
 def matches(proto: onnx.ModelProto, folder: Path, *names: str) -> None:

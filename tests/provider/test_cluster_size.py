@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
@@ -12,6 +11,7 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.provider.cluster_size import limits_below
 from partitioner import Budget
+from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import parsed
 from tests.provider.test_cluster_selection import detail
@@ -70,9 +70,7 @@ def test_a_session_takes_the_limits():
     for option in ("max_cluster_nodes", "max_cluster_weight_bytes", "max_cluster_activation_bytes"):
         report = ep_nnapi.check(SUMS.SerializeToString(), **{option: "1"})
         assert [len(c.nodes) for c in report.clusters] == [1, 1, 1, 1]
-        options = onnxruntime.SessionOptions()
-        ep_nnapi.append_execution_provider(options, **{option: 1})
-        session = onnxruntime.InferenceSession(SUMS.SerializeToString(), options)
+        session = nnapi_session(SUMS, **{option: 1})
         x = np.ones(SHAPE, np.float32)
         assert np.array_equal(session.run(None, {"x": x})[0], 5 * x)
 

@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
 from ep_nnapi.provider.provider import Provider, handed_over
+from tests.end_to_end.sessions import nnapi_session
 
 DIGITS = str(Path(__file__).parents[2] / "models" / "digits.onnx")
 INITIAL = Current(CompileOptions(PreferenceCode.SUSTAINED_SPEED), RunOptions())
@@ -91,8 +92,6 @@ def test_a_session_compiles_again_for_its_next_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_refuses_an_unknown_option():
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options)
-    session = onnxruntime.InferenceSession(DIGITS, options)
+    session = nnapi_session(DIGITS)
     with pytest.raises(RuntimeError, match="'colour' is no dynamic option"):
         session.set_ep_dynamic_options({"colour": "red"})

@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices, receipt
+from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import abs_add, if_abs_add
 from tests.ort_devices.test_session import in_child
@@ -45,10 +46,7 @@ def no_other_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session(model: str | bytes = DIGITS, **options: object) -> ort.InferenceSession:
-    settings = ort.SessionOptions()
-    settings.log_severity_level = 4
-    ep_nnapi.append_execution_provider(settings, **options)
-    return ort.InferenceSession(model, settings)
+    return nnapi_session(model, severity=4, **options)
 
 
 def clusters(found: dict) -> list[dict]:

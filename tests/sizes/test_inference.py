@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -15,6 +14,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes import inference
 from ep_nnapi.sizes.bind import bind_shapes
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import graph_of, model_of, nodes_of, parsed
 
 CLOSE = 1e-6  # both multiply and add the same few float32 numbers
@@ -254,9 +254,7 @@ SIZES = [(1, 4, 6), (2, 4, 6), (3, 9, 6), (1, 2, 6)]
 
 
 def compare(made: bytes, sizes: Sequence[tuple[int, ...]] = SIZES, **given: str) -> None:
-    options = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(options, **given)
-    ours = ort.InferenceSession(made, options)
+    ours = nnapi_session(made, **given)
     cpu = session_of(made)
     for shape in sizes:
         x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)

@@ -13,6 +13,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, narrow_to_int32, values_fitting_int32
 from tests.end_to_end.quantized import model, node
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import graph_of
 
 REAL, WIDE = TensorProto.FLOAT, TensorProto.INT64
@@ -138,9 +139,7 @@ def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
     built = model(nodes, dynamic, {"y": WIDE}, {"c": integers(1)}).SerializeToString()
     report = ep_nnapi.check(built)
     assert (report.taken, len(report.clusters)) == (2, 1)
-    options = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(options)
-    ours = ort.InferenceSession(built, options)
+    ours = nnapi_session(built)
     theirs = session_of(built)
     for channels in (3, 5):
         x = np.random.default_rng(channels).standard_normal((1, channels, 6, 6))

@@ -22,6 +22,7 @@ from ep_nnapi.tuning.candidates import Candidate, Group, Subject, fewest, nodes_
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
+from tests.end_to_end.sessions import nnapi_session
 from tests.provider.test_planner import SHAPE, model
 from tests.runtimes import host_only
 from tests.tuning.times import Times
@@ -38,9 +39,7 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def session_with(settings: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options, settings=settings)
-    return onnxruntime.InferenceSession(DIGITS, options)
+    return nnapi_session(DIGITS, settings=settings)
 
 
 @pytest.mark.parametrize("wins", [True, False])
