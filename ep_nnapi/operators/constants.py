@@ -17,18 +17,17 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators.lib.emit import (
     compute,
+    compute_as,
     each,
     full,
     indices,
     narrow,
-    output_or_temp,
     recast,
     reshape,
     reshaped,
-    write_output,
 )
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.movement import sizes_around, transpose
+from ep_nnapi.operators.lib.movement import sizes_around, transposed
 from ep_nnapi.operators.lib.node import Node, op
 
 
@@ -141,19 +140,13 @@ def cum_sum(n: Node) -> Iterator[Call]:
     exclusive, backward = n.integer("exclusive", 0), n.integer("reverse", 0)
     matrix = n.value("ones", _summing(size, x.dtype, bool(exclusive), bool(backward)))
     rows = yield from reshaped(n, x, (before, size, after))
-    if after > 1:
-        turned = n.temp(x, (before, after, size))
-        yield from transpose(n, rows, (0, 2, 1), turned)
-        rows = turned
+    swap = (0, 2, 1) if after > 1 else (0, 1, 2)
+    rows = yield from transposed(n, rows, swap)
     flat = yield from reshaped(n, rows, (before * after, size))
     sums = n.temp(y, (before * after, size))
     yield from product(n, flat, matrix, sums, adj_y=True)
     result = yield from reshaped(n, sums, (before, after, size))
-    if after > 1:
-        back = n.temp(y, (before, size, after))
-        yield from transpose(n, result, (0, 2, 1), back)
-        result = back
-    yield from reshape(n, result, y)
+    yield from reshape(n, (yield from transposed(n, result, swap)), y)
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
@@ -191,9 +184,7 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
     here = yield from compute(n, spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    result = output_or_temp(n, y, shape)
-    yield apply(spec.SELECT, here, one, zero, out=result)
-    yield from write_output(n, result, y)
+    yield from compute_as(n, y, shape, spec.SELECT, here, one, zero)
 
 
 @op("OneHot", since=9)

@@ -20,7 +20,7 @@ from ep_nnapi.operators.lib.emit import (
     write_output,
 )
 from ep_nnapi.operators.lib.matmul import affine, product
-from ep_nnapi.operators.lib.movement import transpose
+from ep_nnapi.operators.lib.movement import transpose, transposed
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.reduction import reduce
 
@@ -137,11 +137,10 @@ def einsum(n: Node) -> Iterator[Call]:
     if order == sorted(order):
         yield from reshape(n, total.value, y)
         return
-    shape = [total.value.shape[i] for i in order]
-    turned = y if y.shape == tuple(shape) else n.temp(y, shape)
-    yield from transpose(n, total.value, order, turned)
-    if turned is not y:
-        yield from reshape(n, turned, y)
+    if y.shape == tuple(total.value.shape[i] for i in order):
+        yield from transpose(n, total.value, order, y)
+    else:
+        yield from reshape(n, (yield from transposed(n, total.value, order)), y)
 
 
 def _parsed(n: Node) -> tuple[list[Term], str]:
@@ -263,12 +262,7 @@ def _matrices(
     batch, rows, columns = groups
     swapped = term.labels == batch + columns + rows and rows != "" and columns != ""
     labels = term.labels if swapped else batch + rows + columns
-    x = term.value
-    if labels != term.labels:
-        order = [term.labels.index(label) for label in labels]
-        turned = n.temp(x, [x.shape[i] for i in order])
-        yield from transpose(n, x, order, turned)
-        x = turned
+    x = yield from transposed(n, term.value, [term.labels.index(label) for label in labels])
     matrix = (term.size(rows), term.size(columns))
     shape = (*_group(term, batch), *(matrix[::-1] if swapped else matrix))
     return (yield from _reshaped(n, x, shape)), swapped

@@ -16,6 +16,7 @@ from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.emit import (
     Computed,
     as_number,
+    compute_as,
     each,
     of_any_type,
     output_or_temp,
@@ -24,7 +25,7 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_spans, tile
+from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_spans, tile, transposed
 from ep_nnapi.operators.lib.movement import transpose as permute
 from ep_nnapi.operators.lib.node import Lowering, Node, Op, int32, op
 from ep_nnapi.operators.lib.quantizing import dequantized
@@ -107,9 +108,8 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         yield apply(spec.CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
         rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
-        whole = output_or_temp(n, y, sizes_around(y.shape, axis))
-        yield apply(spec.CONCATENATION, inputs=rows, axis=1, out=whole)
-        yield from write_output(n, whole, y)
+        shape = sizes_around(y.shape, axis)
+        yield from compute_as(n, y, shape, spec.CONCATENATION, inputs=rows, axis=1)
 
 
 @op("Split", since=2)
@@ -218,8 +218,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
         return out
     apart = (batch, channels // pixels, pixels, high * wide)
     seen = yield from reshaped(n, x, apart)
-    moved = n.temp(x, [apart[i] for i in (0, 2, 1, 3)])
-    yield from permute(n, seen, (0, 2, 1, 3), moved)
+    moved = yield from transposed(n, seen, (0, 2, 1, 3))
     return (yield from reshaped(n, moved, x.shape))
 
 

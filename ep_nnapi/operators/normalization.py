@@ -17,6 +17,7 @@ from ep_nnapi.operators.lib.emit import (
     Computed,
     absolute_of,
     compute,
+    compute_as,
     each,
     output_or_temp,
     reshape,
@@ -45,9 +46,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
         return
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     rows = yield from reshaped(n, x, row)
-    out = output_or_temp(n, n.output(), row)
-    yield apply(spec.SOFTMAX, rows, beta=1.0, out=out)
-    yield from write_output(n, out, n.output())
+    yield from compute_as(n, n.output(), row, spec.SOFTMAX, rows, beta=1.0)
 
 
 @op("Softmax", since=13)
@@ -65,12 +64,12 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     before, size, after = sizes_around(x.shape, axis)
     shape = (before, size) if after == 1 else (before, size, 1, after)
     seen = yield from reshaped(n, x, shape)
-    out = output_or_temp(n, y, shape)
     if after == 1:
-        yield apply(spec.SOFTMAX, seen, beta=1.0, out=out)
-    else:
-        require_permute(n, seen)
-        yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
+        yield from compute_as(n, y, shape, spec.SOFTMAX, seen, beta=1.0)
+        return
+    require_permute(n, seen)
+    out = output_or_temp(n, y, shape)
+    yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
     yield from write_output(n, out, y)
 
 
@@ -94,9 +93,7 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
 def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
-    out = output_or_temp(n, n.output(), shape)
-    yield apply(spec.LOG_SOFTMAX, seen, beta=1.0, axis=1, out=out)
-    yield from write_output(n, out, n.output())
+    yield from compute_as(n, n.output(), shape, spec.LOG_SOFTMAX, seen, beta=1.0, axis=1)
 
 
 @op("BatchNormalization", since=7)
@@ -120,9 +117,7 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, spec.MUL, seen, factor, shape=shape)
-    total = output_or_temp(n, y, shape)
-    yield apply(spec.ADD, product, term, out=total)
-    yield from write_output(n, total, y)
+    yield from compute_as(n, y, shape, spec.ADD, product, term)
 
 
 def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
@@ -194,9 +189,7 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     one = (n.input(1).size, 1, 1)
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
     product = yield from compute(n, spec.MUL, x, factor, shape=x.shape)
-    total = output_or_temp(n, y, x.shape)
-    yield apply(spec.ADD, product, term, out=total)
-    yield from write_output(n, total, y)
+    yield from compute_as(n, y, x.shape, spec.ADD, product, term)
 
 
 @op("GroupNormalization", since=18)
@@ -319,9 +312,8 @@ def lp_normalization(n: Node) -> Iterator[Call]:
             n, spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
         )
     least = n.scalar(float(n.limits(x).smallest_normal), x)
-    result = output_or_temp(n, y, shape)
-    yield apply(spec.DIV, seen, (yield from compute(n, spec.MAXIMUM, norm, least)), out=result)
-    yield from write_output(n, result, y)
+    size = yield from compute(n, spec.MAXIMUM, norm, least)
+    yield from compute_as(n, y, shape, spec.DIV, seen, size)
 
 
 @op("MeanVarianceNormalization", since=9)

@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
+    compute_as,
     each,
     indices,
     of_any_type,
@@ -81,9 +82,8 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
-    result = output_or_temp(n, y, (before, index.size, after))
-    yield apply(spec.GATHER, seen, axis=1, indices=row, out=result)
-    yield from write_output(n, result, y)
+    shape = (before, index.size, after)
+    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=1, indices=row)
 
 
 @op("GatherElements", since=11)
@@ -100,9 +100,8 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
-    result = output_or_temp(n, y, (*places.shape, *rest))
-    yield apply(spec.GATHER, seen, axis=0, indices=places, out=result)
-    yield from write_output(n, result, y)
+    shape = (*places.shape, *rest)
+    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=0, indices=places)
 
 
 @op("GatherND", since=11)
@@ -216,9 +215,8 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
     yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
-    result = output_or_temp(n, y, (len(sources), row))
-    yield apply(spec.GATHER, both, axis=0, indices=Constant.of(sources), out=result)
-    yield from write_output(n, result, y)
+    shape, places = (len(sources), row), n.value("sources", Constant.of(sources))
+    yield from compute_as(n, y, shape, spec.GATHER, both, axis=0, indices=places)
 
 
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:

@@ -17,6 +17,7 @@ from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
     compute,
+    compute_as,
     each,
     output_or_temp,
     reshape,
@@ -128,9 +129,7 @@ def _fully_connected_by_matrix(
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
-    result = output_or_temp(n, y, (count * rows, units))
-    yield apply(spec.CONCATENATION, inputs=found, axis=0, out=result)
-    yield from write_output(n, result, y)
+    yield from compute_as(n, y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
@@ -139,9 +138,8 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
     seen = yield from reshaped(n, x, (batch, rows, columns))
     if swapped:
         rows, columns = columns, rows
-        turned = n.temp(x, (batch, rows, columns))
-        yield apply(spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
-        seen = turned
+        shape = (batch, rows, columns)
+        seen = yield from compute(n, spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), shape=shape)
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))
 

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.emit import Computed, compute, each, reshape, reshaped
-from ep_nnapi.operators.lib.movement import equal_parts, transpose
+from ep_nnapi.operators.lib.movement import equal_parts, transposed
 from ep_nnapi.operators.lib.node import Node, zeros
 
 MAX_UNROLLED_STEPS = 128
@@ -143,9 +143,7 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
     x = n.input(0)
     reads = x.shape[2]
     if layer.batch_first and layer.batch > 1:
-        transposed = n.temp(x, (layer.steps, layer.batch, reads))
-        yield from transpose(n, x, (1, 0, 2), transposed)
-        x = transposed
+        x = yield from transposed(n, x, (1, 0, 2))
     return (yield from reshaped(n, x, (layer.steps * layer.batch, reads)))
 
 
@@ -214,6 +212,4 @@ def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Comp
     shape = (layer.batch, layer.steps, layer.units)
     if 1 in shape[:2]:
         return (yield from reshaped(n, whole, shape))
-    transposed = n.temp(whole, shape)
-    yield from transpose(n, whole, (1, 0, 2), transposed)
-    return transposed
+    return (yield from transposed(n, whole, (1, 0, 2)))

@@ -13,14 +13,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    compute,
-    output_or_temp,
-    reshape,
-    reshaped,
-    write_output,
-)
+from ep_nnapi.operators.lib.emit import Computed, compute, compute_as, reshape, reshaped
 from ep_nnapi.operators.lib.movement import expanded, runs
 from ep_nnapi.operators.lib.node import Node, int32
 
@@ -136,14 +129,13 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
         shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
     seen = yield from reshaped(n, x, shape)
     found = yield from norm.by(n, seen, axes, norm.epsilon)
-    result = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield apply(spec.MUL, found.value, factor, out=result)
+        yield from compute_as(n, y, shape, spec.MUL, found.value, factor)
     else:
         product = yield from compute(n, spec.MUL, found.value, factor, shape=shape)
-        yield apply(spec.ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
-    yield from write_output(n, result, y)
+        shift = yield from _from_axis(n, norm.shift, x, axis)
+        yield from compute_as(n, y, shape, spec.ADD, product, shift)
     return found
 
 
