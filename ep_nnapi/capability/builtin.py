@@ -26,11 +26,8 @@ Check: TypeAlias = Callable[[Node], None]
 def rank(n: Node, value: Value, low: int, high: int) -> None:
     """Checks that the rank is between `low` and `high`, inclusive."""
     takes = str(low) if low == high else f"{low}-{high}"
-    n.require(
-        low <= value.rank <= high,
-        Reason.RANK,
-        f"{value.name} has rank {value.rank}, supported: {takes}",
-    )
+    detail = f"{value.name} has rank {value.rank}, supported: {takes}"
+    n.require(low <= value.rank <= high, Reason.RANK, detail)
 
 
 def both_ranks(n: Node) -> None:
@@ -75,11 +72,8 @@ def two_inputs(n: Node) -> None:
 def activation_range(n: Node) -> None:
     """Checks that the range of Clip is that of RELU6 or RELU1."""
     low, high = _bound(n, "min", 1), _bound(n, "max", 2)
-    n.require(
-        (low, high) in {(0.0, 6.0), (-1.0, 1.0)},
-        Reason.ATTRIBUTE,
-        f"the range is [{low}, {high}], supported: [0, 6] and [-1, 1]",
-    )
+    detail = f"the range is [{low}, {high}], supported: [0, 6] and [-1, 1]"
+    n.require((low, high) in {(0.0, 6.0), (-1.0, 1.0)}, Reason.ATTRIBUTE, detail)
 
 
 def _bound(n: Node, name: str, index: int) -> float | None:
@@ -99,11 +93,8 @@ def convolution(n: Node) -> None:
     n.require(
         dilations == (1, 1) or not grouped, Reason.ATTRIBUTE, "dilations in a grouped convolution"
     )
-    n.require(
-        dilations == (1, 1) or n.target.feature_level >= 3,
-        Reason.LEVEL,
-        "dilations need feature level 3",
-    )
+    detail = "dilations need feature level 3"
+    n.require(dilations == (1, 1) or n.target.feature_level >= 3, Reason.LEVEL, detail)
 
 
 def pool(n: Node) -> None:
@@ -266,16 +257,10 @@ def _check(n: Node) -> None:
     if rule is None:
         raise Reject(Reason.OP, f"{node.op_type} is not supported")
     level = max(rule.level, rule.nchw if n.target.nchw else 1)
-    n.require(
-        n.target.feature_level >= level,
-        Reason.LEVEL,
-        f"{node.op_type} needs feature level {level}, the target has {n.target.feature_level}",
-    )
-    n.require(
-        node.since >= rule.since,
-        Reason.OPSET,
-        f"{node.op_type}-{node.since} is older than opset {rule.since}",
-    )
+    detail = f"{node.op_type} needs feature level {level}, the target has {n.target.feature_level}"
+    n.require(n.target.feature_level >= level, Reason.LEVEL, detail)
+    detail = f"{node.op_type}-{node.since} is older than opset {rule.since}"
+    n.require(node.since >= rule.since, Reason.OPSET, detail)
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             _ = value.shape

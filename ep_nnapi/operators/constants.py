@@ -45,11 +45,8 @@ def _copy_constant(n: Node, given: Constant, output: int = 0) -> Iterator[Call]:
     """Emit output number `output` as a copy of `given`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
     array = given.load()
-    n.require(
-        bool(np.array_equal(array.astype(y.dtype.numpy), array)),
-        Reason.DTYPE,
-        f"{y.name} has numbers that {y.dtype.name} does not hold",
-    )
+    fits = bool(np.array_equal(array.astype(y.dtype.numpy), array))
+    n.require(fits, Reason.DTYPE, f"{y.name} has numbers that {y.dtype.name} does not hold")
     stored = n.value("numbers", given.cast(y.dtype).reshaped(y.shape or (1,)))
     yield from reshape(n, replace(stored, quantization=y.quantization), y)
 

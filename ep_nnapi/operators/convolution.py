@@ -75,11 +75,8 @@ class _TransposedAxis:
 def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 transpose-convolved with the filter in input 1, plus the bias."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
-    n.require(
-        x.rank in (3, 4) and w.rank == x.rank,
-        Reason.RANK,
-        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
-    )
+    detail = f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)"
+    n.require(x.rank in (3, 4) and w.rank == x.rank, Reason.RANK, detail)
     filter_size(n, w)
     n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
     n.require(
@@ -162,11 +159,8 @@ def _by_groups(
 ) -> Iterator[Call]:
     """Emit a transposed convolution for each group of channels and concatenate the outputs."""
     group = n.integer("group", 1)
-    n.require(
-        group <= MAX_GROUPS,
-        Reason.SIZE,
-        f"group is {group}; at most {MAX_GROUPS} are supported",
-    )
+    detail = f"group is {group}; at most {MAX_GROUPS} are supported"
+    n.require(group <= MAX_GROUPS, Reason.SIZE, detail)
     channels, filters = image.shape[1] // group, taps.shape[1]
     outs = []
     for i in range(group):

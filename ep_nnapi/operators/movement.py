@@ -192,11 +192,8 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     """
     x, y, size = n.input(0), n.output(), n.integer("blocksize")
     n.require(size > 0, Reason.ATTRIBUTE, f"blocksize is {size}; it must be positive")
-    n.require(
-        x.shape[1] % (size * size) == 0,
-        Reason.SHAPE,
-        f"{x.name} has {x.shape[1]} channels, which blocks of {size} x {size} do not divide",
-    )
+    detail = f"{x.name} has {x.shape[1]} channels, which blocks of {size} x {size} do not divide"
+    n.require(x.shape[1] % (size * size) == 0, Reason.SHAPE, detail)
     if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
         x = yield from _block_first(n, x, size * size)
     yield apply(

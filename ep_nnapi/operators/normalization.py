@@ -34,6 +34,7 @@ from ep_nnapi.operators.lib.reduction import (
     reduced,
     scaled,
     standardized,
+    write_statistics,
 )
 
 
@@ -109,11 +110,8 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     stored = n.input(3).shape
     for index in range(1, 5):
         given = n.input(index)
-        n.require(
-            given.shape == x.shape[1 : 1 + len(stored)],
-            Reason.SHAPE,
-            f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}",
-        )
+        detail = f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}"
+        n.require(given.shape == x.shape[1 : 1 + len(stored)], Reason.SHAPE, detail)
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, spec.MUL, seen, factor, shape=shape)
@@ -177,11 +175,8 @@ def _require_channels(n: Node) -> None:
     x = n.input(0)
     n.require(x.rank >= 2, Reason.RANK, f"{x.name} has rank {x.rank} and no channels")
     for value in (n.input(1), n.input(2)):
-        n.require(
-            value.shape == (x.shape[1],),
-            Reason.SHAPE,
-            f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels",
-        )
+        detail = f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels"
+        n.require(value.shape == (x.shape[1],), Reason.SHAPE, detail)
 
 
 def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -257,16 +252,13 @@ def simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square."""
     norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
     found = yield from normalize(n, n.input(0), norm, n.output())
-    if n.has_output(1):
-        yield from reshape(n, found.inverse, n.output(1))
+    yield from write_statistics(n, found, inverse=1)
 
 
 def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
     norm = Norm(by, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1), shift)
     found = yield from normalize(n, n.input(0), norm, n.output())
-    for i, more in enumerate((found.mean, found.inverse), start=1):
-        if n.has_output(i) and more is not None:
-            yield from reshape(n, more, n.output(i))
+    yield from write_statistics(n, found)
 
 
 @op("LRN", since=1)

@@ -133,11 +133,8 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
     x, lengths = n.input(0), n.integers_at(1)
     by_time = n.integer("time_axis", 0) == 0
     steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
-    n.require(
-        len(lengths) == batch,
-        Reason.SHAPE,
-        f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
-    )
+    detail = f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}"
+    n.require(len(lengths) == batch, Reason.SHAPE, detail)
     within = all(0 <= length <= steps for length in lengths)
     n.require(within, Reason.CONSTANT, f"{n.input(1).name} has a length outside 0 to {steps}")
     time = np.arange(steps)[:, np.newaxis]
@@ -192,11 +189,8 @@ def scatter_nd(n: Node) -> Iterator[Call]:
 def _require_updates(n: Node, shape: tuple[int, ...]) -> None:
     """Raise Reject(SHAPE) unless the updates (input 2) have the shape that the indexes demand."""
     updates = n.input(2)
-    n.require(
-        updates.shape == shape,
-        Reason.SHAPE,
-        f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}",
-    )
+    detail = f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}"
+    n.require(updates.shape == shape, Reason.SHAPE, detail)
 
 
 def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
@@ -222,11 +216,8 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:
     """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
     numbers = n.integers_at(1)
-    n.require(
-        all(-size <= i < size for i in dict.fromkeys(numbers)),
-        Reason.CONSTANT,
-        f"{index.name} has an index outside a dimension of {size}",
-    )
+    fits = all(-size <= i < size for i in dict.fromkeys(numbers))
+    n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside a dimension of {size}")
     return [i + size if i < 0 else i for i in numbers]
 
 
@@ -239,11 +230,8 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
         size <= most or i == axis
         for i, (size, most) in enumerate(zip(index.shape, x.shape, strict=True))
     )
-    n.require(
-        fits,
-        Reason.SHAPE,
-        f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}",
-    )
+    detail = f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}"
+    n.require(fits, Reason.SHAPE, detail)
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
     own = np.indices(shape)

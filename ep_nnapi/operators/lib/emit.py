@@ -194,11 +194,8 @@ def require_same_quantization(n: Node, x: Value, y: Value) -> None:
 
     Differing quantization parameters are requantized (`ep_nnapi.capability.requantize`).
     """
-    n.require(
-        (x.quantization is None) == (y.quantization is None),
-        Reason.QUANTIZATION,
-        f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are",
-    )
+    detail = f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are"
+    n.require((x.quantization is None) == (y.quantization is None), Reason.QUANTIZATION, detail)
 
 
 def narrow(value: Value) -> Value:

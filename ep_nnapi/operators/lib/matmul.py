@@ -96,11 +96,8 @@ def write_fully_connected(
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
         yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
-    n.require(
-        perm[0] == q.axis,
-        Reason.QUANTIZATION,
-        f"{matrix.name} has scales along its inputs; quantize it along its outputs",
-    )
+    detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
+    n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
     pixels = yield from reshaped(n, rows, (1, count, 1, depth))

@@ -59,20 +59,14 @@ def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     steps, batch = x.shape[:2][:: -1 if batch_first else 1]
     if n.has(4):
         lengths = set(n.integers_at(4))
-        n.require(
-            lengths == {steps},
-            Reason.CONSTANT,
-            f"{n.input(4).name} has sequences of {sorted(lengths)} steps; only of all {steps}",
-        )
+        detail = f"{n.input(4).name} has sequences of {sorted(lengths)} steps; only of all {steps}"
+        n.require(lengths == {steps}, Reason.CONSTANT, detail)
     reverse = _DIRECTIONS[direction]
     names = n.texts("activations", tuple(functions) * len(reverse))
     operations = [_activation(name) for name in names]
     count = len(functions)
-    n.require(
-        len(operations) == count * len(reverse),
-        Reason.ATTRIBUTE,
-        f"activations has {len(operations)} names; {direction} takes {count * len(reverse)}",
-    )
+    detail = f"activations has {len(operations)} names; {direction} takes {count * len(reverse)}"
+    n.require(len(operations) == count * len(reverse), Reason.ATTRIBUTE, detail)
     each_way = tuple(tuple(operations[i : i + count]) for i in range(0, len(operations), count))
     layer = RecurrentLayer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
     _require_fitting_inputs(n, layer)
@@ -116,11 +110,8 @@ def _activation(name: str) -> OperationSpec:
 
 def require_unrollable(n: Node, layer: RecurrentLayer) -> None:
     """Raise Reject(SIZE) for a layer of more than MAX_UNROLLED_STEPS steps, too many to unroll."""
-    n.require(
-        layer.steps <= MAX_UNROLLED_STEPS,
-        Reason.SIZE,
-        f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled",
-    )
+    detail = f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled"
+    n.require(layer.steps <= MAX_UNROLLED_STEPS, Reason.SIZE, detail)
 
 
 def gate_weights(n: Node, index: int, direction: int, gates: slice) -> Constant:

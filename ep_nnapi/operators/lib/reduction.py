@@ -139,6 +139,13 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
     return found
 
 
+def write_statistics(n: Node, found: Standard, inverse: int = 2) -> Iterator[Call]:
+    """Emit those of output 1, the mean if there is one, and output `inverse` that the node has."""
+    for i, value in ((1, found.mean), (inverse, found.inverse)):
+        if value is not None and n.has_output(i):
+            yield from reshape(n, value, n.output(i))
+
+
 def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
     """Return scale or shift in a shape that broadcasts; flattened if `x` has rank above 4."""
     most = x.rank if x.rank <= MAX_RANK else x.rank - axis
@@ -149,11 +156,8 @@ def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
         f"{axis} on it has up to {most}; reshape it",
     )
     sizes = zip(param.shape[::-1], x.shape[::-1], strict=False)
-    n.require(
-        all(size in (1, whole) for size, whole in sizes),
-        Reason.SHAPE,
-        f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}",
-    )
+    detail = f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}"
+    n.require(all(size in (1, whole) for size, whole in sizes), Reason.SHAPE, detail)
     if x.rank <= MAX_RANK:
         return param
     wide = yield from expanded(n, param, x.shape[axis:])
