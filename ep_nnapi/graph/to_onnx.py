@@ -19,33 +19,11 @@ def model_of(
     opsets: Mapping[str, int],
 ) -> onnx.ModelProto:
     """Returns the nodes as an ONNX model; constants are loaded and become initializers."""
-    tensors = [numpy_helper.from_array(c.array, name) for name, c in _constants(nodes).items()]
-    return _model(nodes, inputs, outputs, tensors, opsets)
-
-
-def _constants(nodes: Iterable[GraphNode]) -> dict[str, Constant]:
-    return {
-        v.name: v.constant
-        for n in nodes
-        for v in n.inputs
-        if v is not None and v.constant is not None
-    }
-
-
-def _model(
-    nodes: Sequence[GraphNode],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    tensors: Sequence[onnx.TensorProto],
-    opsets: Mapping[str, int],
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        _named_once(nodes),
-        "cluster",
-        [_value_info(v) for v in inputs],
-        [_value_info(v) for v in outputs],
-        list(tensors),
-    )
+    read = (v for n in nodes for v in n.inputs if v is not None)
+    constants = {v.name: v.constant for v in read if v.constant is not None}
+    tensors = [numpy_helper.from_array(c.array, name) for name, c in constants.items()]
+    ends = [_value_info(v) for v in inputs], [_value_info(v) for v in outputs]
+    graph = helper.make_graph(_named_once(nodes), "cluster", *ends, tensors)
     domains = {n.domain for n in nodes} | {""}
     imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in sorted(domains)]
     # the lowest IR version that the opsets allow, so that older runtimes can load the model
