@@ -107,7 +107,7 @@ def _biased(n: Node) -> Computed:
     return (yield from compute(n, spec.ADD, x, bias))
 
 
-@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
+@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
     """Gelu by tanh, of the input or of its sum with a bias."""
@@ -117,7 +117,7 @@ def fast_gelu(n: Node) -> Iterator[Call]:
     yield from tanh_gelu(n, x, n.output())
 
 
-@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN)
+@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)
 @widened
 def quick_gelu(n: Node) -> Iterator[Call]:
     """X sigmoid(alpha x)."""

@@ -150,7 +150,7 @@ def mod(n: Node) -> Iterator[Call]:
     yield apply(spec.SUB, a, whole, out=y)
 
 
-@op("Pow", since=7)
+@op("Pow", since=7, function=True)
 def power(n: Node) -> Iterator[Call]:
     """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly."""
     x, exponent, y = n.input(0), n.input(1), n.output()

@@ -39,7 +39,7 @@ def lower(n: Node) -> Iterator[Call]:
 
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
     """Return an operator whose output has the elements of its first input, in order."""
-    return Op(op_type, "", since, lower, doc)
+    return Op(op_type, "", since, lower, doc, moves=True)
 
 
 TABLE = (
@@ -66,7 +66,7 @@ def dropout_12(n: Node) -> Iterator[Call]:
     yield from dropout_7.lower(n)
 
 
-@op("Transpose", since=1)
+@op("Transpose", since=1, moves=True)
 def transpose(n: Node) -> Iterator[Call]:
     """Axes permuted; reversed without `perm`."""
     x = n.input(0)
@@ -76,7 +76,7 @@ def transpose(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
 
 
-@op("Concat", since=4)
+@op("Concat", since=4, moves=True)
 def concat(n: Node) -> Iterator[Call]:
     """Tensors one behind the other along `axis`."""
     y, axis = n.output(), n.axis()
@@ -112,7 +112,7 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         yield from compute_as(n, y, shape, spec.CONCATENATION, inputs=rows, axis=1)
 
 
-@op("Split", since=2)
+@op("Split", since=2, moves=True)
 def split(n: Node) -> Iterator[Call]:
     """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE."""
     x, axis = n.input(0), n.axis(default=0)
@@ -135,7 +135,7 @@ def split(n: Node) -> Iterator[Call]:
         yield from slice_spans(n, x, taken, y)
 
 
-@op("Slice", since=1)
+@op("Slice", since=1, moves=True)
 def slice_1(n: Node) -> Iterator[Call]:
     """From `starts` to `ends` along `axes` (default: the first ones), attributes."""
     starts, ends = n.integers("starts"), n.integers("ends")
@@ -169,14 +169,14 @@ def _slice(
     yield from slice_spans(n, x, taken, y)
 
 
-@op("Expand", since=8)
+@op("Expand", since=8, moves=True)
 def expand_8(n: Node) -> Iterator[Call]:
     """Broadcast to the inferred shape."""
     x = n.input(0)
     yield from expand(n, x, n.output())
 
 
-@op("Tile", since=6)
+@op("Tile", since=6, moves=True)
 def tile_6(n: Node) -> Iterator[Call]:
     """Repeated along each axis, as often as the shapes say."""
     x, y = n.input(0), n.output()
@@ -184,7 +184,7 @@ def tile_6(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
 
 
-@op("DepthToSpace", since=1)
+@op("DepthToSpace", since=1, moves=True)
 def depth_to_space(n: Node) -> Iterator[Call]:
     """Channels as blocks of pixels; in mode CRD the channels are put in the order of DCR first.
 
@@ -219,7 +219,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
     return (yield from reshaped(n, moved, x.shape))
 
 
-@op("SpaceToDepth", since=1)
+@op("SpaceToDepth", since=1, moves=True)
 def space_to_depth(n: Node) -> Iterator[Call]:
     """Blocks of pixels as channels.
 
@@ -241,7 +241,7 @@ _REFLECT = 0
 """MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
 
 
-@op("Pad", since=2)
+@op("Pad", since=2, moves=True)
 def pad_2(n: Node) -> Iterator[Call]:
     """Padded by the attributes `pads`, `value` and `mode`."""
     given = _by_axis(n, n.integers("pads"), range(n.input(0).rank))

@@ -38,7 +38,7 @@ from ep_nnapi.operators.lib.reduction import (
 )
 
 
-@op("Softmax", since=1)
+@op("Softmax", since=1, function=True)
 def softmax_1(n: Node) -> Iterator[Call]:
     """Normalizes all from `axis` (default 1) on as one row."""
     x, axis = n.input(0), n.axis(default=1)
@@ -74,7 +74,7 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     yield from write_output(n, out, y)
 
 
-@op("LogSoftmax", since=1)
+@op("LogSoftmax", since=1, function=True)
 def log_softmax_1(n: Node) -> Iterator[Call]:
     """The logarithm of Softmax-1: all from `axis` (default 1) on is one row."""
     x, axis = n.input(0), n.axis(default=1)
@@ -146,7 +146,7 @@ def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype
     return (shift - mean * scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
 
 
-@op("InstanceNormalization", since=6)
+@op("InstanceNormalization", since=6, function=True)
 @widened
 def instance_normalization(n: Node) -> Iterator[Call]:
     """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
@@ -228,7 +228,7 @@ def _grouped(n: Node) -> Computed:
     return found.value
 
 
-@op("LayerNormalization", since=1)
+@op("LayerNormalization", since=1, function=True)
 @widened
 def layer_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on to mean 0 and deviation 1, times Scale plus B.

@@ -33,7 +33,7 @@ from ep_nnapi.operators.lib.node import Node, int32, op
 from ep_nnapi.operators.lib.reduction import reduce
 
 
-@op("MaxPool", since=1)
+@op("MaxPool", since=1, moves=True)
 def max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each window.
 

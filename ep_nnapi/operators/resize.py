@@ -93,7 +93,7 @@ def upsample_9(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
-@op("Resize", since=10)
+@op("Resize", since=10, moves=True)
 def resize_10(n: Node) -> Iterator[Call]:
     """Resized by the input `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))

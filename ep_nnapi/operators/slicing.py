@@ -35,7 +35,7 @@ from ep_nnapi.operators.lib.movement import sizes_around, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32, op
 
 
-@op("Gather", since=1)
+@op("Gather", since=1, moves=True)
 def gather(n: Node) -> Iterator[Call]:
     """Slices of the data along `axis`, in the shape of the indexes."""
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
