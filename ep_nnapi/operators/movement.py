@@ -25,7 +25,14 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_spans, tile, transposed
+from ep_nnapi.operators.lib.movement import (
+    expand,
+    runs,
+    sizes_around,
+    slice_spans,
+    tile,
+    transposed,
+)
 from ep_nnapi.operators.lib.movement import transpose as permute
 from ep_nnapi.operators.lib.node import Lowering, Node, Op, int32, op
 from ep_nnapi.operators.lib.quantizing import dequantized
