@@ -19,7 +19,6 @@ class Forked(Protocol):
 
     def after_fork(self) -> None:
         """Reinitialize; called in the child process before any other code runs there."""
-        ...
 
 
 _shared: WeakSet[Forked] = WeakSet()

@@ -1,6 +1,7 @@
 """List of the 75 functions of NNAPI's C API, from which headers and bindings are generated.
 
-Names omit the prefix ANeuralNetworks; the number is the feature level that added a function.
+Names omit the prefix ANeuralNetworks; the number is the feature level that added a function, and
++ says that a library of that level must have it to be used at that level by `nnapi.library`.
 Source: NeuralNetworks.h and NeuralNetworksTypes.h of the NDK. The build executes this file by
 path: it must import nothing of the package.
 """
@@ -9,48 +10,48 @@ import re
 from typing import NamedTuple
 
 _FUNCTIONS = """
-3 int _getDeviceCount(uint32_t* numDevices);
-3 int _getDevice(uint32_t devIndex, Device** device);
+3+ int _getDeviceCount(uint32_t* numDevices);
+3+ int _getDevice(uint32_t devIndex, Device** device);
 4 uint64_t _getDefaultLoopTimeout();
 4 uint64_t _getMaximumLoopTimeout();
-5 int64_t _getRuntimeFeatureLevel();
+5+ int64_t _getRuntimeFeatureLevel();
 
-3 int Device_getName(const Device* device, const char** name);
-3 int Device_getType(const Device* device, int32_t* type);
-3 int Device_getVersion(const Device* device, const char** version);
-3 int Device_getFeatureLevel(const Device* device, int64_t* featureLevel);
+3+ int Device_getName(const Device* device, const char** name);
+3+ int Device_getType(const Device* device, int32_t* type);
+3+ int Device_getVersion(const Device* device, const char** version);
+3+ int Device_getFeatureLevel(const Device* device, int64_t* featureLevel);
 3 int Device_getExtensionSupport(const Device* device, const char* extensionName,
                                  bool* isExtensionSupported);
 4 int Device_wait(const Device* device);
 
-1 int Model_create(Model** model);
-1 void Model_free(Model* model);
-1 int Model_finish(Model* model);
-1 int Model_addOperand(Model* model, const OperandType* type);
-1 int Model_setOperandValue(Model* model, int32_t index, const void* buffer, size_t length);
-1 int Model_setOperandValueFromMemory(Model* model, int32_t index, const Memory* memory,
+1+ int Model_create(Model** model);
+1+ void Model_free(Model* model);
+1+ int Model_finish(Model* model);
+1+ int Model_addOperand(Model* model, const OperandType* type);
+1+ int Model_setOperandValue(Model* model, int32_t index, const void* buffer, size_t length);
+1+ int Model_setOperandValueFromMemory(Model* model, int32_t index, const Memory* memory,
                                       size_t offset, size_t length);
-1 int Model_addOperation(Model* model, OperationType type, uint32_t inputCount,
+1+ int Model_addOperation(Model* model, OperationType type, uint32_t inputCount,
                          const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs);
-1 int Model_identifyInputsAndOutputs(Model* model, uint32_t inputCount, const uint32_t* inputs,
+1+ int Model_identifyInputsAndOutputs(Model* model, uint32_t inputCount, const uint32_t* inputs,
                                      uint32_t outputCount, const uint32_t* outputs);
-2 int Model_relaxComputationFloat32toFloat16(Model* model, bool allow);
-3 int Model_getSupportedOperationsForDevices(const Model* model, const Device* const* devices,
+2+ int Model_relaxComputationFloat32toFloat16(Model* model, bool allow);
+3+ int Model_getSupportedOperationsForDevices(const Model* model, const Device* const* devices,
                                              uint32_t numDevices, bool* supportedOps);
-3 int Model_setOperandSymmPerChannelQuantParams(Model* model, int32_t index,
+3+ int Model_setOperandSymmPerChannelQuantParams(Model* model, int32_t index,
                                                 const SymmPerChannelQuantParams* channelQuant);
 3 int Model_getExtensionOperandType(Model* model, const char* extensionName,
                                     uint16_t operandCodeWithinExtension, int32_t* type);
 3 int Model_getExtensionOperationType(Model* model, const char* extensionName,
                                       uint16_t operationCodeWithinExtension, OperationType* type);
 3 int Model_setOperandExtensionData(Model* model, int32_t index, const void* data, size_t length);
-4 int Model_setOperandValueFromModel(Model* model, int32_t index, const Model* value);
+4+ int Model_setOperandValueFromModel(Model* model, int32_t index, const Model* value);
 
-1 int Compilation_create(Model* model, Compilation** compilation);
-1 void Compilation_free(Compilation* compilation);
-1 int Compilation_setPreference(Compilation* compilation, int32_t preference);
-1 int Compilation_finish(Compilation* compilation);
-3 int Compilation_createForDevices(Model* model, const Device* const* devices,
+1+ int Compilation_create(Model* model, Compilation** compilation);
+1+ void Compilation_free(Compilation* compilation);
+1+ int Compilation_setPreference(Compilation* compilation, int32_t preference);
+1+ int Compilation_finish(Compilation* compilation);
+3+ int Compilation_createForDevices(Model* model, const Device* const* devices,
                                    uint32_t numDevices, Compilation** compilation);
 3 int Compilation_setCaching(Compilation* compilation, const char* cacheDir,
                              const uint8_t* token);
@@ -68,20 +69,20 @@ _FUNCTIONS = """
                                         uint16_t attributeCodeWithinExtension,
                                         const void* data, size_t length);
 
-1 int Execution_create(Compilation* compilation, Execution** execution);
-1 void Execution_free(Execution* execution);
-1 int Execution_setInput(Execution* execution, int32_t index, const OperandType* type,
+1+ int Execution_create(Compilation* compilation, Execution** execution);
+1+ void Execution_free(Execution* execution);
+1+ int Execution_setInput(Execution* execution, int32_t index, const OperandType* type,
                          const void* buffer, size_t length);
 1 int Execution_setInputFromMemory(Execution* execution, int32_t index, const OperandType* type,
                                    const Memory* memory, size_t offset, size_t length);
-1 int Execution_setOutput(Execution* execution, int32_t index, const OperandType* type,
+1+ int Execution_setOutput(Execution* execution, int32_t index, const OperandType* type,
                           void* buffer, size_t length);
 1 int Execution_setOutputFromMemory(Execution* execution, int32_t index, const OperandType* type,
                                     const Memory* memory, size_t offset, size_t length);
-1 int Execution_startCompute(Execution* execution, Event** event);
+1+ int Execution_startCompute(Execution* execution, Event** event);
 3 int Execution_compute(Execution* execution);
-3 int Execution_getOutputOperandRank(Execution* execution, int32_t index, uint32_t* rank);
-3 int Execution_getOutputOperandDimensions(Execution* execution, int32_t index,
+3+ int Execution_getOutputOperandRank(Execution* execution, int32_t index, uint32_t* rank);
+3+ int Execution_getOutputOperandDimensions(Execution* execution, int32_t index,
                                            uint32_t* dimensions);
 3 int Execution_burstCompute(Execution* execution, Burst* burst);
 3 int Execution_setMeasureTiming(Execution* execution, bool measure);
@@ -102,8 +103,8 @@ _FUNCTIONS = """
 3 int Burst_create(Compilation* compilation, Burst** burst);
 3 void Burst_free(Burst* burst);
 
-1 int Event_wait(Event* event);
-1 void Event_free(Event* event);
+1+ int Event_wait(Event* event);
+1+ void Event_free(Event* event);
 4 int Event_createFromSyncFenceFd(int sync_fence_fd, Event** event);
 4 int Event_getSyncFenceFd(const Event* event, int* sync_fence_fd);
 
@@ -116,8 +117,8 @@ _FUNCTIONS = """
 4 int MemoryDesc_setDimensions(MemoryDesc* desc, uint32_t rank, const uint32_t* dimensions);
 4 int MemoryDesc_finish(MemoryDesc* desc);
 
-1 int Memory_createFromFd(size_t size, int protect, int fd, size_t offset, Memory** memory);
-1 void Memory_free(Memory* memory);
+1+ int Memory_createFromFd(size_t size, int protect, int fd, size_t offset, Memory** memory);
+1+ void Memory_free(Memory* memory);
 3 int Memory_createFromAHardwareBuffer(const AHardwareBuffer* ahwb, Memory** memory);
 4 int Memory_createFromDesc(const MemoryDesc* desc, Memory** memory);
 4 int Memory_copy(const Memory* src, const Memory* dst);
@@ -143,7 +144,7 @@ typedef struct ANeuralNetworksSymmPerChannelQuantParams {
 OPERATION_TYPE = "int32_t"
 _OPAQUE = re.compile(rf"(?:const )?(?:{'|'.join(OBJECTS)}|AHardwareBuffer)\*(?: const)?(\*?)$")
 _OWN = re.compile(rf"\b({'|'.join(OBJECTS)}|OperandType|SymmPerChannelQuantParams|OperationType)\b")
-_DECLARATION = re.compile(r"(\d) (\w+) (\w+)\((.*)\)$")
+_DECLARATION = re.compile(r"(\d)(\+?) (\w+) (\w+)\((.*)\)$")
 
 
 class Parameter(NamedTuple):
@@ -166,12 +167,13 @@ class Parameter(NamedTuple):
 
 
 class Function(NamedTuple):
-    """One function; `name` is without the prefix."""
+    """One function; `name` is without the prefix, `needed` as in the list above."""
 
     level: int
     returns: str
     name: str
     parameters: tuple[Parameter, ...]
+    needed: bool = False
 
     @property
     def c_name(self) -> str:
@@ -199,9 +201,10 @@ def _parse(declaration: str) -> Function:
     match = _DECLARATION.match(" ".join(declaration.split()))
     if match is None:
         raise ValueError(f"malformed declaration: {declaration}")
-    level, returns, name, parameters = match.groups()
+    level, needed, returns, name, parameters = match.groups()
     pairs = [p.rsplit(" ", 1) for p in parameters.split(", ") if p]
-    return Function(int(level), returns, name, tuple(Parameter(t, n) for t, n in pairs))
+    declared = tuple(Parameter(t, n) for t, n in pairs)
+    return Function(int(level), returns, name, declared, bool(needed))
 
 
 FUNCTIONS = tuple(_parse(d) for d in _FUNCTIONS.split(";") if d.strip())

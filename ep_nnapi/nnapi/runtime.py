@@ -130,7 +130,6 @@ class Compilation(Protocol):
 
         Raises RuntimeFailure(call, code) with the NDK name of the result code.
         """
-        ...
 
 
 @runtime_checkable
@@ -142,7 +141,6 @@ class DirectCompilation(Protocol):
 
         The answer may change with each run.
         """
-        ...
 
 
 class Runtime(Protocol):
@@ -151,29 +149,24 @@ class Runtime(Protocol):
     @property
     def feature_level(self) -> int:
         """The runtime's feature level, 1 to 8."""
-        ...
 
     def devices(self) -> tuple[Device, ...]:
         """The devices in the runtime's order."""
-        ...
 
     def share(self, model: Model) -> Model:
         """An equal model, with its constants where the runtime reads them without another copy.
 
         Models of the same runtime object share equal constants. The caller drops `model`.
         """
-        ...
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """One bool for each operation of `model`: True if `device` supports it."""
-        ...
 
     def compile(self, model: Model, device: Device, options: CompileOptions = ...) -> Compilation:
         """Compile `model` for `device` only.
 
         Raises SpecError if the model is illegal, RuntimeFailure if the device fails.
         """
-        ...
 
 
 @runtime_checkable
@@ -182,7 +175,6 @@ class SizedRuntime(Protocol):
 
     def takes_sizes(self, device: Device) -> bool:
         """True if the device does."""
-        ...
 
 
 @runtime_checkable
@@ -191,7 +183,6 @@ class ExplainingRuntime(Protocol):
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the device does not support these operations, for a message."""
-        ...
 
 
 def checked(

@@ -6,7 +6,8 @@ order. Type variables: `T` data, `S` scalars of the same precision, `W` weights,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.rules import (
@@ -29,7 +30,16 @@ from ep_nnapi.nnapi.rules import (
     sum_scale,
     zero_padding_below_3,
 )
-from ep_nnapi.nnapi.signature import AxisUse, OperationSpec, Traits, Typing, row, typing
+from ep_nnapi.nnapi.signature import (
+    NO_TRAITS,
+    AxisUse,
+    OperationSpec,
+    Rule,
+    Traits,
+    Typing,
+    row,
+    typing,
+)
 
 FLOAT32 = OperandCode.FLOAT32
 FLOAT16 = OperandCode.FLOAT16
@@ -44,6 +54,25 @@ Q8Y = OperandCode.TENSOR_QUANT8_SYMM
 Q8C = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 Q16 = OperandCode.TENSOR_QUANT16_ASYMM
 Q16Y = OperandCode.TENSOR_QUANT16_SYMM
+DATA = (F32, F16, Q8, Q8S)
+NUMBERS = (*DATA, I32)
+"""Types of what most operations compute on, and with integers."""
+
+
+_CODES = count()
+"""The rows are in the order of the codes, without a gap."""
+
+
+def _row(
+    signatures: str,
+    typings: Sequence[Typing],
+    *rules: Rule,
+    kernel: Sequence[Rule] = (),
+    traits: Traits = NO_TRAITS,
+    **ranks: int | tuple[int, int],
+) -> OperationSpec:
+    """A row with the next code, which gets its name below."""
+    return row("", next(_CODES), signatures, typings, *rules, kernel=kernel, traits=traits, **ranks)
 
 
 def _of(levels: Mapping[OperandCode, int]) -> tuple[Typing, ...]:
@@ -109,9 +138,7 @@ _MOVES = Traits(keeps_quantization=True, selects=True)
 _REDUCES = Traits(axis=AxisUse.REDUCED)
 _REMOVES_AXIS = Traits(axis=AxisUse.REMOVED)
 
-ADD = row(
-    "ADD",
-    0,
+ADD = _row(
     "input1:T input2:T activation:i -> output:T",
     (*_DATA_1, *_of({I32: 4})),
     kernel=(sum_scale,),
@@ -119,12 +146,8 @@ ADD = row(
     input2=(1, 4),
     traits=_BINARY_TRAITS,
 )
-AVERAGE_POOL_2D = row(
-    "AVERAGE_POOL_2D", 1, _POOL, _DATA_1, input=4, traits=Traits(keeps_quantization=True)
-)
-CONCATENATION = row(
-    "CONCATENATION",
-    2,
+AVERAGE_POOL_2D = _row(_POOL, _DATA_1, input=4, traits=Traits(keeps_quantization=True))
+CONCATENATION = _row(
     "inputs:T+ axis:i -> output:T",
     _DATA_1,
     same_quantization_below_3,
@@ -132,9 +155,7 @@ CONCATENATION = row(
     output=(1, 4),
     traits=Traits(selects=True),
 )
-CONV_2D = row(
-    "CONV_2D",
-    3,
+CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i | {_DILATED}"
     f" or {_CONVOLVED} padding:i {_STRIDES} activation:i | {_DILATED} -> output:T",
     _weighted(1),
@@ -144,9 +165,7 @@ CONV_2D = row(
     filter=4,
     bias=1,
 )
-DEPTHWISE_CONV_2D = row(
-    "DEPTHWISE_CONV_2D",
-    4,
+DEPTHWISE_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
     f" or {_CONVOLVED} padding:i {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
     " -> output:T",
@@ -158,17 +177,10 @@ DEPTHWISE_CONV_2D = row(
     filter=4,
     bias=1,
 )
-DEPTH_TO_SPACE = row(
-    "DEPTH_TO_SPACE",
-    5,
-    "input:T block_size:i | layout:b@3 -> output:T",
-    _DATA_1,
-    input=4,
-    traits=_MOVES,
+DEPTH_TO_SPACE = _row(
+    "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4, traits=_MOVES
 )
-DEQUANTIZE = row(
-    "DEQUANTIZE",
-    6,
+DEQUANTIZE = _row(
     "input:T -> output:O",
     [
         typing(1, T=Q8, O=F32),
@@ -183,16 +195,11 @@ DEQUANTIZE = row(
     input=(1, 4),
     traits=_UNARY_TRAITS,
 )
-EMBEDDING_LOOKUP = row(
-    "EMBEDDING_LOOKUP",
-    7,
-    "lookups:I values:T -> output:T",
-    _of({F32: 1, F16: 4, I32: 3, Q8: 3, Q8S: 4}),
+EMBEDDING_LOOKUP = _row(
+    "lookups:I values:T -> output:T", _of({F32: 1, F16: 4, I32: 3, Q8: 3, Q8S: 4})
 )
-FLOOR = row("FLOOR", 8, _UNARY, _FLOATS_1, input=(1, 4), traits=_UNARY_TRAITS)
-FULLY_CONNECTED = row(
-    "FULLY_CONNECTED",
-    9,
+FLOOR = _row(_UNARY, _FLOATS_1, input=(1, 4), traits=_UNARY_TRAITS)
+FULLY_CONNECTED = _row(
     "input:T weights:T bias:A activation:i -> output:T",
     [
         typing(1, T=F32, A=F32),
@@ -206,40 +213,28 @@ FULLY_CONNECTED = row(
     weights=2,
     bias=1,
 )
-HASHTABLE_LOOKUP = row(
-    "HASHTABLE_LOOKUP",
-    10,
+HASHTABLE_LOOKUP = _row(
     "lookups:I keys:I values:T -> output:T hits:H",
     [typing(1, T=code, H=Q8) for code in (F32, I32, Q8)],
 )
-L2_NORMALIZATION = row(
-    "L2_NORMALIZATION",
-    11,
+L2_NORMALIZATION = _row(
     "input:T | axis:i@3 -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     input=(1, 4),
     traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 128, 128)),
 )
-L2_POOL_2D = row("L2_POOL_2D", 12, _POOL, _FLOATS_1, input=4)
-LOCAL_RESPONSE_NORMALIZATION = row(
-    "LOCAL_RESPONSE_NORMALIZATION",
-    13,
-    "input:T radius:i bias:S alpha:S beta:S | axis:i@3 -> output:T",
-    _FLOATS_1,
-    input=(1, 4),
+L2_POOL_2D = _row(_POOL, _FLOATS_1, input=4)
+LOCAL_RESPONSE_NORMALIZATION = _row(
+    "input:T radius:i bias:S alpha:S beta:S | axis:i@3 -> output:T", _FLOATS_1, input=(1, 4)
 )
-LOGISTIC = row(
-    "LOGISTIC",
-    14,
+LOGISTIC = _row(
     _UNARY,
     _DATA_1,
     kernel=(fixed_point(4),),
     input=(1, 4),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 256, 0)),
 )
-LSH_PROJECTION = row(
-    "LSH_PROJECTION",
-    15,
+LSH_PROJECTION = _row(
     "hash:H input:T weight:H? type:i -> output:I",
     [
         typing(3 if F16 in (hashes, code) else 1, H=hashes, T=code)
@@ -255,17 +250,13 @@ cell_bias:T output_gate_bias:T projection_weights:T? projection_bias:T?"
 _LAYER_NORM = "input_layer_norm_weights:T?@3 forget_layer_norm_weights:T?@3 \
 cell_layer_norm_weights:T?@3 output_layer_norm_weights:T?@3"
 _STATES = "output_state_in:T cell_state_in:T activation:i cell_clip:S projection_clip:S"
-LSTM = row(
-    "LSTM",
-    16,
+LSTM = _row(
     f"input:T {_GATES} {_STATES} | {_LAYER_NORM}"
     " -> scratch_buffer:T output_state_out:T cell_state_out:T output:T",
     _FLOATS_1,
 )
-MAX_POOL_2D = row("MAX_POOL_2D", 17, _POOL, _DATA_1, input=4, traits=_MOVES)
-MUL = row(
-    "MUL",
-    18,
+MAX_POOL_2D = _row(_POOL, _DATA_1, input=4, traits=_MOVES)
+MUL = _row(
     "input1:T input2:T activation:i -> output:T",
     (*_DATA_1, *_of({I32: 4})),
     product_scale,
@@ -273,36 +264,25 @@ MUL = row(
     input2=(1, 4),
     traits=_BINARY_TRAITS,
 )
-RELU = row("RELU", 19, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RELU1 = row("RELU1", 20, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RELU6 = row("RELU6", 21, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RESHAPE = row(
-    "RESHAPE",
-    22,
-    "input:T shape:I -> output:T",
-    (*_DATA_1, *_of({I32: 6})),
-    input=(1, 4),
-    traits=_MOVES,
+RELU = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
+RELU1 = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
+RELU6 = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
+RESHAPE = _row(
+    "input:T shape:I -> output:T", (*_DATA_1, *_of({I32: 6})), input=(1, 4), traits=_MOVES
 )
-RESIZE_BILINEAR = row(
-    "RESIZE_BILINEAR",
-    23,
+RESIZE_BILINEAR = _row(
     f"input:T output_width:i output_height:i | layout:b@3 | {_RESIZE_END}"
     f" or input:T width_scale:S@3 height_scale:S@3 | layout:b@3 | {_RESIZE_END} -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     input=4,
     traits=Traits(keeps_quantization=True),
 )
-RNN = row(
-    "RNN",
-    24,
+RNN = _row(
     "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i"
     " -> hidden_state_out:T output:T",
     _FLOATS_1,
 )
-SOFTMAX = row(
-    "SOFTMAX",
-    25,
+SOFTMAX = _row(
     "input:T beta:S | axis:i@3 -> output:T",
     _DATA_1,
     softmax_rank_below_3,
@@ -310,41 +290,25 @@ SOFTMAX = row(
     input=(1, 4),
     traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 256, 0)),
 )
-SPACE_TO_DEPTH = row(
-    "SPACE_TO_DEPTH",
-    26,
-    "input:T block_size:i | layout:b@3 -> output:T",
-    _DATA_1,
-    input=4,
-    traits=_MOVES,
+SPACE_TO_DEPTH = _row(
+    "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4, traits=_MOVES
 )
-SVDF = row(
-    "SVDF",
-    27,
+SVDF = _row(
     "input:T weights_feature:T weights_time:T bias:T? state_in:T rank:i activation:i"
     " -> state_out:T output:T",
     _FLOATS_1,
 )
-TANH = row(
-    "TANH",
-    28,
+TANH = _row(
     _UNARY,
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     kernel=(fixed_point(4),),
     input=(1, 4),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 128, 128)),
 )
-BATCH_TO_SPACE_ND = row(
-    "BATCH_TO_SPACE_ND",
-    29,
-    "input:T block_sizes:I | layout:b@3 -> output:T",
-    _DATA_2,
-    input=4,
-    traits=_MOVES,
+BATCH_TO_SPACE_ND = _row(
+    "input:T block_sizes:I | layout:b@3 -> output:T", _DATA_2, input=4, traits=_MOVES
 )
-DIV = row(
-    "DIV",
-    30,
+DIV = _row(
     "input1:T input2:T activation:i -> output:T",
     (*_FLOATS_2, *_of({I32: 4, Q8S: 4})),
     kernel=(not_of(Q8S),),
@@ -352,44 +316,34 @@ DIV = row(
     input2=(1, 4),
     traits=_BINARY_TRAITS,
 )
-MEAN = row(
-    "MEAN",
-    31,
+MEAN = _row(
     "input:T axes:I keep_dims:i -> output:T",
     _DATA_2,
     input=(1, 4),
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True),
 )
-PAD = row(
-    "PAD",
-    32,
+PAD = _row(
     "input:T paddings:I -> output:T",
     _DATA_2,
     zero_padding_below_3,
     input=(1, 4),
     traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
 )
-SPACE_TO_BATCH_ND = row(
-    "SPACE_TO_BATCH_ND",
-    33,
+SPACE_TO_BATCH_ND = _row(
     "input:T block_sizes:I paddings:I | layout:b@3 -> output:T",
     _DATA_2,
     zero_padding_below_3,
     input=4,
     traits=_MOVES,
 )
-SQUEEZE = row("SQUEEZE", 34, "input:T axes:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
-STRIDED_SLICE = row(
-    "STRIDED_SLICE",
-    35,
+SQUEEZE = _row("input:T axes:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
+STRIDED_SLICE = _row(
     "input:T begin:I end:I strides:I begin_mask:i end_mask:i shrink_axis_mask:i -> output:T",
     _DATA_2,
     input=(1, 4),
     traits=Traits(per_axis=("begin", "end", "strides"), keeps_quantization=True, selects=True),
 )
-SUB = row(
-    "SUB",
-    36,
+SUB = _row(
     "input1:T input2:T activation:i -> output:T",
     _of({F32: 2, F16: 3, I32: 4, Q8: 3, Q8S: 4}),
     kernel=(sum_scale,),
@@ -397,17 +351,12 @@ SUB = row(
     input2=(1, 4),
     traits=_BINARY_TRAITS,
 )
-TRANSPOSE = row(
-    "TRANSPOSE", 37, "input:T perm:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES
-)
-ABS = row("ABS", 38, _UNARY, _of({F32: 3, F16: 3, I32: 4}), traits=_UNARY_TRAITS)
-ARGMAX = row("ARGMAX", 39, "input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
-ARGMIN = row("ARGMIN", 40, "input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
-AXIS_ALIGNED_BBOX_TRANSFORM = row(
-    "AXIS_ALIGNED_BBOX_TRANSFORM",
-    41,
-    "rois:R deltas:T batch_indices:I image_info:R -> output:R",
-    _BOXES,
+TRANSPOSE = _row("input:T perm:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
+ABS = _row(_UNARY, _of({F32: 3, F16: 3, I32: 4}), traits=_UNARY_TRAITS)
+ARGMAX = _row("input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
+ARGMIN = _row("input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
+AXIS_ALIGNED_BBOX_TRANSFORM = _row(
+    "rois:R deltas:T batch_indices:I image_info:R -> output:R", _BOXES
 )
 
 
@@ -419,9 +368,7 @@ _AUXILIARY = "aux_input_to_input_weights:T? aux_input_to_forget_weights:T? \
 aux_input_to_cell_weights:T? aux_input_to_output_weights:T?"
 _BOTH_STATES = "fw_output_state_out:T@4 fw_cell_state_out:T@4 \
 bw_output_state_out:T@4 bw_cell_state_out:T@4"
-BIDIRECTIONAL_SEQUENCE_LSTM = row(
-    "BIDIRECTIONAL_SEQUENCE_LSTM",
-    42,
+BIDIRECTIONAL_SEQUENCE_LSTM = _row(
     f"input:T {_prefixed('fw_', _GATES)} "
     f"{_prefixed('bw_', _GATES)} "
     "fw_output_state_in:T fw_cell_state_in:T bw_output_state_in:T bw_cell_state_in:T aux_input:T? "
@@ -432,9 +379,7 @@ BIDIRECTIONAL_SEQUENCE_LSTM = row(
     _FLOATS_3,
     input=3,
 )
-BIDIRECTIONAL_SEQUENCE_RNN = row(
-    "BIDIRECTIONAL_SEQUENCE_RNN",
-    43,
+BIDIRECTIONAL_SEQUENCE_RNN = _row(
     "input:T fw_weights:T fw_recurrent_weights:T fw_bias:T fw_hidden_state_in:T"
     " bw_weights:T bw_recurrent_weights:T bw_bias:T bw_hidden_state_in:T"
     " aux_input:T? fw_aux_weights:T? bw_aux_weights:T? activation:i time_major:b merge_outputs:b"
@@ -443,17 +388,13 @@ BIDIRECTIONAL_SEQUENCE_RNN = row(
     _FLOATS_3,
     input=3,
 )
-BOX_WITH_NMS_LIMIT = row(
-    "BOX_WITH_NMS_LIMIT",
-    44,
+BOX_WITH_NMS_LIMIT = _row(
     "scores:T rois:R batch_indices:I score_threshold:S max_num_detections:i nms_kernel:i"
     " iou_threshold:S sigma:S nms_score_threshold:S"
     " -> output_scores:T output_rois:R output_classes:I output_batch_indices:I",
     _BOXES,
 )
-CAST = row(
-    "CAST",
-    45,
+CAST = _row(
     "input:T -> output:O",
     [
         *(typing(3, T=a, O=b) for a in (F32, F16, I32, Q8) for b in (F32, F16, I32, Q8)),
@@ -462,30 +403,21 @@ CAST = row(
     same_shape,
     traits=_UNARY_TRAITS,
 )
-CHANNEL_SHUFFLE = row(
-    "CHANNEL_SHUFFLE",
-    46,
-    "input:T num_groups:i axis:i -> output:T",
-    _DATA_3,
-    input=(1, 4),
-    traits=_MOVES,
+CHANNEL_SHUFFLE = _row(
+    "input:T num_groups:i axis:i -> output:T", _DATA_3, input=(1, 4), traits=_MOVES
 )
-DETECTION_POSTPROCESSING = row(
-    "DETECTION_POSTPROCESSING",
-    47,
+DETECTION_POSTPROCESSING = _row(
     "scores:T deltas:T anchors:T dy_scale:S dx_scale:S dh_scale:S dw_scale:S use_regular_nms:b"
     " max_num_detections:i max_classes_per_detection:i max_detections_per_class:i"
     " score_threshold:S iou_threshold:S is_background_in_label:b"
     " -> output_scores:T output_boxes:T output_classes:I output_num_detections:I",
     _FLOATS_3,
 )
-EQUAL = row("EQUAL", 48, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-EXP = row("EXP", 49, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
-EXPAND_DIMS = row("EXPAND_DIMS", 50, "input:T axis:i -> output:T", _NUMBERS_3, traits=_MOVES)
-GATHER = row("GATHER", 51, "input:T axis:i indices:I -> output:T", _NUMBERS_3, traits=_MOVES)
-GENERATE_PROPOSALS = row(
-    "GENERATE_PROPOSALS",
-    52,
+EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+EXP = _row(_UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+EXPAND_DIMS = _row("input:T axis:i -> output:T", _NUMBERS_3, traits=_MOVES)
+GATHER = _row("input:T axis:i indices:I -> output:T", _NUMBERS_3, traits=_MOVES)
+GENERATE_PROPOSALS = _row(
     "scores:T deltas:T anchors:N image_info:R height_ratio:S width_ratio:S pre_nms_max:i"
     " post_nms_max:i iou_threshold:S min_size:S layout:b"
     " -> output_scores:T output_rois:R output_batch_indices:I",
@@ -496,11 +428,9 @@ GENERATE_PROPOSALS = row(
         typing(4, T=Q8S, N=Q16Y, R=Q16, S=FLOAT32),
     ],
 )
-GREATER = row("GREATER", 53, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-GREATER_EQUAL = row("GREATER_EQUAL", 54, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-GROUPED_CONV_2D = row(
-    "GROUPED_CONV_2D",
-    55,
+GREATER = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+GREATER_EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+GROUPED_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} num_groups:i activation:i layout:b"
     f" or {_CONVOLVED} padding:i {_STRIDES} num_groups:i activation:i layout:b -> output:T",
     _weighted(3),
@@ -509,74 +439,36 @@ GROUPED_CONV_2D = row(
     filter=4,
     bias=1,
 )
-HEATMAP_MAX_KEYPOINT = row(
-    "HEATMAP_MAX_KEYPOINT",
-    56,
-    "heatmap:T boxes:R layout:b -> output_scores:T output_keypoints:R",
-    _BOXES,
-    heatmap=4,
+HEATMAP_MAX_KEYPOINT = _row(
+    "heatmap:T boxes:R layout:b -> output_scores:T output_keypoints:R", _BOXES, heatmap=4
 )
-INSTANCE_NORMALIZATION = row(
-    "INSTANCE_NORMALIZATION",
-    57,
-    "input:T gamma:S beta:S epsilon:S layout:b -> output:T",
-    _FLOATS_3,
-    input=4,
+INSTANCE_NORMALIZATION = _row(
+    "input:T gamma:S beta:S epsilon:S layout:b -> output:T", _FLOATS_3, input=4
 )
-LESS = row("LESS", 58, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-LESS_EQUAL = row("LESS_EQUAL", 59, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-LOG = row("LOG", 60, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
-LOGICAL_AND = row("LOGICAL_AND", 61, _BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
-LOGICAL_NOT = row("LOGICAL_NOT", 62, _UNARY, _BOOLEAN, traits=_UNARY_TRAITS)
-LOGICAL_OR = row("LOGICAL_OR", 63, _BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
-LOG_SOFTMAX = row(
-    "LOG_SOFTMAX",
-    64,
-    "input:T beta:S axis:i -> output:T",
-    _FLOATS_3,
-    traits=Traits(axis=AxisUse.ALONG),
+LESS = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+LESS_EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+LOG = _row(_UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+LOGICAL_AND = _row(_BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
+LOGICAL_NOT = _row(_UNARY, _BOOLEAN, traits=_UNARY_TRAITS)
+LOGICAL_OR = _row(_BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
+LOG_SOFTMAX = _row(
+    "input:T beta:S axis:i -> output:T", _FLOATS_3, traits=Traits(axis=AxisUse.ALONG)
 )
-MAXIMUM = row(
-    "MAXIMUM",
-    65,
-    _BINARY,
-    _NUMBERS_3,
-    traits=Traits(elementwise=("input1", "input2"), selects=True),
-)
-MINIMUM = row(
-    "MINIMUM",
-    66,
-    _BINARY,
-    _NUMBERS_3,
-    traits=Traits(elementwise=("input1", "input2"), selects=True),
-)
-NEG = row("NEG", 67, _UNARY, _of({F32: 3, F16: 3, I32: 3}), traits=_UNARY_TRAITS)
-NOT_EQUAL = row("NOT_EQUAL", 68, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
-PAD_V2 = row(
-    "PAD_V2",
-    69,
+MAXIMUM = _row(_BINARY, _NUMBERS_3, traits=Traits(elementwise=("input1", "input2"), selects=True))
+MINIMUM = _row(_BINARY, _NUMBERS_3, traits=Traits(elementwise=("input1", "input2"), selects=True))
+NEG = _row(_UNARY, _of({F32: 3, F16: 3, I32: 3}), traits=_UNARY_TRAITS)
+NOT_EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+PAD_V2 = _row(
     "input:T paddings:I pad_value:S -> output:T",
     [*_FLOATS_3, typing(3, T=Q8, S=INT32), typing(4, T=Q8S, S=INT32)],
     input=(1, 4),
     traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
 )
-POW = row(
-    "POW",
-    70,
-    "base:T exponent:T -> output:T",
-    _FLOATS_3,
-    traits=Traits(elementwise=("base", "exponent")),
+POW = _row(
+    "base:T exponent:T -> output:T", _FLOATS_3, traits=Traits(elementwise=("base", "exponent"))
 )
-PRELU = row(
-    "PRELU",
-    71,
-    "input:T alpha:T -> output:T",
-    _DATA_3,
-    traits=Traits(elementwise=("input", "alpha")),
-)
-QUANTIZE = row(
-    "QUANTIZE",
-    72,
+PRELU = _row("input:T alpha:T -> output:T", _DATA_3, traits=Traits(elementwise=("input", "alpha")))
+QUANTIZE = _row(
     "input:T -> output:O",
     [
         typing(3, T=F32, O=Q8),
@@ -586,9 +478,7 @@ QUANTIZE = row(
     ],
     traits=_UNARY_TRAITS,
 )
-QUANTIZED_16BIT_LSTM = row(
-    "QUANTIZED_16BIT_LSTM",
-    73,
+QUANTIZED_16BIT_LSTM = _row(
     "input:T input_to_input_weights:T input_to_forget_weights:T input_to_cell_weights:T"
     " input_to_output_weights:T recurrent_to_input_weights:T recurrent_to_forget_weights:T"
     " recurrent_to_cell_weights:T recurrent_to_output_weights:T"
@@ -596,72 +486,52 @@ QUANTIZED_16BIT_LSTM = row(
     " cell_state_in:C output_state_in:T -> cell_state_out:C output_state_out:T",
     [typing(3, T=Q8, C=Q16Y)],
 )
-RANDOM_MULTINOMIAL = row(
-    "RANDOM_MULTINOMIAL", 74, "input:T sample_count:i seeds:I -> output:I", _FLOATS_3
-)
-REDUCE_ALL = row("REDUCE_ALL", 75, _REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
-REDUCE_ANY = row("REDUCE_ANY", 76, _REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
-REDUCE_MAX = row(
-    "REDUCE_MAX",
-    77,
+RANDOM_MULTINOMIAL = _row("input:T sample_count:i seeds:I -> output:I", _FLOATS_3)
+REDUCE_ALL = _row(_REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
+REDUCE_ANY = _row(_REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
+REDUCE_MAX = _row(
     _REDUCTION,
     _DATA_3,
     input=(1, 4),
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
 )
-REDUCE_MIN = row(
-    "REDUCE_MIN",
-    78,
+REDUCE_MIN = _row(
     _REDUCTION,
     _DATA_3,
     input=(1, 4),
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
 )
-REDUCE_PROD = row("REDUCE_PROD", 79, _REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
-REDUCE_SUM = row("REDUCE_SUM", 80, _REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
-ROI_ALIGN = row(
-    "ROI_ALIGN",
-    81,
-    f"{_ROI} height_sampling_points:i width_sampling_points:i layout:b -> output:T",
-    _BOXES,
-    input=4,
+REDUCE_PROD = _row(_REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
+REDUCE_SUM = _row(_REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
+ROI_ALIGN = _row(
+    f"{_ROI} height_sampling_points:i width_sampling_points:i layout:b -> output:T", _BOXES, input=4
 )
-ROI_POOLING = row("ROI_POOLING", 82, f"{_ROI} layout:b -> output:T", _BOXES, input=4)
-RSQRT = row("RSQRT", 83, _UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}), traits=_UNARY_TRAITS)
-SELECT = row(
-    "SELECT",
-    84,
+ROI_POOLING = _row(f"{_ROI} layout:b -> output:T", _BOXES, input=4)
+RSQRT = _row(_UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}), traits=_UNARY_TRAITS)
+SELECT = _row(
     "condition:B input1:T input2:T -> output:T",
     _NUMBERS_3,
     traits=Traits(elementwise=("condition", "input1", "input2")),
 )
-SIN = row("SIN", 85, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
-SLICE = row(
-    "SLICE",
-    86,
+SIN = _row(_UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+SLICE = _row(
     "input:T begin:I size:I -> output:T",
     _NUMBERS_3,
     traits=Traits(per_axis=("begin", "size"), keeps_quantization=True, selects=True),
 )
-SPLIT = row(
-    "SPLIT",
-    87,
+SPLIT = _row(
     "input:T axis:i num_splits:i -> outputs:T+",
     _NUMBERS_3,
     traits=Traits(axis=AxisUse.ALONG, keeps_quantization=True, selects=True),
 )
-SQRT = row("SQRT", 88, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
-TILE = row(
-    "TILE",
-    89,
+SQRT = _row(_UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+TILE = _row(
     "input:T multiples:I -> output:T",
     _NUMBERS_3,
     traits=Traits(per_axis=("multiples",), keeps_quantization=True, selects=True),
 )
-TOPK_V2 = row("TOPK_V2", 90, "input:T k:i -> values:T indices:I", _NUMBERS_3, traits=_MOVES)
-TRANSPOSE_CONV_2D = row(
-    "TRANSPOSE_CONV_2D",
-    91,
+TOPK_V2 = _row("input:T k:i -> values:T indices:I", _NUMBERS_3, traits=_MOVES)
+TRANSPOSE_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i layout:b"
     f" or {_CONVOLVED} output_shape:I padding:i {_STRIDES} activation:i layout:b -> output:T",
     _weighted(3),
@@ -670,34 +540,26 @@ TRANSPOSE_CONV_2D = row(
     filter=4,
     bias=1,
 )
-UNIDIRECTIONAL_SEQUENCE_LSTM = row(
-    "UNIDIRECTIONAL_SEQUENCE_LSTM",
-    92,
+UNIDIRECTIONAL_SEQUENCE_LSTM = _row(
     f"input:T {_GATES} {_STATES} time_major:b {_LAYER_NORM}"
     " -> output:T | output_state_out:T@4 cell_state_out:T@4",
     _FLOATS_3,
     input=3,
 )
-UNIDIRECTIONAL_SEQUENCE_RNN = row(
-    "UNIDIRECTIONAL_SEQUENCE_RNN",
-    93,
+UNIDIRECTIONAL_SEQUENCE_RNN = _row(
     "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i time_major:i"
     " -> output:T | hidden_state_out:T@4",
     _FLOATS_3,
     input=3,
 )
-RESIZE_NEAREST_NEIGHBOR = row(
-    "RESIZE_NEAREST_NEIGHBOR",
-    94,
+RESIZE_NEAREST_NEIGHBOR = _row(
     f"input:T output_width:i output_height:i layout:b | {_RESIZE_END}"
     f" or input:T width_scale:S height_scale:S layout:b | {_RESIZE_END} -> output:T",
     _DATA_3,
     input=4,
     traits=_MOVES,
 )
-QUANTIZED_LSTM = row(
-    "QUANTIZED_LSTM",
-    95,
+QUANTIZED_LSTM = _row(
     "input:T input_to_input_weights:W? input_to_forget_weights:W input_to_cell_weights:W"
     " input_to_output_weights:W recurrent_to_input_weights:W? recurrent_to_forget_weights:W"
     " recurrent_to_cell_weights:W recurrent_to_output_weights:W cell_to_input_weights:C?"
@@ -710,53 +572,31 @@ QUANTIZED_LSTM = row(
     " -> output_state_out:T cell_state_out:C output:T",
     [typing(4, T=Q8S, W=Q8Y, C=Q16Y)],
 )
-IF = row(
-    "IF",
-    96,
-    "condition:B then_model:m else_model:m inputs:any* -> outputs:any+",
-    [typing(4)],
-    condition=1,
+IF = _row(
+    "condition:B then_model:m else_model:m inputs:any* -> outputs:any+", [typing(4)], condition=1
 )
-WHILE = row(
-    "WHILE",
-    97,
-    "condition_model:m body_model:m inputs:any+ -> outputs:any+",
-    [typing(4)],
-)
-ELU = row("ELU", 98, "input:T alpha:S -> output:T", _FLOATS_4, traits=_UNARY_TRAITS)
-HARD_SWISH = row("HARD_SWISH", 99, _UNARY, _DATA_4, traits=_UNARY_TRAITS)
-FILL = row(
-    "FILL",
-    100,
-    "dims:I value:S -> output:T",
-    [*_FLOATS_4, typing(4, T=I32, S=INT32)],
-)
-RANK = row(
-    "RANK",
-    101,
+WHILE = _row("condition_model:m body_model:m inputs:any+ -> outputs:any+", [typing(4)])
+ELU = _row("input:T alpha:S -> output:T", _FLOATS_4, traits=_UNARY_TRAITS)
+HARD_SWISH = _row(_UNARY, _DATA_4, traits=_UNARY_TRAITS)
+FILL = _row("dims:I value:S -> output:T", [*_FLOATS_4, typing(4, T=I32, S=INT32)])
+RANK = _row(
     "input:T -> output:i",
     _of(dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q8Y, Q8C, Q16, Q16Y), 4)),
 )
-BATCH_MATMUL = row(
-    "BATCH_MATMUL",
-    102,
+BATCH_MATMUL = _row(
     "input1:T input2:T adj_x:b? adj_y:b? -> output:T",
     _of({F32: 6, F16: 6, I32: 6, Q8S: 6}),
     input1=(2, 4),
     input2=(2, 4),
 )
-PACK = row(
-    "PACK",
-    103,
+PACK = _row(
     "axis:i inputs:T+ -> output:T",
     _NUMBERS_6,
     packed_rank,
     same_quantization("inputs"),
     traits=_MOVES,
 )
-MIRROR_PAD = row(
-    "MIRROR_PAD",
-    104,
+MIRROR_PAD = _row(
     "input:T paddings:I mode:i -> output:T",
     _NUMBERS_7,
     paddings_shape,
@@ -765,9 +605,7 @@ MIRROR_PAD = row(
     paddings=2,
     traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
 )
-REVERSE = row(
-    "REVERSE",
-    105,
+REVERSE = _row(
     "input:T axis:I -> output:T",
     _NUMBERS_7,
     one_element("axis"),
@@ -778,10 +616,9 @@ REVERSE = row(
     traits=_MOVES,
 )
 
-OPERATIONS: tuple[OperationSpec, ...] = tuple(
-    sorted(
-        (op for op in globals().values() if isinstance(op, OperationSpec)), key=lambda op: op.code
-    )
-)
+_NAMED = {name: op for name, op in globals().items() if isinstance(op, OperationSpec)}
+for _name, _operation in _NAMED.items():
+    object.__setattr__(_operation, "name", _name)
+OPERATIONS: tuple[OperationSpec, ...] = tuple(_NAMED.values())
 BY_CODE = {op.code: op for op in OPERATIONS}
-BY_NAME = {op.name: op for op in OPERATIONS}
+BY_NAME: Mapping[str, OperationSpec] = _NAMED

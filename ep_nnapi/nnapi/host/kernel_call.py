@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import dropwhile
 from math import prod
+from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -45,7 +46,7 @@ class Arguments:
                 fixed[name] = fetch(constants)
             elif kernel.real and isinstance(index, int) and _is_coded_tensor(types[0]):
                 self.coded[name] = types[0]
-                self._fetches.append((name, partial(_fetch_value, index)))
+                self._fetches.append((name, itemgetter(index)))
             else:
                 self._fetches.append((name, fetch))
         self._fixed = fixed
@@ -107,41 +108,30 @@ def _fetch_several(
     each = [_fetch_operand(i, t, real) for i, t in zip(indexes, types, strict=True)]
     for n, i in enumerate(indexes):
         if i in constants:
-            each[n] = partial(_fetch_constant, each[n](constants))
-    return partial(_fetch_tuple, each)
+            each[n] = partial(_constant, each[n](constants))
+    return lambda values: tuple([fetch(values) for fetch in each])
 
 
 def _fetch_operand(index: int, operand: Operand, real: bool) -> Fetch:
     if operand.type is OperandCode.MODEL:
-        return partial(_fetch_value, index)
+        return itemgetter(index)
     if not operand.type.tensor:
         return partial(_fetch_scalar, index)
     if real and is_coded(operand):
-        return partial(_real, index, operand)
-    return partial(_fetch_value, index)
-
-
-def _fetch_tuple(fetches: Sequence[Fetch], values: Values) -> object:
-    return tuple(fetch(values) for fetch in fetches)
-
-
-def _fetch_constant(value: object, values: Values) -> object:
-    return value
-
-
-def _fetch_value(index: int, values: Values) -> object:
-    return values[index]
+        return partial(_fetch_real, index, operand)
+    return itemgetter(index)
 
 
 def _fetch_scalar(index: int, values: Values) -> object:
     return as_array(values[index]).item()
 
 
-def _real(index: int, operand: Operand, values: Values) -> object:
-    return _decoded(values[index], operand)
+def _constant(value: object, values: Values) -> object:
+    return value
 
 
-def _decoded(value: object, operand: Operand) -> Array | None:
+def _fetch_real(index: int, operand: Operand, values: Values) -> object:
+    value = values[index]
     return None if value is None else decode(as_array(value), operand)
 
 
@@ -290,7 +280,6 @@ class Bound(Protocol):
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
         """Compute and return the outputs; each is written to its array in `outs`, if not None."""
-        ...
 
 
 def bind(kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> Bound:

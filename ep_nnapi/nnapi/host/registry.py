@@ -22,26 +22,21 @@ class DeviceSource(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the devices that `named` opens, for a message."""
-        ...
 
     def always(self) -> tuple[HostDevice, ...]:
         """Return the devices of every runtime, in the order in which it reports them."""
-        ...
 
     def opens(self, name: str) -> bool:
         """Return True if `named` may open a device of that name."""
-        ...
 
     def named(self, name: str) -> HostDevice:
         """Open a device by its name; raises OptionError if it is not there."""
-        ...
 
     def least_work(self, name: str) -> float:
         """Return the multiply-accumulates of a model from which on a device precedes others.
 
         Infinity for devices that are tried in the runtime's order, those of other packages too.
         """
-        ...
 
 
 @cache

@@ -42,7 +42,6 @@ class PreparedModel(Protocol):
         The caller has checked element types and declared dimensions. Raises ShapeError or
         RuntimeFailure.
         """
-        ...
 
 
 class HostDevice(Protocol):
@@ -51,30 +50,24 @@ class HostDevice(Protocol):
     @property
     def name(self) -> str:
         """Device name, unique within a runtime."""
-        ...
 
     @property
     def type(self) -> DeviceCode:
         """Device type that the runtime reports."""
-        ...
 
     @property
     def version(self) -> str:
         """Version, free text."""
-        ...
 
     @property
     def feature_level(self) -> int:
         """Feature level, 1 to 8."""
-        ...
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation of a valid model: True if the device supports it."""
-        ...
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Prepare a valid model to run; raises RuntimeFailure."""
-        ...
 
 
 @runtime_checkable

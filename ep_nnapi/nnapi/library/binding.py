@@ -32,45 +32,8 @@ _SCALARS: Mapping[str, Any] = {
 }
 
 NEEDED: Mapping[int, tuple[str, ...]] = {
-    1: (
-        "Model_create",
-        "Model_free",
-        "Model_finish",
-        "Model_addOperand",
-        "Model_setOperandValue",
-        "Model_setOperandValueFromMemory",
-        "Model_addOperation",
-        "Model_identifyInputsAndOutputs",
-        "Compilation_create",
-        "Compilation_free",
-        "Compilation_setPreference",
-        "Compilation_finish",
-        "Execution_create",
-        "Execution_free",
-        "Execution_setInput",
-        "Execution_setOutput",
-        "Execution_startCompute",
-        "Event_wait",
-        "Event_free",
-        "Memory_createFromFd",
-        "Memory_free",
-    ),
-    2: ("Model_relaxComputationFloat32toFloat16",),
-    3: (
-        "getDeviceCount",
-        "getDevice",
-        "Device_getName",
-        "Device_getType",
-        "Device_getVersion",
-        "Device_getFeatureLevel",
-        "Model_getSupportedOperationsForDevices",
-        "Model_setOperandSymmPerChannelQuantParams",
-        "Compilation_createForDevices",
-        "Execution_getOutputOperandRank",
-        "Execution_getOutputOperandDimensions",
-    ),
-    4: ("Model_setOperandValueFromModel",),
-    5: ("getRuntimeFeatureLevel",),
+    level: tuple(f.python_name for f in FUNCTIONS if f.needed and f.level == level)
+    for level in range(1, 6)
 }
 """Functions that a library of each feature level must have to be used at that level.
 

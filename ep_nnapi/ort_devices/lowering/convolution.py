@@ -9,7 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import Attribute, require
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
@@ -244,12 +244,11 @@ def l2_pool_2d(op: Op) -> None:
     op.finish(op.node("Sqrt", op.node("Max", mean, op.array(0, np.float32))), layout)
 
 
-_DATA = (F32, F16, Q8, Q8S)
 ROWS = (
-    row(spec.CONV_2D, conv_2d, *_DATA),
-    row(spec.GROUPED_CONV_2D, grouped_conv_2d, *_DATA),
-    row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *_DATA),
-    row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
+    row(spec.CONV_2D, conv_2d, *DATA),
+    row(spec.GROUPED_CONV_2D, grouped_conv_2d, *DATA),
+    row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *DATA),
+    row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *DATA),
     row(spec.MAX_POOL_2D, max_pool_2d, F32, F16),
     row(spec.MAX_POOL_2D, max_pool_2d_quantized, Q8, Q8S),
     row(spec.AVERAGE_POOL_2D, average_pool_2d, F32, F16),

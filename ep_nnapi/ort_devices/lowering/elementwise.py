@@ -9,7 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import Data
-from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
+from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import BINARY, Lowering, Op, row
 from ep_nnapi.ort_devices.scope import Perm, is_coded
@@ -199,19 +199,18 @@ def dequantize_symmetric(op: Op) -> None:
 
 
 _CODED = (Q8, Q8S)
-_DATA = (F32, F16, Q8, Q8S)
 _COMPARED = (F32, F16, Q8, Q8S, I32, BOOL8)
 ROWS = (
     row(spec.ADD, _plain("Add", *BINARY), F32, F16, I32),
     row(spec.ADD, _quantized("QLinearAdd"), *_CODED),
-    row(spec.SUB, _plain("Sub", *BINARY), *_DATA, I32),
+    row(spec.SUB, _plain("Sub", *BINARY), *DATA, I32),
     row(spec.MUL, _plain("Mul", *BINARY), F32, F16, I32),
     row(spec.MUL, _quantized("QLinearMul"), *_CODED),
     row(spec.DIV, _plain("Div", *BINARY), F32, F16, Q8S),
     row(spec.DIV, div_integers, I32),
     row(spec.POW, _plain("Pow", "base", "exponent"), F32, F16),
-    row(spec.MAXIMUM, _extreme("Max"), *_DATA, I32),
-    row(spec.MINIMUM, _extreme("Min"), *_DATA, I32),
+    row(spec.MAXIMUM, _extreme("Max"), *DATA, I32),
+    row(spec.MINIMUM, _extreme("Min"), *DATA, I32),
     row(spec.LOGICAL_AND, _plain("And", *BINARY), BOOL8),
     row(spec.LOGICAL_OR, _plain("Or", *BINARY), BOOL8),
     row(spec.EQUAL, _comparison("Equal"), *_COMPARED),
@@ -220,24 +219,24 @@ ROWS = (
     row(spec.LESS_EQUAL, _comparison("LessOrEqual"), *_COMPARED),
     row(spec.GREATER, _comparison("Greater"), *_COMPARED),
     row(spec.GREATER_EQUAL, _comparison("GreaterOrEqual"), *_COMPARED),
-    row(spec.SELECT, _plain("Where", "condition", *BINARY), *_DATA, I32),
+    row(spec.SELECT, _plain("Where", "condition", *BINARY), *DATA, I32),
     row(spec.ABS, _unary("Abs"), F32, F16, I32),
     row(spec.EXP, _unary("Exp"), F32, F16),
     row(spec.FLOOR, _unary("Floor"), F32, F16),
     row(spec.LOG, _unary("Log"), F32, F16),
     row(spec.LOGICAL_NOT, _unary("Not"), BOOL8),
-    row(spec.LOGISTIC, _unary("Sigmoid"), *_DATA),
+    row(spec.LOGISTIC, _unary("Sigmoid"), *DATA),
     row(spec.NEG, _unary("Neg"), F32, F16, I32),
-    row(spec.RSQRT, _unary("Sqrt", "Reciprocal"), *_DATA),
+    row(spec.RSQRT, _unary("Sqrt", "Reciprocal"), *DATA),
     row(spec.SIN, _unary("Sin"), F32, F16),
     row(spec.SQRT, _unary("Sqrt"), F32, F16),
-    row(spec.TANH, _unary("Tanh"), *_DATA),
+    row(spec.TANH, _unary("Tanh"), *DATA),
     row(spec.ELU, elu, F32, F16),
-    row(spec.HARD_SWISH, hard_swish, *_DATA),
-    row(spec.PRELU, prelu, *_DATA),
-    row(spec.RELU, _clip(FuseCode.RELU), *_DATA),
-    row(spec.RELU1, _clip(FuseCode.RELU1), *_DATA),
-    row(spec.RELU6, _clip(FuseCode.RELU6), *_DATA),
+    row(spec.HARD_SWISH, hard_swish, *DATA),
+    row(spec.PRELU, prelu, *DATA),
+    row(spec.RELU, _clip(FuseCode.RELU), *DATA),
+    row(spec.RELU1, _clip(FuseCode.RELU1), *DATA),
+    row(spec.RELU6, _clip(FuseCode.RELU6), *DATA),
     row(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
     row(spec.QUANTIZE, quantize, F32, F16),
     row(spec.DEQUANTIZE, dequantize, Q8, Q8S),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels.image import nearest
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
@@ -142,12 +142,11 @@ def space_to_batch_nd(op: Op) -> None:
     op.keep(_rearranged(op, padded, split, (2, 4, 0, 1, 3, 5), result), layout)
 
 
-_DATA = (F32, F16, Q8, Q8S)
 ROWS = (
-    row(spec.RESIZE_BILINEAR, resize_bilinear, *_DATA),
-    row(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *_DATA),
-    row(spec.DEPTH_TO_SPACE, depth_to_space, *_DATA),
-    row(spec.SPACE_TO_DEPTH, space_to_depth, *_DATA),
-    row(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *_DATA),
-    row(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *_DATA),
+    row(spec.RESIZE_BILINEAR, resize_bilinear, *DATA),
+    row(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *DATA),
+    row(spec.DEPTH_TO_SPACE, depth_to_space, *DATA),
+    row(spec.SPACE_TO_DEPTH, space_to_depth, *DATA),
+    row(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *DATA),
+    row(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *DATA),
 )

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.sizes import now
-from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
@@ -271,25 +271,23 @@ def rank(op: Op) -> None:
     op.scope.define(op.index("output"), count, (), real=False)
 
 
-_DATA = (F32, F16, Q8, Q8S)
-_NUMBERS = (*_DATA, I32)
 ROWS = (
-    row(spec.RESHAPE, reshape, *_NUMBERS),
-    row(spec.SQUEEZE, reshape, *_DATA),
-    row(spec.EXPAND_DIMS, reshape, *_NUMBERS),
-    row(spec.TRANSPOSE, transpose, *_DATA),
-    row(spec.CONCATENATION, concatenation, *_DATA),
-    row(spec.PAD, pad, *_DATA),
-    row(spec.PAD_V2, pad_v2, *_DATA),
-    row(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
-    row(spec.TILE, tile, *_NUMBERS),
-    row(spec.PACK, pack, *_NUMBERS),
-    row(spec.SPLIT, split, *_NUMBERS),
+    row(spec.RESHAPE, reshape, *NUMBERS),
+    row(spec.SQUEEZE, reshape, *DATA),
+    row(spec.EXPAND_DIMS, reshape, *NUMBERS),
+    row(spec.TRANSPOSE, transpose, *DATA),
+    row(spec.CONCATENATION, concatenation, *DATA),
+    row(spec.PAD, pad, *DATA),
+    row(spec.PAD_V2, pad_v2, *DATA),
+    row(spec.MIRROR_PAD, mirror_pad, *NUMBERS),
+    row(spec.TILE, tile, *NUMBERS),
+    row(spec.PACK, pack, *NUMBERS),
+    row(spec.SPLIT, split, *NUMBERS),
     row(spec.FILL, fill, F32, F16, I32),
     row(spec.RANK, rank),
-    row(spec.SLICE, slice_, *_NUMBERS),
-    row(spec.STRIDED_SLICE, strided_slice, F32, F16, Q8, Q8S),
-    row(spec.GATHER, gather, *_NUMBERS),
-    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
-    row(spec.TOPK_V2, topk_v2, *_NUMBERS),
+    row(spec.SLICE, slice_, *NUMBERS),
+    row(spec.STRIDED_SLICE, strided_slice, *DATA),
+    row(spec.GATHER, gather, *NUMBERS),
+    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *NUMBERS),
+    row(spec.TOPK_V2, topk_v2, *NUMBERS),
 )

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.sizes import now
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Lowering, Op, row
 from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded
@@ -97,11 +97,10 @@ def instance_normalization(op: Op) -> None:
     op.deliver(value, layout)
 
 
-_DATA = (F32, F16, Q8, Q8S)
 ROWS = (
-    row(spec.SOFTMAX, _softmax("Softmax"), *_DATA),
+    row(spec.SOFTMAX, _softmax("Softmax"), *DATA),
     row(spec.LOG_SOFTMAX, _softmax("LogSoftmax"), F32, F16),
-    row(spec.L2_NORMALIZATION, l2_normalization, *_DATA),
+    row(spec.L2_NORMALIZATION, l2_normalization, *DATA),
     row(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32, F16),
     row(spec.INSTANCE_NORMALIZATION, instance_normalization, F32, F16),
 )

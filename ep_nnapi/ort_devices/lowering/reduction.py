@@ -9,7 +9,7 @@ from onnx import TensorProto
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.sizes import now
-from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, NUMBERS, Q8, Q8S
 from ep_nnapi.ort_devices.graph import CONTRIB
 from ep_nnapi.ort_devices.operation import Lowering, Op, row
 from ep_nnapi.ort_devices.scope import Perm, Scope, identity
@@ -143,16 +143,15 @@ def _arg(op_type: str) -> Lowering:
     return lower
 
 
-_NUMBERS = (F32, F16, I32, Q8, Q8S)
 ROWS = (
     row(spec.MEAN, mean, F32, F16),
     row(spec.MEAN, mean_quantized, Q8, Q8S),
     row(spec.REDUCE_SUM, _reduction("ReduceSum"), F32, F16),
     row(spec.REDUCE_PROD, _reduction("ReduceProd"), F32, F16),
-    row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), F32, F16, Q8, Q8S),
-    row(spec.REDUCE_MIN, _reduction("ReduceMin", stored=True), F32, F16, Q8, Q8S),
+    row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), *DATA),
+    row(spec.REDUCE_MIN, _reduction("ReduceMin", stored=True), *DATA),
     row(spec.REDUCE_ALL, _logical("ReduceMin"), BOOL8),
     row(spec.REDUCE_ANY, _logical("ReduceMax"), BOOL8),
-    row(spec.ARGMAX, _arg("ArgMax"), *_NUMBERS),
-    row(spec.ARGMIN, _arg("ArgMin"), *_NUMBERS),
+    row(spec.ARGMAX, _arg("ArgMax"), *NUMBERS),
+    row(spec.ARGMIN, _arg("ArgMin"), *NUMBERS),
 )

@@ -16,7 +16,7 @@ Besides operands a function may have these parameters:
 A MODEL operand is passed as a `PreparedGraph`: `branch.run(inputs, (), run)` returns its outputs.
 
 The table declares the types (of the signature's type variable T) of each function:
-    real(OP, f, F32, F16, Q8, Q8S)   f computes on real numbers: float16 and quantized tensors are
+    real(OP, f, *DATA)   f computes on real numbers: float16 and quantized tensors are
                                      decoded to float32 before and encoded after it
     elementwise(OP, f, F32, F16, Q8) the same for an element-wise function with broadcasting: it is
                                      called on blocks that stay in the cache

@@ -22,7 +22,6 @@ class Inner(Protocol):
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
     ) -> list[Array]:
         """Runs the model and returns its outputs."""
-        ...
 
 
 def if_(

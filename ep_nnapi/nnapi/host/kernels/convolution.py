@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_la
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA
 
 _BLOCK = 1 << 21
 """Bytes of unrolled windows computed at once, small enough to stay in the cache."""
@@ -37,15 +37,8 @@ class Filter:
     finish: Finish
 
 
-def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
-    """Packs the filter [O, kH, kW, C] of a convolution without groups."""
-    return pack_groups(filter, bias, activation, 1, types)
-
-
-def pack_groups(
-    filter: Array, bias: Array, activation: int, num_groups: int, types: Types
-) -> Filter:
-    """Packs the filter [O, kH, kW, C] of a grouped convolution."""
+def pack(filter: Array, bias: Array, activation: int, types: Types, num_groups: int = 1) -> Filter:
+    """Packs the filter [O, kH, kW, C] of a convolution."""
     weights = factors(filter, types["filter"], bias, types["input"], axis=0)
     height, width = filter.shape[1:3]
     matrix = weights.reshape(num_groups, filter.shape[0] // num_groups, -1)
@@ -58,32 +51,18 @@ def conv_2d(
     filter: Filter,
     bias: Array,
     activation: int,
+    num_groups: int = 1,
     *,
     types: Types,
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """2-D convolution. Source: NDK ANEURALNETWORKS_CONV_2D."""
+    """2-D convolution. Source: NDK ANEURALNETWORKS_CONV_2D, GROUPED_CONV_2D."""
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     _convolve(images, filter, window, types["input"], results)
     if window.nchw:
         np.copyto(out, results.transpose(NCHW))
-
-
-def grouped_conv_2d(
-    input: Array,
-    filter: Filter,
-    bias: Array,
-    activation: int,
-    num_groups: int,
-    *,
-    types: Types,
-    out: Array,
-    **scalars: Scalar,
-) -> None:
-    """Grouped 2-D convolution. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
-    conv_2d(input, filter, bias, activation, types=types, out=out, **scalars)
 
 
 def _convolve(
@@ -308,10 +287,9 @@ def _scatter_products(
     return sums
 
 
-_DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    stored(spec.CONV_2D, conv_2d, *_DATA, filter=pack),
-    stored(spec.GROUPED_CONV_2D, grouped_conv_2d, *_DATA, filter=pack_groups),
-    stored(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, F32, F16, Q8, Q8S, filter=pack_depthwise),
-    stored(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, F32, F16, Q8, Q8S, filter=pack_transposed),
+    stored(spec.CONV_2D, conv_2d, *DATA, filter=pack),
+    stored(spec.GROUPED_CONV_2D, conv_2d, *DATA, filter=pack),
+    stored(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *DATA, filter=pack_depthwise),
+    stored(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *DATA, filter=pack_transposed),
 )

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.host.kernels.elementwise import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 
 def _pool(
@@ -86,9 +86,8 @@ def _divide(sums: Array, counts: Array) -> None:
 
 _SHORT = 16
 """Taps along one axis up to which sums are accumulated in float32."""
-_DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    real(spec.MAX_POOL_2D, _pooling(np.maximum, -np.inf), *_DATA),
-    real(spec.AVERAGE_POOL_2D, _pooling(np.add, mean=True), *_DATA),
+    real(spec.MAX_POOL_2D, _pooling(np.maximum, -np.inf), *DATA),
+    real(spec.AVERAGE_POOL_2D, _pooling(np.add, mean=True), *DATA),
     real(spec.L2_POOL_2D, _pooling(np.add, mean=True, root=True), F32, F16),
 )

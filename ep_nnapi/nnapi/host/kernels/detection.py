@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 SCALE = 0.125
 """Scale of 16-bit box coordinates. Source: NDK ANEURALNETWORKS_ROI_ALIGN and others."""
@@ -357,10 +357,9 @@ def _of_boxes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tuple[
     return np.repeat(anchors, classes.shape[1]), classes.reshape(-1)
 
 
-_DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    real(spec.AXIS_ALIGNED_BBOX_TRANSFORM, axis_aligned_bbox_transform, *_DATA),
-    real(spec.BOX_WITH_NMS_LIMIT, box_with_nms_limit, *_DATA),
-    real(spec.GENERATE_PROPOSALS, generate_proposals, *_DATA),
+    real(spec.AXIS_ALIGNED_BBOX_TRANSFORM, axis_aligned_bbox_transform, *DATA),
+    real(spec.BOX_WITH_NMS_LIMIT, box_with_nms_limit, *DATA),
+    real(spec.GENERATE_PROPOSALS, generate_proposals, *DATA),
     real(spec.DETECTION_POSTPROCESSING, detection_postprocessing, F32, F16),
 )

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.host.kernels.detection import require_batches, require_boxes
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA
 
 
 def roi_align(
@@ -204,7 +204,7 @@ def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
 
 
 KERNELS = (
-    real(spec.ROI_ALIGN, roi_align, F32, F16, Q8, Q8S),
-    real(spec.ROI_POOLING, roi_pooling, F32, F16, Q8, Q8S),
-    real(spec.HEATMAP_MAX_KEYPOINT, heatmap_max_keypoint, F32, F16, Q8, Q8S),
+    real(spec.ROI_ALIGN, roi_align, *DATA),
+    real(spec.ROI_POOLING, roi_pooling, *DATA),
+    real(spec.HEATMAP_MAX_KEYPOINT, heatmap_max_keypoint, *DATA),
 )

@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.host import codec
 from ep_nnapi.nnapi.host.codec import decode
 from ep_nnapi.nnapi.host.kernel import Function, Types, elementwise, pointwise, stored
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
+from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 
 RANGES: dict[int, tuple[float, float]] = {
     FuseCode.NONE: (-inf, inf),
@@ -148,7 +148,7 @@ def dequantize(input: Array, *, types: Types, out: Array) -> None:
 
 
 tanh = _unary(np.tanh)
-_FLOATS, _DATA = (F32, F16), (F32, F16, Q8, Q8S)
+_FLOATS = (F32, F16)
 _FUNCTIONS = {
     spec.ABS: np.abs,
     spec.EXP: np.exp,
@@ -172,26 +172,26 @@ _COMPARISONS = {
 KERNELS = (
     *(pointwise(each, _unary(ufunc), *_FLOATS) for each, ufunc in _FUNCTIONS.items()),
     *(stored(each, _unary(_FUNCTIONS[each]), I32) for each in (spec.ABS, spec.NEG)),
-    *(pointwise(each, _clipped(code), *_DATA) for each, code in _CLIPS.items()),
+    *(pointwise(each, _clipped(code), *DATA) for each, code in _CLIPS.items()),
     pointwise(spec.ELU, elu, *_FLOATS),
-    pointwise(spec.HARD_SWISH, hard_swish, *_DATA),
+    pointwise(spec.HARD_SWISH, hard_swish, *DATA),
     stored(spec.LOGICAL_NOT, _unary(np.logical_not), BOOL8),
-    pointwise(spec.LOGISTIC, logistic, *_DATA),
-    pointwise(spec.RSQRT, _unary(np.sqrt, np.reciprocal), *_DATA),
-    pointwise(spec.TANH, tanh, *_DATA),
-    *(elementwise(each, _arithmetic(ufunc), *_DATA) for each, ufunc in _ARITHMETIC.items()),
+    pointwise(spec.LOGISTIC, logistic, *DATA),
+    pointwise(spec.RSQRT, _unary(np.sqrt, np.reciprocal), *DATA),
+    pointwise(spec.TANH, tanh, *DATA),
+    *(elementwise(each, _arithmetic(ufunc), *DATA) for each, ufunc in _ARITHMETIC.items()),
     *(stored(each, _arithmetic(ufunc), I32) for each, ufunc in _ARITHMETIC.items()),
     elementwise(spec.DIV, _arithmetic(np.divide), F32, F16, Q8S),
     stored(spec.DIV, _arithmetic(np.floor_divide), I32),  # towards minus infinity
     elementwise(spec.POW, power, *_FLOATS),
-    *(elementwise(each, _binary(ufunc), *_DATA) for each, ufunc in _EXTREMES.items()),
+    *(elementwise(each, _binary(ufunc), *DATA) for each, ufunc in _EXTREMES.items()),
     *(stored(each, _binary(ufunc), I32) for each, ufunc in _EXTREMES.items()),
-    elementwise(spec.PRELU, prelu, *_DATA),
-    *(elementwise(each, _binary(ufunc), *_DATA) for each, ufunc in _COMPARISONS.items()),
+    elementwise(spec.PRELU, prelu, *DATA),
+    *(elementwise(each, _binary(ufunc), *DATA) for each, ufunc in _COMPARISONS.items()),
     *(stored(each, _binary(ufunc), I32, BOOL8) for each, ufunc in _COMPARISONS.items()),
     stored(spec.LOGICAL_AND, _binary(np.logical_and), BOOL8),
     stored(spec.LOGICAL_OR, _binary(np.logical_or), BOOL8),
-    elementwise(spec.SELECT, select, *_DATA),
+    elementwise(spec.SELECT, select, *DATA),
     stored(spec.SELECT, select, I32),
     stored(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
     stored(spec.QUANTIZE, quantize, *_FLOATS),

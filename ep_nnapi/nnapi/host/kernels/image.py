@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA
 
 _BLOCK = 1 << 17
 """Bytes of output computed at once."""
@@ -171,13 +171,12 @@ def channel_shuffle(input: Array, num_groups: int, axis: int, *, out: Array) -> 
     )
 
 
-_DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    real(spec.RESIZE_BILINEAR, resize_bilinear, *_DATA),
-    stored(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *_DATA),
-    stored(spec.DEPTH_TO_SPACE, depth_to_space, *_DATA),
-    stored(spec.SPACE_TO_DEPTH, space_to_depth, *_DATA),
-    stored(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *_DATA),
-    stored(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *_DATA),
-    stored(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
+    real(spec.RESIZE_BILINEAR, resize_bilinear, *DATA),
+    stored(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *DATA),
+    stored(spec.DEPTH_TO_SPACE, depth_to_space, *DATA),
+    stored(spec.SPACE_TO_DEPTH, space_to_depth, *DATA),
+    stored(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *DATA),
+    stored(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *DATA),
+    stored(spec.CHANNEL_SHUFFLE, channel_shuffle, *DATA),
 )

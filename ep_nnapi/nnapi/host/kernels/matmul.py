@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernels.elementwise import activate, activation_range
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, Q8S
 
 _EXACT = 2**24
 """Integers below this are exact in float32."""
@@ -231,7 +231,7 @@ def _matrix(tensor: Array, transposed: bool) -> Array:
 
 
 KERNELS = (
-    stored(spec.FULLY_CONNECTED, fully_connected, F32, F16, Q8, Q8S, weights=pack),
+    stored(spec.FULLY_CONNECTED, fully_connected, *DATA, weights=pack),
     real(spec.BATCH_MATMUL, batch_matmul, F32, F16),
     stored(spec.BATCH_MATMUL, batch_matmul, I32),
     stored(spec.BATCH_MATMUL, batch_matmul_quantized, Q8S),

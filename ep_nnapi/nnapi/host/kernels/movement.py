@@ -12,21 +12,11 @@ from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
 from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.shapes.operands import ShapeError, require
-from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8, Q8S
 
 
-def reshape(input: Array, shape: Array, *, out: Array) -> None:
-    """Reshapes. Source: NDK ANEURALNETWORKS_RESHAPE."""
-    np.copyto(out, input.reshape(out.shape))
-
-
-def squeeze(input: Array, axes: Array | None = None, *, out: Array) -> None:
-    """Removes axes of size 1. Source: NDK ANEURALNETWORKS_SQUEEZE."""
-    np.copyto(out, input.reshape(out.shape))
-
-
-def expand_dims(input: Array, axis: int, *, out: Array) -> None:
-    """Inserts an axis of size 1. Source: NDK ANEURALNETWORKS_EXPAND_DIMS."""
+def reshape(input: Array, *, out: Array, **operands: object) -> None:
+    """Reshapes. Source: NDK ANEURALNETWORKS_RESHAPE, SQUEEZE, EXPAND_DIMS."""
     np.copyto(out, input.reshape(out.shape))
 
 
@@ -183,27 +173,25 @@ def rank(input: Array, *, out: Array) -> None:
     out.fill(input.ndim)
 
 
-_DATA = (F32, F16, Q8, Q8S)
-_NUMBERS = (*_DATA, I32)
 KERNELS = (
     view(spec.RESHAPE, reshape),
-    view(spec.SQUEEZE, squeeze),
-    view(spec.EXPAND_DIMS, expand_dims),
-    stored(spec.TRANSPOSE, transpose, *_DATA),
+    view(spec.SQUEEZE, reshape),
+    view(spec.EXPAND_DIMS, reshape),
+    stored(spec.TRANSPOSE, transpose, *DATA),
     stored(spec.CONCATENATION, concatenation, F32, F16),
     stored(spec.CONCATENATION, concatenation_quantized, Q8, Q8S),
-    stored(spec.PAD, pad, *_DATA),
-    stored(spec.PAD_V2, pad_v2, *_DATA),
-    stored(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
-    stored(spec.REVERSE, reverse, *_NUMBERS),
-    stored(spec.TILE, tile, *_NUMBERS),
-    stored(spec.PACK, pack, *_NUMBERS),
-    stored(spec.SPLIT, split, *_NUMBERS),
-    stored(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
+    stored(spec.PAD, pad, *DATA),
+    stored(spec.PAD_V2, pad_v2, *DATA),
+    stored(spec.MIRROR_PAD, mirror_pad, *NUMBERS),
+    stored(spec.REVERSE, reverse, *NUMBERS),
+    stored(spec.TILE, tile, *NUMBERS),
+    stored(spec.PACK, pack, *NUMBERS),
+    stored(spec.SPLIT, split, *NUMBERS),
+    stored(spec.EMBEDDING_LOOKUP, embedding_lookup, *NUMBERS),
     stored(spec.FILL, fill, F32, F16, I32),
     stored(spec.RANK, rank),
-    stored(spec.SLICE, slice_, *_NUMBERS),
-    stored(spec.STRIDED_SLICE, strided_slice, F32, F16, Q8, Q8S),
-    stored(spec.GATHER, gather, *_NUMBERS),
-    stored(spec.TOPK_V2, topk_v2, *_NUMBERS),
+    stored(spec.SLICE, slice_, *NUMBERS),
+    stored(spec.STRIDED_SLICE, strided_slice, *DATA),
+    stored(spec.GATHER, gather, *NUMBERS),
+    stored(spec.TOPK_V2, topk_v2, *NUMBERS),
 )

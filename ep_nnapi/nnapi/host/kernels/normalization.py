@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.sums import total, total_of_squares
 from ep_nnapi.nnapi.shapes.operands import require
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 
 def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
@@ -115,9 +115,9 @@ _LEAST_LENGTH = 1e-6
 _NARROW = 8
 """Greatest radius for which sums are computed directly."""
 KERNELS = (
-    real(spec.SOFTMAX, softmax, F32, F16, Q8, Q8S),
+    real(spec.SOFTMAX, softmax, *DATA),
     real(spec.LOG_SOFTMAX, log_softmax, F32, F16),
-    real(spec.L2_NORMALIZATION, l2_normalization, F32, F16, Q8, Q8S),
+    real(spec.L2_NORMALIZATION, l2_normalization, *DATA),
     real(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32, F16),
     real(spec.INSTANCE_NORMALIZATION, instance_normalization, F32, F16),
 )

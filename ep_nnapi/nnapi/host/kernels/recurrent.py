@@ -72,16 +72,13 @@ class Cell(Protocol):
     @property
     def read(self) -> Array:
         """Weights [inputs, sums] of the input, then of the auxiliary input."""
-        ...
 
     @property
     def bias(self) -> Array | None:
         """Bias of the sums; None if `step` adds it."""
-        ...
 
     def step(self, sums: Array, state: State) -> State:
         """Returns the next state; overwrites `sums` [batches, sums], those of this step's input."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Function, real, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
-from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, NUMBERS
 
 
 def _reduce(
@@ -85,15 +85,14 @@ def _arg(function: Callable[..., Array]) -> Function:
     return compute
 
 
-_NUMBERS = (F32, F16, I32, Q8, Q8S)
 KERNELS = (
-    real(spec.MEAN, mean, F32, F16, Q8, Q8S),
+    real(spec.MEAN, mean, *DATA),
     real(spec.REDUCE_SUM, reduce_sum, F32, F16),
     real(spec.REDUCE_PROD, reduce_prod, F32, F16),
-    stored(spec.REDUCE_MAX, _reduction(np.maximum, 0), F32, F16, Q8, Q8S),
-    stored(spec.REDUCE_MIN, _reduction(np.minimum, 1), F32, F16, Q8, Q8S),
+    stored(spec.REDUCE_MAX, _reduction(np.maximum, 0), *DATA),
+    stored(spec.REDUCE_MIN, _reduction(np.minimum, 1), *DATA),
     stored(spec.REDUCE_ALL, _reduction(np.logical_and), BOOL8),
     stored(spec.REDUCE_ANY, _reduction(np.logical_or), BOOL8),
-    stored(spec.ARGMAX, _arg(np.argmax), *_NUMBERS),
-    stored(spec.ARGMIN, _arg(np.argmin), *_NUMBERS),
+    stored(spec.ARGMAX, _arg(np.argmax), *NUMBERS),
+    stored(spec.ARGMIN, _arg(np.argmin), *NUMBERS),
 )
