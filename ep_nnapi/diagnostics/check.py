@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, Unpack
 
@@ -22,11 +22,13 @@ from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import Device, Runtime
 from ep_nnapi.options.table import OptionKeywords, Options, parse
+from ep_nnapi.options.values import Partitioning
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.provider.cluster_selection import TAKEN
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.provider import Provider, planner_of
-from ep_nnapi.report.report import GraphReport, Report, operator_counts
+from ep_nnapi.report.report import ClusterReport, GraphReport, Report, operator_counts
 from ep_nnapi.sessions.cpu import CPU
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
@@ -38,8 +40,8 @@ def check(model: ModelSource, **options: Unpack[OptionKeywords]) -> Report:
 
     model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or the result of
             torch.onnx.export
-    Creates a stock ONNX Runtime session without running it, so placement is as in real sessions
-    with partitioning maximal; a note names what sessions leave without it.
+    Creates a stock ONNX Runtime session without running it, so placement is as in real sessions.
+    The partition is maximal; clusters that a session with these options leaves have a reason.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
     return checked(model, parse(options))
@@ -49,7 +51,17 @@ def checked(model: ModelSource, options: Options) -> Report:
     """Returns the report of `check`."""
     model = source(model)
     report = with_sources(partitioned(model, options).report, model)
+    if options.partitioning is Partitioning.AUTO:
+        report = replace(report, clusters=tuple(_as_in_sessions(report)))
     return replace(report, digest=digest_of(model))
+
+
+def _as_in_sessions(report: Report) -> Iterator[ClusterReport]:
+    """Yields the clusters, with a reason for those that sessions leave unless told otherwise."""
+    left = {note.node for note in report.notes if note.detail == TAKEN}
+    for cluster in report.clusters:
+        alone = left.issuperset(cluster.nodes)
+        yield replace(cluster, reason=Reason.NOT_WORTH_IT) if alone else cluster
 
 
 def partitioned(model: ModelSource, options: Options = _DEFAULTS, *, fast: bool = True) -> Provider:

@@ -23,7 +23,7 @@ MOVES_BYTES = frozenset(("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "U
 """Operators that compute nothing: alone they cost more on the way to a device than they save."""
 _ALONE = "its cluster is this node alone, which only moves bytes: "
 _LEFT = f"{_ALONE}partitioning=maximal takes it"
-_TAKEN = f"{_ALONE}sessions on the host leave it to the CPU, unless partitioning=maximal is given"
+TAKEN = f"{_ALONE}sessions on the host leave it to the CPU, unless partitioning=maximal is given"
 
 
 @frozen
@@ -94,7 +94,7 @@ class ClusterSelector:
             return found
         idle = [c for c in found.clusters if _only_moves_bytes([nodes[i] for i in c])]
         if how is Partitioning.MAXIMAL:
-            return replace(found, notes={i: _TAKEN for c in idle for i in c})
+            return replace(found, notes={i: TAKEN for c in idle for i in c})
         return ClusterSelection(
             [c for c in found.clusters if c not in idle],
             [*found.left_to_cpu, *((c, _LEFT) for c in idle)],

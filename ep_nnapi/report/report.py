@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from ep_nnapi.errors import Note, Rejection, SourceLine
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError, Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.report import html as report_html
 
@@ -100,6 +100,7 @@ class ClusterReport:
     op_types  the operator types of the nodes, in the order of `nodes`
     cpu_us    estimated microseconds of a run on the CPU provider; None if it is not estimated
     nnapi_us  estimated microseconds of a run on NNAPI, boundary tensors included
+    reason  why a session with the same options leaves the cluster to the CPU; None if it does not
     """
 
     nodes: tuple[str, ...]
@@ -111,6 +112,7 @@ class ClusterReport:
     cpu_us: float | None = field(default=None, compare=False)
     nnapi_us: float | None = field(default=None, compare=False)
     substitute: Substitute | None = None
+    reason: Reason | None = None
 
     @property
     def intended_device(self) -> str:
@@ -136,11 +138,13 @@ class ClusterReport:
             "outputs": list(self.outputs),
             "boundary_bytes": self.boundary_bytes,
             "device": self.device,
-        } | (
-            {}
-            if self.substitute is None
-            else {"fallback": {"from": self.substitute.device, **self.substitute.to_json()}}
-        )
+            **({} if self.reason is None else {"reason": self.reason}),
+            **(
+                {}
+                if self.substitute is None
+                else {"fallback": {"from": self.substitute.device, **self.substitute.to_json()}}
+            ),
+        }
 
 
 @frozen

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -287,3 +289,26 @@ def test_a_file_that_never_ends(
         os.mkfifo(never_ends := str(tmp_path / "f"))
     assert main(["check", DIGITS, f"--{option}", never_ends]) == 2
     assert "cannot be read: it is no regular file" in capsys.readouterr().err
+
+
+@pytest.mark.fast_devices
+def test_clusters_that_a_session_leaves_have_the_reason() -> None:
+    """The partition is shown whole; without these clusters it is what a session takes."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[2, 3] x) => (float[3, 2] y) <int64[2] sizes = {3, 2}> {
+            a = Abs(x) b = Neg(a) c = RandomNormalLike(b) d = Reshape(c, sizes)
+            y = RandomNormalLike(d)
+        }"""
+    ).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(options)
+    session = onnxruntime.InferenceSession(model, options)
+    taken = [tuple(c["nodes"]) for c in ep_nnapi.receipts()[-1]["clusters"]]
+    report = ep_nnapi.check(model)
+    assert [c.nodes for c in report.clusters if c.reason is None] == taken
+    assert [c.reason for c in report.clusters] == [None, ep_nnapi.Reason.NOT_WORTH_IT]
+    first, second = report.to_json()["clusters"]
+    assert ("reason" in first, second["reason"]) == (False, "NOT_WORTH_IT")
+    assert {c.reason for c in ep_nnapi.check(model, partitioning="maximal").clusters} == {None}
+    del session
