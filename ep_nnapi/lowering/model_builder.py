@@ -44,6 +44,8 @@ class Lowered:
     """One cluster ready to compile; `permutes` are those inside, by index of their operation.
 
     symbols  where each symbol of its sizes is read, as inputs and axes, which must all agree
+    contents  of integer inputs that determine shapes, with a size for each number of a symbol: the
+              symbol `name[i]` is element i of the input
     inner   the same cluster `with_inner_transposes`, for devices that cancel them; None if there is
             no such device, or no permutation that can be moved
     """
@@ -52,6 +54,7 @@ class Lowered:
     border: Border
     permutes: Mapping[int, Permute] = field(default_factory=dict)
     symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    contents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inner: Lowered | None = field(default=None, repr=False, compare=False)
 
     def bind(self, symbols: Symbols) -> Lowered:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from math import gcd, prod
 from typing import TypeAlias, cast
 
@@ -87,6 +88,18 @@ class Expression:
                 return None
             bound += factor * prod(b for b in bounds if b is not None)
         return bound
+
+    def substitute(self, known: Mapping[str, Expression]) -> Expression:
+        """Return it with expressions in place of some of its symbols."""
+        if not known or self.symbols.isdisjoint(known):
+            return self
+        found = _expression({})
+        for monomial, factor in self.terms:
+            product = Expression.of(factor)
+            for atom in monomial:
+                product = product * _substituted(atom, known)
+            found = found + product
+        return found
 
     def evaluate(self, symbols: Symbols) -> int:
         """Return its value for values of its symbols; raises KeyError if one is missing."""
@@ -167,6 +180,15 @@ def _value(atom: Atom, symbols: Symbols) -> int:
     if isinstance(atom, str):
         return symbols[atom]
     return atom.dividend.evaluate(symbols) // atom.divisor.evaluate(symbols)
+
+
+def _substituted(atom: Atom, known: Mapping[str, Expression]) -> Expression:
+    if isinstance(atom, str):
+        return known.get(atom, Expression.symbol(atom))
+    divisor = atom.divisor.substitute(known)
+    if not divisor.terms:
+        return Expression((((atom,), 1),))
+    return atom.dividend.substitute(known) // divisor
 
 
 def _order(atom: Atom) -> tuple[bool, str]:
@@ -300,9 +322,11 @@ class Trace:
     """The conditions under which the results of computations with sizes hold, in their order.
 
     typical  values of the symbols for choices that any sizes allow, such as the cheaper layout
+    equal    what symbols are by the conditions so far, in terms of others
     """
 
     typical: dict[str, int] = field(default_factory=dict)
+    equal: dict[str, Expression] = field(default_factory=dict)
     _conditions: dict[Condition, None] = field(default_factory=dict)
 
     @property
@@ -321,7 +345,21 @@ class Trace:
 
     def note(self, expression: Expression, relation: Relation) -> None:
         """Note a condition."""
-        self._conditions[Condition(expression, relation)] = None
+        expression = expression.substitute(self.equal)
+        if expression.constant is None or (relation is Relation.ZERO and expression.terms):
+            self._conditions[Condition(expression, relation)] = None
+        if relation is Relation.ZERO:
+            self._solve(expression)
+
+    def _solve(self, zero: Expression) -> None:
+        """Take the last symbol that an equation has once, and alone, for what the others say."""
+        for name in reversed(self.typical):
+            factor = dict(zero.terms).get((name,), 0)
+            rest = zero - Expression((((name,), factor),)) if factor else zero
+            if abs(factor) == 1 and name not in rest.symbols:
+                found = {name: -rest if factor == 1 else rest}
+                self.equal = {k: e.substitute(found) for k, e in self.equal.items()} | found
+                return
 
 
 class Size(int):
@@ -339,6 +377,11 @@ class Size(int):
         made.expression, made.trace = expression, trace
         return made
 
+    @cached_property
+    def least(self) -> int | None:
+        """A lower bound for all symbols of at least 1; None if none is known."""
+        return self.expression.least
+
     def plain(self) -> int:
         """Return its value and note that it is this one."""
         value = int.__index__(self)
@@ -350,6 +393,9 @@ class Size(int):
 
     def _is(self, expression: Expression, relation: Relation, outcome: bool) -> bool:
         """Return `outcome`, of the relation, after noting what it depends on."""
+        expression = expression.substitute(self.trace.equal)
+        if expression.constant is not None:
+            return outcome
         if relation is Relation.NOT_NEGATIVE:
             below = -expression - _one()
             if not _at_least(expression, 0) and not _at_least(below, 0):
@@ -388,6 +434,8 @@ class Size(int):
         """The product."""
         if not isinstance(other, int):
             return _as_number(self, other, "__mul__")
+        if other.__class__ is int and int.__eq__(other, 1):
+            return self
         return self._made(int.__mul__(self, other), self.expression * Expression.of(other))
 
     __rmul__ = __mul__
@@ -414,8 +462,12 @@ class Size(int):
 
     def __eq__(self, other: object) -> bool:
         """True if equal, which becomes a condition."""
+        if self is other:
+            return True
         if not isinstance(other, int):
             return self.plain() == other if isinstance(other, float) else NotImplemented
+        if other.__class__ is int and self.least is not None and other < self.least:
+            return False
         expression = self.expression - Expression.of(other)
         return self._is(expression, Relation.ZERO, int.__eq__(self, other))
 
@@ -430,12 +482,14 @@ class Size(int):
         """True if not less, which becomes a condition."""
         if not isinstance(other, int):
             return self.plain() >= other
+        if other.__class__ is int and self.least is not None and self.least >= other:
+            return True
         expression = self.expression - Expression.of(other)
         return self._is(expression, Relation.NOT_NEGATIVE, int.__ge__(self, other))
 
     def __le__(self, other: int, /) -> bool:
         """True if not greater, which becomes a condition."""
-        return -self >= -other
+        return not self > other
 
     def __lt__(self, other: int, /) -> bool:
         """True if less, which becomes a condition."""
@@ -443,7 +497,7 @@ class Size(int):
 
     def __gt__(self, other: int, /) -> bool:
         """True if greater, which becomes a condition."""
-        return not self <= other
+        return self >= other + 1
 
     def __bool__(self) -> bool:
         """True unless it is 0, which becomes a condition."""

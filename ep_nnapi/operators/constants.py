@@ -15,19 +15,24 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element,
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.sizes import is_symbolic, now
 from ep_nnapi.operators.lib.emit import (
+    Computed,
+    added,
+    as_number,
     compute,
-    compute_as,
     each,
     full,
     indices,
     narrow,
+    output_or_temp,
     recast,
     reshape,
     reshaped,
+    write_output,
 )
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.movement import sizes_around, transposed
+from ep_nnapi.operators.lib.movement import expanded, positions, sizes_around, transpose
 from ep_nnapi.operators.lib.node import Node, op
 
 
@@ -45,8 +50,11 @@ def _copy_constant(n: Node, given: Constant, output: int = 0) -> Iterator[Call]:
     """Emit output number `output` as a copy of `given`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
     array = given.load()
-    fits = bool(np.array_equal(array.astype(y.dtype.numpy), array))
-    n.require(fits, Reason.DTYPE, f"{y.name} has numbers that {y.dtype.name} does not hold")
+    n.require(
+        bool(np.array_equal(array.astype(y.dtype.numpy), array)),
+        Reason.DTYPE,
+        f"{y.name} has numbers that {y.dtype.name} does not hold",
+    )
     stored = n.value("numbers", given.cast(y.dtype).reshaped(y.shape or (1,)))
     yield from reshape(n, replace(stored, quantization=y.quantization), y)
 
@@ -81,10 +89,31 @@ def eye_like(n: Node) -> Iterator[Call]:
 
 @op("Range", since=11)
 def numbers(n: Node) -> Iterator[Call]:
-    """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant."""
-    start, _, delta = (n.array(i).reshape(()) for i in range(3))
+    """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant.
+
+    Where sizes are symbols they are cut out of a constant table.
+    """
     count = n.output().size
+    if is_symbolic((count, *n.constant(0).numbers)):
+        first, step = n.integer_at(0), n.integer_at(2)
+        y = replace(narrow(n.output()), constant=None)
+        found = yield from positions(n, count, first if step == 1 else 0)
+        if step != 1:
+            found = yield from compute(n, spec.MUL, found, n.scalar(step, found))
+            found = yield from added(n, found, first)
+        yield from reshape(n, found, y)
+        return
+    start, _, delta = (n.array(i).reshape(()) for i in range(3))
     yield from _copy_constant(n, Constant.of(start + np.arange(count, dtype=start.dtype) * delta))
+
+
+def _triangle(n: Node, rows: int, columns: int, diagonal: int, *, upper: bool) -> Computed:
+    """Return where a matrix of symbolic sizes is on or beyond its diagonal, as booleans."""
+    down = yield from positions(n, rows)
+    down = yield from reshaped(n, (yield from added(n, down, diagonal)), (rows, 1))
+    along = yield from reshaped(n, (yield from positions(n, columns)), (1, columns))
+    row = spec.GREATER_EQUAL if upper else spec.LESS_EQUAL
+    return (yield from compute(n, row, along, down, dtype=DType.BOOL))
 
 
 @op("ConstantOfShape", since=9)
@@ -104,19 +133,29 @@ def trilu(n: Node) -> Iterator[Call]:
     """The upper (or lower) triangle of each matrix from its k-th diagonal, else 0."""
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
     shape, sizes = x.shape, operand_shape(x.shape)
+    diagonal = n.integer_at(1) if n.has(1) else 0
+    if is_symbolic((*shape[-2:], diagonal)):
+        rows, columns = shape[-2:]
+        kept = yield from _triangle(n, rows, columns, diagonal, upper=bool(upper))
+        yield from _where(n, (yield from expanded(n, kept, shape)), x, y)
+        return
     far = max(shape)
-    diagonal = max(-far, min(n.integer_at(1), far)) if n.has(1) else 0
+    diagonal = max(-far, min(diagonal, far))
 
     def triangle() -> np.ndarray:
         ones = np.ones(shape[-2:], np.bool_)
         kept = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
         return np.broadcast_to(kept, shape).reshape(sizes)
 
-    mask = n.value("triangle", Constant(sizes, DType.BOOL, triangle))
+    yield from _where(n, n.value("triangle", Constant(sizes, DType.BOOL, triangle)), x, y)
+
+
+def _where(n: Node, mask: Value, x: Value, y: Value) -> Iterator[Call]:
+    """Emit `y` = `x` where the mask is true, else 0."""
     if x.dtype is DType.BOOL:
         yield apply(spec.LOGICAL_AND, x, mask, out=y)
         return
-    zero = yield from full(n, 0, shape, x.dtype)
+    zero = yield from full(n, 0, x.shape, x.dtype)
     yield apply(spec.SELECT, mask, x, zero, out=y)
 
 
@@ -135,15 +174,25 @@ def cum_sum(n: Node) -> Iterator[Call]:
         f"{x.name} has {size} elements along the axis; at most {MAX_CUM_SUM_SIZE} are supported",
     )
     exclusive, backward = n.integer("exclusive", 0), n.integer("reverse", 0)
-    matrix = n.value("ones", _summing(size, x.dtype, bool(exclusive), bool(backward)))
+    matrix = n.value("ones", _summing(now(size), x.dtype, bool(exclusive), bool(backward)))
+    if is_symbolic((size,)):
+        shift = (1 if exclusive else 0) * (1 if backward else -1)
+        holds = yield from _triangle(n, size, size, shift, upper=bool(backward))
+        matrix = yield from as_number(n, holds, x.dtype)
     rows = yield from reshaped(n, x, (before, size, after))
-    swap = (0, 2, 1) if after > 1 else (0, 1, 2)
-    rows = yield from transposed(n, rows, swap)
+    if after > 1:
+        turned = n.temp(x, (before, after, size))
+        yield from transpose(n, rows, (0, 2, 1), turned)
+        rows = turned
     flat = yield from reshaped(n, rows, (before * after, size))
     sums = n.temp(y, (before * after, size))
     yield from product(n, flat, matrix, sums, adj_y=True)
     result = yield from reshaped(n, sums, (before, after, size))
-    yield from reshape(n, (yield from transposed(n, result, swap)), y)
+    if after > 1:
+        back = n.temp(y, (before, size, after))
+        yield from transpose(n, result, (0, 2, 1), back)
+        result = back
+    yield from reshape(n, result, y)
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
@@ -181,7 +230,9 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
     here = yield from compute(n, spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    yield from compute_as(n, y, shape, spec.SELECT, here, one, zero)
+    result = output_or_temp(n, y, shape)
+    yield apply(spec.SELECT, here, one, zero, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("OneHot", since=9)

@@ -18,11 +18,11 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
-    compute_as,
     each,
     indices,
     of_any_type,
@@ -31,11 +31,11 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import sizes_around, slice_spans
+from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32, op
 
 
-@op("Gather", since=1, moves=True)
+@op("Gather", since=1)
 def gather(n: Node) -> Iterator[Call]:
     """Slices of the data along `axis`, in the shape of the indexes."""
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
@@ -82,8 +82,9 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
-    shape = (before, index.size, after)
-    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=1, indices=row)
+    result = output_or_temp(n, y, (before, index.size, after))
+    yield apply(spec.GATHER, seen, axis=1, indices=row, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("GatherElements", since=11)
@@ -100,8 +101,9 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
-    shape = (*places.shape, *rest)
-    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=0, indices=places)
+    result = output_or_temp(n, y, (*places.shape, *rest))
+    yield apply(spec.GATHER, seen, axis=0, indices=places, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("GatherND", since=11)
@@ -118,11 +120,12 @@ def gather_nd(n: Node) -> Iterator[Call]:
         f"{list(x.shape)} after {batch} common dimensions",
     )
     sizes = x.shape[batch : batch + width]
-    offsets = np.repeat(
-        np.arange(prod(x.shape[:batch])) * prod(sizes),
-        prod(index.shape[:-1]) // prod(x.shape[:batch]),
-    )
-    places = yield from row_positions(n, index, sizes, offsets.astype(np.int32))
+    offsets = None
+    if batch:
+        firsts = np.arange(prod(x.shape[:batch])) * prod(sizes)
+        rows = prod(index.shape[:-1]) // prod(x.shape[:batch])
+        offsets = np.repeat(firsts, rows).astype(np.int32)
+    places = yield from row_positions(n, index, sizes, offsets)
     row = prod(x.shape[batch + width :])
     yield from of_any_type(n, x, y, lambda a, b: _flat(n, a, row, places, b))
 
@@ -133,8 +136,11 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
     x, lengths = n.input(0), n.integers_at(1)
     by_time = n.integer("time_axis", 0) == 0
     steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
-    detail = f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}"
-    n.require(len(lengths) == batch, Reason.SHAPE, detail)
+    n.require(
+        len(lengths) == batch,
+        Reason.SHAPE,
+        f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
+    )
     within = all(0 <= length <= steps for length in lengths)
     n.require(within, Reason.CONSTANT, f"{n.input(1).name} has a length outside 0 to {steps}")
     time = np.arange(steps)[:, np.newaxis]
@@ -189,8 +195,11 @@ def scatter_nd(n: Node) -> Iterator[Call]:
 def _require_updates(n: Node, shape: tuple[int, ...]) -> None:
     """Raise Reject(SHAPE) unless the updates (input 2) have the shape that the indexes demand."""
     updates = n.input(2)
-    detail = f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}"
-    n.require(updates.shape == shape, Reason.SHAPE, detail)
+    n.require(
+        updates.shape == shape,
+        Reason.SHAPE,
+        f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}",
+    )
 
 
 def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
@@ -209,15 +218,19 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
     yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
-    shape, places = (len(sources), row), n.value("sources", Constant.of(sources))
-    yield from compute_as(n, y, shape, spec.GATHER, both, axis=0, indices=places)
+    result = output_or_temp(n, y, (len(sources), row))
+    yield apply(spec.GATHER, both, axis=0, indices=Constant.of(sources), out=result)
+    yield from write_output(n, result, y)
 
 
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:
     """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
     numbers = n.integers_at(1)
-    fits = all(-size <= i < size for i in dict.fromkeys(numbers))
-    n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside a dimension of {size}")
+    n.require(
+        all(-size <= i < size for i in dict.fromkeys(numbers)),
+        Reason.CONSTANT,
+        f"{index.name} has an index outside a dimension of {size}",
+    )
     return [i + size if i < 0 else i for i in numbers]
 
 
@@ -230,10 +243,15 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
         size <= most or i == axis
         for i, (size, most) in enumerate(zip(index.shape, x.shape, strict=True))
     )
-    detail = f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}"
-    n.require(fits, Reason.SHAPE, detail)
+    n.require(
+        fits,
+        Reason.SHAPE,
+        f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}",
+    )
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
+    if is_symbolic((*shape, *strides)):
+        return (yield from _symbolic_positions(n, x, index, axis, strides))
     own = np.indices(shape)
     own[axis] = 0
     offsets = np.tensordot(strides, own, 1).astype(np.int32)
@@ -245,21 +263,39 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     return (yield from compute(n, spec.ADD, scaled, Constant.of(offsets)))
 
 
-def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Computed:
+def _symbolic_positions(
+    n: Node, x: Value, index: Value, axis: int, strides: Sequence[int]
+) -> Computed:
+    """Return the same where sizes are symbols: the sum of a range along each axis."""
+    found = yield from indices(n, index, x.shape[axis])
+    total = yield from compute(n, spec.MUL, found, n.scalar(strides[axis], found))
+    for i, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
+        if i != axis and not identical((size,), (1,)):
+            shape = [size if k == i else 1 for k in range(index.rank)]
+            own = yield from reshaped(n, (yield from positions(n, size)), shape)
+            offsets = yield from compute(n, spec.MUL, own, n.scalar(stride, own))
+            total = yield from compute(n, spec.ADD, total, offsets)
+    return total
+
+
+def row_positions(
+    n: Node, index: Value, sizes: Sequence[int], offsets: Array | None = None
+) -> Computed:
     """Return the flat position of each row of indexes into dimensions `sizes`, plus `offsets`."""
     strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     if index.constant is not None:
         given = index.constant.array.reshape(-1, len(sizes))
         within = bool(np.all((given >= -np.array(sizes)) & (given < sizes)))
         n.require(within, Reason.CONSTANT, f"{index.name} has an index outside {list(sizes)}")
-        found = (given % sizes) @ strides + offsets
+        found = (given % sizes) @ strides + (0 if offsets is None else offsets)
         return n.value("places", Constant.of(found.astype(np.int32)))
-    rows = yield from reshaped(n, replace(index, dtype=DType.INT32), (len(offsets), len(sizes)))
-    total = n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
+    count = prod(index.shape[:-1])
+    rows = yield from reshaped(n, replace(index, dtype=DType.INT32), (count, len(sizes)))
+    total = offsets if offsets is None else n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
     for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-        column = n.temp(rows, (len(offsets), 1))
-        yield from slice_spans(n, rows, [Span.whole(len(offsets)), Span(i, i + 1)], column)
+        column = n.temp(rows, (count, 1))
+        yield from slice_spans(n, rows, [Span.whole(count), Span(i, i + 1)], column)
         inside = yield from indices(n, column, size)
         scaled = yield from compute(n, spec.MUL, inside, n.scalar(stride, inside))
-        total = yield from compute(n, spec.ADD, scaled, total)
-    return total
+        total = scaled if total is None else (yield from compute(n, spec.ADD, scaled, total))
+    return rows if total is None else total

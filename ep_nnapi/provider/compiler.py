@@ -38,7 +38,7 @@ from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.provider.tracing import Traced, Tracing, difference
 from ep_nnapi.report.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes
-from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
+from ep_nnapi.sizes.int64_ranges import NO_RANGES, Interval, mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)
@@ -281,10 +281,13 @@ class Compiler:
         opsets: Mapping[str, int],
         tracing: Tracing,
     ) -> Traced:
-        graph, members = self._judged(nodes, edges, opsets, tracing.shapes)
-        lowered = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
-        model = replace(lowered.model, conditions=tracing.trace.conditions)
-        return Traced(tracing, replace(lowered, model=model, symbols=tracing.places))
+        edges = tracing.inputs, edges[1]
+        graph, members = self._judged(nodes, edges, opsets, tracing.shapes, tracing.ranges)
+        made = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
+        model = replace(made.model, conditions=tracing.trace.conditions)
+        contents = dict(tracing.contents)
+        made = replace(made, model=model, symbols=tracing.places, contents=contents)
+        return Traced(tracing, made)
 
     def _judged(
         self,
@@ -292,11 +295,12 @@ class Compiler:
         edges: tuple[Sequence[Value], Sequence[Value]],
         opsets: Mapping[str, int],
         shapes: Shapes,
+        ranges: Mapping[str, Interval] = NO_RANGES,
     ) -> tuple[Graph, list[CapableNode]]:
         """Returns the cluster's graph for these shapes, and its capable nodes."""
         inputs, outputs = edges
         whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
-        graph = mark_int32_ranges(bind_shapes(whole, shapes))
+        graph = mark_int32_ranges(bind_shapes(whole, shapes), ranges)
         members = []
         for node in graph.nodes:
             verdict = judge(node, self.target)

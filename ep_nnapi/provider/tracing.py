@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 
-from ep_nnapi.graph.value import Value
+import numpy as np
+
+from ep_nnapi.graph.value import Constant, Dim, DType, Value
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Condition, Size, Symbols, Trace
-from ep_nnapi.sizes.symbols import Shapes, symbol_of
+from ep_nnapi.sizes.int64_ranges import Interval
+from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_of
 
+_LEAST = 2
+"""Smaller sizes are numbers."""
 _OTHERS = ((1, 1, 2), (2, 1, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0))
 """Other values to try for symbol i: factor, summand, and summand times i."""
 
 
 @frozen
 class Tracing:
-    """Shapes of a cluster's inputs with a symbol for each of their open dimensions.
+    """A cluster's inputs with a symbol for each of their open dimensions.
 
-    shapes   with a `Size` for each symbol
-    symbols  their values
-    places   inputs and axes by symbol
+    inputs    with sizes among the contents of small integer ones that determine shapes; larger
+              ones are inputs of the model instead
+    shapes    with a `Size` for each symbol
+    symbols   their values
+    places    inputs and axes by symbol
+    contents  of the inputs with sizes among these
+    ranges    of INT64 inputs that have been contents
     """
 
-    shapes: Shapes
-    symbols: Symbols
-    places: Mapping[str, tuple[tuple[str, int], ...]]
+    inputs: list[Value]
+    shapes: dict[str, tuple[int, ...]]
+    symbols: dict[str, int]
+    places: dict[str, tuple[tuple[str, int], ...]]
+    contents: dict[str, tuple[int, ...]]
     trace: Trace
+    ranges: dict[str, Interval]
 
     @staticmethod
     def of(inputs: Sequence[Value], shapes: Shapes) -> Tracing:
@@ -35,44 +49,116 @@ class Tracing:
 
         Raises OptionError if a named dimension has two sizes.
         """
-        trace, sizes, found = Trace(), dict[str, int](), dict(shapes)
-        places: dict[str, tuple[tuple[str, int], ...]] = {}
-        for value in inputs:
-            shape = list(shapes.get(value.name, ()))
-            dims = value.dims if value.dims is not None else (None,) * len(shape)
-            for axis, size in enumerate(shape if not value.folded else ()):
-                if isinstance(dims[axis], int) or size < 2:
-                    continue
-                name = symbol_of(value.name, dims, axis)
-                if sizes.setdefault(name, size) != size:
-                    raise OptionError(f"{name} has two sizes, {sizes[name]} and {size}")
-                places[name] = (*places.get(name, ()), (value.name, axis))
-                shape[axis] = trace.size(name, size)
-            if value.name in shapes:
-                found[value.name] = tuple(shape)
-        return Tracing(found, sizes, places, trace)
+        made = Tracing([], dict(shapes), {}, {}, {}, Trace(), {})
+        shaped = [value for value in inputs if value.name in shapes]
+        known = {str(d): n for v in shaped for d, n in _named(v, shapes[v.name])}
+        for given in inputs:
+            value = given if _is_small(given.constant) else replace(given, folded=False)
+            if given.folded and not value.folded:
+                value = replace(value, constant=None)
+                made.ranges.update(_range(given))
+            if value.folded:
+                made.contents[value.name] = made._contents(value)
+            elif value.name in shapes:
+                shape = shapes[value.name]
+                made.shapes[value.name] = tuple(
+                    made._size(value, axis, shape, known) for axis in range(len(shape))
+                )
+            made.inputs.append(made._with_contents(value))
+        return made
+
+    def _size(self, value: Value, axis: int, shape: tuple[int, ...], known: Symbols) -> int:
+        """The size of a dimension: a number, an expression of symbols, or a symbol."""
+        size, dims = shape[axis], value.dims if value.dims is not None else (None,) * len(shape)
+        if isinstance(dims[axis], int) or size < _LEAST:
+            return size
+        name = symbol_of(value.name, dims, axis)
+        if name not in self.symbols and size_named(name, known) == size:
+            sizes = {n: self.trace.size(n, v) if v >= _LEAST else v for n, v in known.items()}
+            return size_named(name, sizes) or size
+        if self.symbols.setdefault(name, size) != size:
+            raise OptionError(f"{name} has two sizes, {self.symbols[name]} and {size}")
+        self.places[name] = (*self.places.get(name, ()), (value.name, axis))
+        return self.trace.size(name, size)
+
+    def _contents(self, value: Value) -> tuple[int, ...]:
+        """The contents of an input, each a number or a symbol of its own."""
+        found = []
+        for index, number in enumerate(value.constant.integers if value.constant else ()):
+            name = f"{value.name}[{index}]"
+            if number >= _LEAST:
+                self.symbols[name] = number
+            found.append(self.trace.size(name, number) if number >= _LEAST else number)
+        return tuple(found)
+
+    def _with_contents(self, value: Value) -> Value:
+        """The input with its contents, where these determine shapes."""
+        if value.constant is None or value.name not in self.contents:
+            return value
+        numbers, constant = self.contents[value.name], value.constant
+        made = Constant.of_sizes(numbers, constant.shape, constant.dtype)
+        return replace(value, constant=made)
 
     def others(self, conditions: Sequence[Condition]) -> Iterator[Tracing]:
         """The same symbols with other values that meet the conditions."""
-        for factor, more, apart in _OTHERS:
-            values = {
-                name: size * factor + more + apart * i
-                for i, (name, size) in enumerate(self.symbols.items())
-            }
-            if all(c.holds(values) for c in conditions):
+        for pattern in _OTHERS:
+            values = self._values(*pattern)
+            least = min(values.values(), default=0)
+            if least >= _LEAST and all(c.holds(values) for c in conditions):
                 yield self.bind(values)
+
+    def _values(self, factor: int, more: int, apart: int) -> dict[str, int]:
+        """Other values of the symbols that meet the equations among the conditions."""
+        values = {
+            name: size * factor + more + apart * i
+            for i, (name, size) in enumerate(self.symbols.items())
+        }
+        return values | {name: e.evaluate(values) for name, e in self.trace.equal.items()}
 
     def bind(self, values: Symbols) -> Tracing:
         """The same symbols with these values."""
         trace = Trace(dict(self.trace.typical))
-        sizes = {name: trace.size(name, values[name]) for name in self.symbols}
-        shapes = {
-            name: tuple(
-                sizes[str(size.expression)] if isinstance(size, Size) else size for size in shape
-            )
-            for name, shape in self.shapes.items()
-        }
-        return Tracing(shapes, dict(values), self.places, trace)
+
+        def rebound(sizes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+            return {name: tuple(_rebound(s, values, trace) for s in e) for name, e in sizes.items()}
+
+        shapes, contents = rebound(self.shapes), rebound(self.contents)
+        made = Tracing([], shapes, dict(values), self.places, contents, trace, self.ranges)
+        made.inputs.extend(made._with_contents(value) for value in self.inputs)
+        return made
+
+
+_MOST_NUMBERS = 16
+"""Most elements of contents that may be symbols."""
+_FAR_BELOW_INT32 = 1 << 24
+
+
+def _is_small(constant: Constant | None) -> bool:
+    """True for a few integers; others determine no shapes but what is computed, as masks do."""
+    if constant is None or constant.dtype not in (DType.INT64, DType.INT32):
+        return False
+    return prod(constant.shape) <= _MOST_NUMBERS
+
+
+def _range(value: Value) -> Iterator[tuple[str, Interval]]:
+    """The range of contents that are positions or counts: they grow no faster than tensors do."""
+    constant, most = value.constant, _FAR_BELOW_INT32
+    if constant is None or constant.dtype is not DType.INT64:
+        return
+    if (np.abs(constant.array) <= most).all():
+        yield value.name, (-most, most)
+
+
+def _rebound(size: int, values: Symbols, trace: Trace) -> int:
+    if not isinstance(size, Size):
+        return size
+    return Size.of(size.expression.evaluate(values), size.expression, trace)
+
+
+def _named(value: Value, shape: Sequence[int]) -> Iterator[tuple[Dim, int]]:
+    """The dimensions that have names, with their sizes."""
+    pairs = zip(value.dims or (), shape, strict=False)
+    return ((dim, size) for dim, size in pairs if isinstance(dim, str))
 
 
 @frozen

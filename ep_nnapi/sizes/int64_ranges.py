@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Dim, DType, Value
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.sizes import Size, is_symbolic
 
 Interval: TypeAlias = tuple[int, int]
 """The minimum and the maximum that an element may have."""
 _Intervals: TypeAlias = Sequence[Interval]
+NO_RANGES: Mapping[str, Interval] = MappingProxyType({})
 
 _MAX_READ = 4096
 """Maximum elements of constants that are read for their range."""
 _MAX_DIM = 2**31 - 1
 """The maximum elements along a dimension, or in total, that INT32 can hold."""
-_LARGE = 1 << 24
 _INT32 = (-(2**31), 2**31 - 1)
 _TYPE_INTERVALS: Mapping[DType, Interval] = {
     DType.BOOL: (0, 1),
@@ -48,6 +49,8 @@ _SELECTORS: Mapping[str, slice] = {
         ),
         slice(0, 1),
     ),
+    "Range": slice(0, 2),
+    "Trilu": slice(0, 1),
     "Where": slice(1, 3),
 }
 """Operators whose results are elements of these inputs."""
@@ -60,11 +63,14 @@ _ARITHMETIC: Mapping[str, Callable[[Interval, Interval], _Intervals]] = {
 }
 
 
-def mark_int32_ranges(graph: Graph) -> Graph:
-    """Returns the graph with `fits_int32` set on the INT64 values whose elements all fit INT32."""
+def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) -> Graph:
+    """Returns the graph with `fits_int32` set on the INT64 values whose elements all fit INT32.
+
+    stated  ranges of inputs of the graph, which the caller knows
+    """
     if not any(v is not None and v.dtype is DType.INT64 for n in graph.nodes for v in n.outputs):
         return graph
-    found = _intervals(graph, {})
+    found = _intervals(graph, stated)
 
     def marked(value: Value | None) -> Value | None:
         if value is None or value.dtype is not DType.INT64:
@@ -154,20 +160,13 @@ def _largest_dim(node: GraphNode) -> int:
     """The largest dimension of the first input, `_MAX_DIM` if unknown."""
     x = node.inputs[0]
     dims = x.dims if x is not None and x.dims is not None else (None,)
-    return max((_most(d) for d in dims), default=1)
-
-
-def _most(dim: Dim) -> int:
-    """A size, or what it is at most: that of a symbol below 2^24 becomes a condition."""
-    if isinstance(dim, Size):
-        return _LARGE if dim <= _LARGE else _MAX_DIM
-    return dim if isinstance(dim, int) else _MAX_DIM
+    return _greatest([d if isinstance(d, int) else _MAX_DIM for d in (*dims, 1)])
 
 
 def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
     """The range of an integer value, None if unknown."""
     if value.constant is not None and value.constant.numbers:
-        return _INT32
+        return _hull([(number, number) for number in value.constant.numbers])
     if value.constant is not None and value.dtype.readable:
         if prod(value.constant.shape) > _MAX_READ:
             return None
@@ -180,7 +179,16 @@ def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
 
 
 def _hull(intervals: _Intervals) -> Interval:
-    return min(s[0] for s in intervals), max(s[1] for s in intervals)
+    return -_greatest([-s[0] for s in intervals]), _greatest([s[1] for s in intervals])
+
+
+def _greatest(numbers: Sequence[int]) -> int:
+    """The greatest number; where sizes are among them, no less, without comparing them."""
+    if not is_symbolic(numbers):
+        return max(numbers)
+    most = max((n for n in numbers if not isinstance(n, Size)), default=0)
+    sizes = {n.expression: n for n in numbers if isinstance(n, Size)}.values()
+    return sum((n for n in sizes if n >= 0), start=max(most, 0))
 
 
 def _symmetric(interval: Interval) -> Interval:

@@ -13,7 +13,7 @@ from math import prod
 from typing import TypeAlias
 
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.graph.value import Dim, DType, Value
 from ep_nnapi.nnapi.sizes import broadcast, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.sizes.proxies import inference_proxy
@@ -32,8 +32,8 @@ def with_sizes(node: GraphNode, inferred: Sequence[Value | None]) -> tuple[Value
     rule = _RULES.get((given.node.domain, given.node.op_type))
     try:
         computed = list(rule(given)) if rule is not None else []
-    except (IndexError, TypeError, ValueError):  # of the node itself: ONNX knows what it infers
-        computed = []
+    except (ArithmeticError, IndexError, TypeError, ValueError):
+        computed = []  # what ONNX infers of such a node is for its numbers only
     found: list[Value | None] = []
     for position, value in enumerate(inferred):
         dims = computed[position] if position < len(computed) else None
@@ -88,10 +88,10 @@ class Given:
             return self.integers(attribute)
         if not self.has(index):
             return None
-        value = self._input(index)
-        if value.constant is None:
+        constant = self._input(index).constant
+        if constant is None or constant.dtype not in (DType.INT32, DType.INT64):
             raise TypeError
-        return value.constant.integers
+        return constant.integers
 
     def reals(self, index: int, attribute: str = "") -> tuple[float, ...] | None:
         """The contents of an input of floats, or those of an attribute; None without both."""

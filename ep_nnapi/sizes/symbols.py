@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeGuard
 
 from ep_nnapi.errors import valid_names
@@ -89,6 +90,38 @@ def present(inputs: Iterable[HasShape], fixed: Shapes) -> Shapes:
 def substitute_symbols(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
     """The dimensions with known symbols replaced by their values."""
     return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+_MAX_TEXT = 200
+
+
+def size_named(text: str, known: Mapping[str, int]) -> int | None:
+    """The size of a dimension whose name is an expression of known ones; None for other names.
+
+    PyTorch's exporter writes names such as `past + length` and `(height//2)`.
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body if len(text) <= _MAX_TEXT else None
+        return _evaluated(tree, known) if isinstance(tree, ast.BinOp) else None
+    except (ArithmeticError, KeyError, SyntaxError, ValueError):
+        return None
+
+
+def _evaluated(tree: ast.expr | None, known: Mapping[str, int]) -> int:
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
+        return _OPERATORS[type(tree.op)](*(_evaluated(e, known) for e in (tree.left, tree.right)))
+    if isinstance(tree, ast.Name):
+        return known[tree.id]
+    if isinstance(tree, ast.Constant) and type(tree.value) is int:
+        return tree.value
+    raise ValueError("not an expression of sizes")
 
 
 def symbol_of(name: str, dims: Sequence[Dim], axis: int) -> str:

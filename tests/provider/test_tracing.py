@@ -10,11 +10,13 @@ import pytest
 
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.tracing import Tracing, difference
 from tests.onnx_graph import graph_of, parsed
+from tests.oracle import on_cpu
 
 RUNTIME = HostRuntime()
 COMPILER = Compiler(Target(8), RUNTIME, RUNTIME.devices()[0])
@@ -57,9 +59,16 @@ CONSTANTS: Mapping[str, object] = {
     "heads": [0, -1, 2, 4],
     "minus": [-1],
     "zero": [0],
+    "first": np.array(0),
+    "step": np.array(1),
+    "three": np.array(3),
+    "one": [1],
+    "two": [2],
+    "low": np.float32(-5),
+    "half": np.array([0.5], np.float32),
     "filters": np.ones((4, 3, 3, 3), np.float32),
 }
-N, T, P, H, W = "n", "t", "p", "h", "w"
+N, M, T, P, H, W = "n", "m", "t", "p", "h", "w"
 CASES = {
     "attention": (ATTENTION, {N: 3, T: 5, P: 7}, [{N: 2, T: 9, P: 7}, {N: 64, T: 128, P: 40}]),
     "one query": (ATTENTION, {N: 1, T: 1, P: 7}, [{N: 1, T: 1, P: 6}, {N: 1, T: 1, P: 333}]),
@@ -82,6 +91,58 @@ def test_conditions_say_for_which_sizes_it_holds() -> None:
     traced = lowered(parsed(CACHE, 18, **CONSTANTS), {N: 3, T: 5, P: 7}, traced=True)
     with pytest.raises(ValueError, match=r"-1 \* t \+ -1 \* p \+ 512 >= 0 does not hold"):
         traced.bind({N: 3, T: 300, P: 213})
+
+
+COMPUTED = {
+    "Range": """(float[n,4] x) => (float[n,4] y) {
+        s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step)
+        c = Cast <to=1> (r) d = Unsqueeze (c, one) y = Add (x, d) }""",
+    "Range in steps": """(float[n,4] x) => (float[n,4] y) {
+        s = Shape <end=1> (x) l = Squeeze (s) e = Mul (l, three) r = Range (first, e, three)
+        c = Cast <to=1> (r) d = Unsqueeze (c, one) y = Add (x, d) }""",
+    "Trilu": """(float[n,m,4] x) => (float[n,m,n] y) {
+        s = Shape <end=2> (x) o = ConstantOfShape <value=float[1] {1.0}> (s)
+        t = Trilu <upper=0> (o, step) w = Transpose <perm=[1, 0]> (t)
+        a = ReduceSum <keepdims=0> (x, minus) b = Unsqueeze (a, two) y = Add (b, w) }""",
+    "CumSum": "(float[n,m] x) => (float[n,m] y) { y = CumSum <exclusive=1> (x, step) }",
+    "CumSum back": "(float[n,m] x) => (float[n,m] y) { y = CumSum <reverse=1> (x, first) }",
+    "causal mask": """(float[n,m,4] x) => (float[n,m,m] y) {
+        s = Shape <start=1, end=2> (x) l = Squeeze (s) r = Range (first, l, step)
+        q = Unsqueeze (r, one) k = Unsqueeze (r, zero) h = Greater (k, q)
+        t = Transpose <perm=[0, 2, 1]> (x) p = MatMul (x, t) y = Where (h, low, p) }""",
+    "GatherElements": """(float[n,m] x) => (float[n,m] y) {
+        i = ArgMax <axis=1> (x) s = Shape (x) e = Expand (i, s)
+        y = GatherElements <axis=1> (x, e) }""",
+    "GatherND": """(float[n,m,4] x) => (float[n,1,4] y) {
+        a = ReduceSum <keepdims=0> (x, minus) i = ArgMax <axis=1> (a)
+        s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step) u = Unsqueeze (r, one)
+        j = Concat <axis=1> (u, i) v = GatherND (x, j) y = Unsqueeze (v, one) }""",
+    "expanded": """(float[n,m] x) => (float[n,m] y) {
+        s = Shape (x) e = Expand (half, s) y = Mul (x, e) }""",
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_depends_on_sizes_alone_is_computed(name: str) -> None:
+    model = parsed(COMPUTED[name], 18, **CONSTANTS)
+    traced = lowered(model, {N: 6, M: 10}, traced=True)
+    for sizes in ({N: 6, M: 10}, {N: 9, M: 11}, {N: 12, M: 40}):
+        rng = np.random.default_rng(0)
+        feeds = {
+            v.name: rng.random([sizes.get(str(d), d) for d in v.dims or ()], np.float32)
+            for v in graph_of(model).inputs
+        }
+        (exact,) = on_cpu(model, feeds)
+        found = computed(traced.bind(sizes), feeds, exact.shape)
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)  # sums in another order
+
+
+def computed(bound: Lowered, feeds: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    compiled = COMPILER.compile(COMPILER.prepare(bound))
+    out = np.empty(shape, np.float32)
+    border = compiled.lowered.border.bind([*feeds], ["y"])
+    border.run(compiled.compilation, [*feeds.values()], lambda *_: out, RunOptions())
+    return out
 
 
 def test_what_is_a_constant_of_one_size_is_declined() -> None:

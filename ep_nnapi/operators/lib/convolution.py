@@ -107,8 +107,11 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
     for other ranks.
     """
     x, axes = n.input(0), len(kernel)
-    detail = f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)"
-    n.require(axes in (1, 2) and x.rank == axes + 2, Reason.RANK, detail)
+    n.require(
+        axes in (1, 2) and x.rank == axes + 2,
+        Reason.RANK,
+        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
+    )
     size, ones = x.shape[2:], (1,) * axes
     strides, dilations = n.integers_like("strides", ones), n.integers_like("dilations", ones)
     around = pads(n, size, kernel, strides, dilations)
@@ -125,8 +128,11 @@ def filter_size(n: Node, w: Value) -> tuple[int, ...]:
     """
     size = w.shape[2:]
     declared = n.integers("kernel_shape", size)
-    detail = f"kernel_shape is {list(declared)}; {w.name} has windows of {list(size)}"
-    n.require(declared == size, Reason.ATTRIBUTE, detail)
+    n.require(
+        declared == size,
+        Reason.ATTRIBUTE,
+        f"kernel_shape is {list(declared)}; {w.name} has windows of {list(size)}",
+    )
     return size
 
 
@@ -154,8 +160,11 @@ def pads(
         ]
         return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
     given = n.integers_like("pads", (0,) * 2 * len(kernel))
-    fits = min(given) >= 0
-    n.require(fits, Reason.ATTRIBUTE, f"pads are {list(given)}; NNAPI takes no negative padding")
+    n.require(
+        min(given) >= 0,
+        Reason.ATTRIBUTE,
+        f"pads are {list(given)}; NNAPI takes no negative padding",
+    )
     return given
 
 
@@ -190,8 +199,11 @@ def dilated_filter(n: Node, w: Value, dilations: Sequence[int], margins: Padding
     around = tuple(margins) or ((0, 0), (0, 0))
     if tuple(dilations) == (1, 1) and not any(map(any, around)):
         return w
-    detail = f"{w.name} must be constant to be dilated or padded"
-    n.require(w.constant is not None, Reason.CONSTANT, detail)
+    n.require(
+        w.constant is not None,
+        Reason.CONSTANT,
+        f"{w.name} must be constant to be dilated or padded",
+    )
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     shape = (*w.shape[:2], *(r + sum(m) for r, m in zip(reach, around, strict=True)))
     zero = w.quantization.zero_point[0] if w.quantization is not None else 0
@@ -362,8 +374,11 @@ def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value,
 def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Call]:
     """Emit a convolution for every `size` groups of channels and concatenate their outputs."""
     group = whole.group
-    detail = f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported"
-    n.require(size > 1 or group <= MAX_GROUPS, Reason.SIZE, detail)
+    n.require(
+        size > 1 or group <= MAX_GROUPS,
+        Reason.SIZE,
+        f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported",
+    )
     outs = []
     for start in range(0, group, size):
         out, calls = _part(n, whole, y, range(start, min(start + size, group)))

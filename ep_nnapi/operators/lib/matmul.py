@@ -13,12 +13,13 @@ from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
     compute,
-    compute_as,
     each,
+    full,
     output_or_temp,
     reshape,
     reshaped,
@@ -94,10 +95,15 @@ def write_fully_connected(
     matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
     q = matrix.quantization
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
+        if shift.constant and shift.quantization is None and is_symbolic(shift.shape):  # zeros
+            shift = yield from full(n, 0, shift.shape, shift.dtype)
         yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
-    detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
-    n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
+    n.require(
+        perm[0] == q.axis,
+        Reason.QUANTIZATION,
+        f"{matrix.name} has scales along its inputs; quantize it along its outputs",
+    )
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
     pixels = yield from reshaped(n, rows, (1, count, 1, depth))
@@ -126,7 +132,9 @@ def _fully_connected_by_matrix(
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
-    yield from compute_as(n, y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
+    result = output_or_temp(n, y, (count * rows, units))
+    yield apply(spec.CONCATENATION, inputs=found, axis=0, out=result)
+    yield from write_output(n, result, y)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
@@ -135,8 +143,9 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
     seen = yield from reshaped(n, x, (batch, rows, columns))
     if swapped:
         rows, columns = columns, rows
-        shape = (batch, rows, columns)
-        seen = yield from compute(n, spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), shape=shape)
+        turned = n.temp(x, (batch, rows, columns))
+        yield apply(spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
+        seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))
 

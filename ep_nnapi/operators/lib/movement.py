@@ -12,18 +12,20 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
-    compute_as,
     each,
     full,
     of_any_type,
+    output_or_temp,
     reshape,
     reshaped,
+    write_output,
 )
 from ep_nnapi.operators.lib.node import Node, int32
 
@@ -71,7 +73,9 @@ def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) 
         shapes, out = [[y.size]] * len(operands), [y.size]
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
     parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
-    yield from compute_as(n, y, out, row, *parts)
+    whole = output_or_temp(n, y, out)
+    yield apply(row, *parts, out=whole)
+    yield from write_output(n, whole, y)
 
 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
@@ -105,7 +109,9 @@ def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Cal
     before, after = list(sizes), list(y.shape)
     if y.rank > MAX_RANK:
         (before,), after = merge_broadcast_axes([sizes], y.shape)
-    yield from tile(n, x, before, [b // a for a, b in zip(before, after, strict=True)], y)
+    yield from tile(
+        n, x, before, [1 if a == b else b // a for a, b in zip(before, after, strict=True)], y
+    )
 
 
 def tile(
@@ -117,8 +123,9 @@ def tile(
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
-        shape = [s * r for s, r in zip(sizes, repeats, strict=True)]
-        yield from compute_as(n, y, shape, spec.TILE, seen, multiples=int32(repeats))
+        result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        yield apply(spec.TILE, seen, multiples=int32(repeats), out=result)
+        yield from write_output(n, result, y)
         return
     done = list(sizes)
     for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
@@ -294,15 +301,6 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
     yield from reshape(n, x, y)
 
 
-def transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
-    """Return `x` transposed; `x` itself where its axes stay in order."""
-    if list(perm) == sorted(perm):
-        return x
-    out = n.temp(x, [x.shape[p] for p in perm])
-    yield from transpose(n, x, perm, out)
-    return out
-
-
 def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Computed:
     """Return `x`, reshaped to `sizes`, with its axes permuted."""
     seen = yield from reshaped(n, x, sizes)
@@ -362,3 +360,22 @@ def _swaps(sizes: Sequence[int], order: Sequence[int]) -> Iterator[tuple[int, in
             before, first, second, after = (prod(sizes[i] for i in b) for b in blocks)
             yield before, first, second, after
             now = blocks[0] + blocks[2] + blocks[1] + blocks[3]
+
+
+MAX_POSITIONS = 1 << 15
+"""Largest number in a range whose length is a symbol: the table of all has 128 KB."""
+
+
+def positions(n: Node, count: int, start: int = 0) -> Computed:
+    """Return the INT32 numbers from `start` on; cut out of a table where the sizes are symbols."""
+    if not is_symbolic((count, start)):
+        return n.value("positions", int32(range(start, start + count)))
+    n.require(
+        start >= 0 and start + count <= MAX_POSITIONS,
+        Reason.SIZE,
+        f"{n.output().name} has numbers up to {start + count}; at most {MAX_POSITIONS}",
+    )
+    every = Constant((MAX_POSITIONS,), DType.INT32, lambda: np.arange(MAX_POSITIONS, dtype="i4"))
+    table = n.value("positions", every)
+    begin, size = int32((start,)), int32((count,))
+    return (yield from compute(n, spec.SLICE, table, begin=begin, size=size, shape=(count,)))
