@@ -148,4 +148,4 @@ $(READY): $(PACKAGE)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(FLOOR) build *.egg-info
+	rm -rf $(VENV) $(FLOOR) $(RELEASE) build dist *.egg-info

@@ -4,6 +4,7 @@ import compileall
 import runpy
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import tomllib
@@ -83,6 +84,10 @@ class BuildNative(build_ext):
 
     def run(self) -> None:
         """Builds the extensions, and the bytecode for an editable installation."""
+        if sys.platform != "linux":
+            raise SystemExit(
+                "ep-nnapi runs on Linux, not on macOS or Windows yet: use a container or WSL 2"
+            )
         super().run()
         if self.editable_mode:
             for package in ("ep_nnapi", "partitioner"):

@@ -60,6 +60,22 @@ def test_missing_headers_are_one_sentence(source: Path):
     )
 
 
+def test_another_system_is_refused_in_one_sentence(source: Path):
+    code = """
+import setuptools, sys
+def setup(cmdclass, **others):
+    sys.platform = "darwin"
+    cmdclass["build_ext"](setuptools.Distribution()).run()
+setuptools.setup = setup
+exec(open("setup.py").read())
+"""
+    done = build(source, "-c", code)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ep-nnapi runs on Linux, not on macOS or Windows yet: use a container or WSL 2"
+    )
+
+
 def test_libraries_are_hardened():
     """Addresses are made read-only when a library is loaded; no stack is executable."""
     if shutil.which("readelf") is None:

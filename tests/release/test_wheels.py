@@ -49,11 +49,8 @@ def test_a_command_that_fails_is_shown_with_its_output():
 @pytest.mark.long
 def test_wheels(tmp_path: Path):
     """Both wheels, twice each, with all that release.audit asks of them."""
-    absent = [
-        m
-        for m in ("abi3audit", "auditwheel", "build", "cyclonedx", "twine", "ziglang")
-        if not find_spec(m)
-    ]
+    tools = ("abi3audit", "auditwheel", "build", "cyclonedx", "twine", "ziglang")
+    absent = [tool for tool in tools if find_spec(tool) is None]
     if absent:
         pytest.skip(f"`make wheels` does this; not installed here: {', '.join(absent)}")
     command = [sys.executable, "-m", "release.wheels", "--out", tmp_path / "dist"]
