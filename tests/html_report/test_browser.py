@@ -313,3 +313,29 @@ def test_five_thousand_nodes_are_drawn_on_demand(browser: object, pages: Path):
     shown.press(keys().ENTER)
     assert shown.text("#details h2") == "/layer.777/Relu"
     assert shown.one("g.box.selected").is_displayed()
+
+
+def test_on_a_phone_nothing_is_cut_off(shown: Shown):
+    narrow = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    shown.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    try:
+        wide, visible, field = shown.driver.execute_script(
+            "const {scrollWidth, clientWidth} = document.documentElement;"
+            "return [scrollWidth, clientWidth, document.getElementById('search').clientWidth]"
+        )
+        assert 300 < field < wide == visible <= 420
+        shown.search(JSON["rejections"][0]["node"])
+        shown.press(keys().ENTER)
+        assert shown.text("#details .decision").startswith("CPU")
+    finally:
+        shown.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_what_only_a_screen_needs_is_not_printed(shown: Shown):
+    assert shown.one(".tools").is_displayed()
+    shown.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert not shown.one(".tools").is_displayed()
+        assert not shown.one(".legend").is_displayed()
+    finally:
+        shown.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
