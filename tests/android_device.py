@@ -18,10 +18,10 @@ from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.cache import Cache
+from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.execution_plan import ExecutionPlan, ScheduledStep
 from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.form import OperationUse, uses
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions

@@ -35,7 +35,7 @@ TESTED_BY = {
     "diagnostics/test_inputs": "diagnostics/session_runs",
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
     "nnapi/host/test_runtime": "nnapi/host/execution_plan nnapi/host/reference "
-    "nnapi/host/prepared_graph nnapi/host/run",
+    "nnapi/host/prepared_graph",
     "nnapi/test_model": "nnapi/array",
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",

@@ -11,7 +11,7 @@ import numpy as np
 from ep_nnapi.litert.flat_graph import FlatGraph, Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatOp, TensorScope, is_signed, parameters
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations
+from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
 from ep_nnapi.nnapi.validate import execution_order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.interpreter import FlatModel, load
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.host.runtime import HostRuntime, PreparedModel
@@ -62,12 +62,7 @@ class PreparedFlatModel:
                 self._loaded = load(convert(self.model), self.threads)
             return self._loaded
 
-    def execute(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model, as `device.PreparedModel.execute`."""
         feeds: dict[str, Array] = {}
         for n, array in enumerate(inputs):

@@ -17,7 +17,7 @@ import numpy as np
 from ep_nnapi.litert.flat_graph import FlatGraph, Option, Parameters, Tensor
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.named_operation import NamedOperation
+from ep_nnapi.nnapi.host.kernel import NamedOperation
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y

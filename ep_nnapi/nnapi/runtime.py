@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import (
     COMPUTE,
     DeviceCode,
@@ -115,12 +115,7 @@ class RunOptions:
 class Compilation(Protocol):
     """A compiled model; thread-safe, runs may be concurrent."""
 
-    def run(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None] = (),
-        options: RunOptions = ...,
-    ) -> list[Array]:
+    def run(self, inputs: Arrays, outputs: Arrays = (), options: RunOptions = ...) -> list[Array]:
         """Run the model and return the outputs in the model's order.
 
         inputs    C-contiguous, of the operands' element types; their shapes replace unknown
@@ -186,11 +181,11 @@ class ExplainingRuntime(Protocol):
 
 
 def checked(
-    inputs: Sequence[Array | None],
-    outputs: Sequence[Array | None],
+    inputs: Arrays,
+    outputs: Arrays,
     model_inputs: Sequence[Operand],
     model_outputs: Sequence[Operand],
-) -> Sequence[Array | None]:
+) -> Arrays:
     """The output arrays, None for each that is not given.
 
     Raises RuntimeFailure (BAD_DATA) unless the arrays fit the model's inputs and outputs; the

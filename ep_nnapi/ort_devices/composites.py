@@ -162,39 +162,19 @@ class Rule:
     accepts: Callable[[Group], bool] = lambda _: True
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A composite that becomes a node."""
-
-    group: Group
-    rule: Rule
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """Indexes of the operations whose place it takes."""
-        return self.group.composite.members
-
-    def lower(self) -> None:
-        """Add the node."""
-        self.rule.lower(self.group)
-
-
-def wholes(scope: Scope, kernels: Kernels) -> Iterator[Whole]:
+def wholes(scope: Scope, kernels: Kernels) -> Iterator[Group]:
     """Yields the composites of a model that become nodes."""
-    for composite in scope.model.composites:
-        whole = Whole(Group(scope, composite, kernels), RULES.get(composite.name, _NONE))
-        if _accepted(whole):
-            yield whole
+    groups = (Group(scope, composite, kernels) for composite in scope.model.composites)
+    yield from (group for group in groups if group.composite.name in RULES and _accepted(group))
 
 
-def _accepted(whole: Whole) -> bool:
+def _accepted(group: Group) -> bool:
     """True if the rule holds, and all shapes are known."""
-    group, composite = whole.group, whole.group.composite
     try:
-        for port in (*composite.inputs, *composite.outputs):
+        for port in (*group.composite.inputs, *group.composite.outputs):
             if port is not None:
                 group.stored_shape(port)
-        return whole.rule.accepts(group)
+        return RULES[group.composite.name].accepts(group)
     except Inexpressible:
         return False
 
@@ -392,7 +372,6 @@ def _mean_of_image(group: Group) -> None:
     mean_of_image(group.scope, x, y, _pixels(group))
 
 
-_NONE = Rule(_node, lambda _: False)
 _SAME, _NORM = Rule(_of_one), Rule(_layer_normalization, _normalizes_last)
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(SPECIAL, Rule(newest_form, has_newest_form)),

@@ -10,7 +10,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reject, RuntimeFailure
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
+from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.validate import execution_order
-from ep_nnapi.ort_devices.composites import wholes
+from ep_nnapi.ort_devices.composites import RULES, wholes
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
@@ -216,10 +216,11 @@ def _sizes(model: Model) -> dict[int, Dims]:
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
     groups = tuple(wholes(scope, kernels)) if kernels.fused else ()
-    last, inside = {g.members[-1]: g for g in groups}, {n for g in groups for n in g.members}
+    last = {g.composite.members[-1]: g for g in groups}
+    inside = {n for g in groups for n in g.composite.members}
     for n in execution_order(scope.model):
         if n in last:
-            last[n].lower()
+            RULES[last[n].composite.name].lower(last[n])
         elif n not in inside:
             _lower(scope, operations[n], kernels)
 

@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.host.kernel import NamedOperation
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
-from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Scalar

@@ -17,10 +17,9 @@ import numpy as np
 import onnxruntime
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.forks import renew_after_fork
-from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
-from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
@@ -65,12 +64,7 @@ class PreparedSession:
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.session))
 
-    def execute(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model, as `device.PreparedModel.execute`."""
         feeds = [array for array in inputs if array is not None]
         if len(feeds) < len(inputs):
@@ -99,17 +93,12 @@ class PreparedSession:
         return None if self.long else self.session
 
     def _compute(
-        self,
-        feeds: Sequence[Array],
-        outputs: Sequence[Array | None],
-        options: Termination | None,
+        self, feeds: Sequence[Array], outputs: Arrays, options: Termination | None
     ) -> list[Array]:
         with CONCURRENT_RUNS.without_blas:
             return self.session.run(feeds, outputs, options)
 
-    def _supervised(
-        self, feeds: Sequence[Array], outputs: Sequence[Array | None], run: Run
-    ) -> list[Array]:
+    def _supervised(self, feeds: Sequence[Array], outputs: Arrays, run: Run) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
         run.check()
         flag, done = self.session.run_options(), Future[list[Array]]()

@@ -9,7 +9,7 @@ from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.lowering.convolution import SAME, VALID, padded_image, scheme
 from ep_nnapi.litert.operation import FlatOp, TensorScope, parameters, stored
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.named_operation import named_operations
+from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8C, Q8S

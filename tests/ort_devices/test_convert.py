@@ -11,7 +11,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.named_operation import named_operations
+from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.host.named_operation import named_operations
+from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph

@@ -222,7 +222,8 @@ def max_pool_2d(op: FlatOp) -> None:
     if is_coded(op.operand("input")):
         least = -128 if signed else 0
     image, padding = padded_image(op, window, taps, signed=signed, fill=least)
-    _pool(op, "MAX_POOL_2D", image, signed=signed, **_fields(op, window, taps, padding))
+    fields = _fields(op, window, taps, padding)
+    op.finish_image("MAX_POOL_2D", [image], "Pool2D", signed=signed, **fields)
 
 
 def _averaging(operator: str) -> FlatLowering:
@@ -235,7 +236,8 @@ def _averaging(operator: str) -> FlatLowering:
         require(padding is not None, "its padding is neither SAME nor VALID")
         signed = op.signed("input")
         image = op.image("input", signed=signed)
-        _pool(op, operator, image, signed=signed, **_fields(op, window, taps, padding or 0))
+        fields = _fields(op, window, taps, padding or 0)
+        op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
 
     return lower
 
@@ -256,10 +258,6 @@ def _fields(
         "filterWidth": taps[1],
         "fusedActivationFunction": op.number("activation"),
     }
-
-
-def _pool(op: FlatOp, operator: str, image: int, *, signed: bool, **fields: Option) -> None:
-    op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
 
 
 _DATA = (F32, Q8, Q8S)

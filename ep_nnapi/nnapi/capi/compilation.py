@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.capi._native import ffi, lib
 from ep_nnapi.nnapi.capi.c_arguments import require, text
 from ep_nnapi.nnapi.capi.device import default_devices, runtime, selected_devices
@@ -128,9 +128,7 @@ class CompilationBuilder:
             raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "compiling took too long")
         self._compiled = compiled
 
-    def run(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], options: RunOptions
-    ) -> list[Array]:
+    def run(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Returns the outputs, as `runtime.Compilation.run` does.
 
         If the runtime chose the device and it fails, the reference device runs the model instead.

@@ -18,8 +18,8 @@ from ep_nnapi.nnapi.capi.c_arguments import require
 from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, unexpected_null
 from ep_nnapi.nnapi.codes import feature_level_code
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.host.concurrent_runs import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, least_work, sources
-from ep_nnapi.nnapi.host.run import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.model import Data, Model, Operation
 from ep_nnapi.nnapi.runtime import Device, Runtime
 

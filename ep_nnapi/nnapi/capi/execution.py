@@ -52,7 +52,7 @@ from ep_nnapi.nnapi.capi.refusal import (
 )
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
-from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
+from ep_nnapi.nnapi.host.concurrent_runs import MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.validate import MAX_BYTES
 

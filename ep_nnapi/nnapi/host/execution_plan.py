@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes
 from ep_nnapi.nnapi.host.kernel_call import Bound
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.runtime import TimedOperation
@@ -248,7 +248,7 @@ def shape_input(value: object) -> Known:
 def timed_operation(
     step: ScheduledStep,
     operands: Sequence[Operand],
-    values: Sequence[Array | None],
+    values: Arrays,
     start_ns: int,
 ) -> TimedOperation:
     """Return the measurement of a step that began at `start_ns` and ends now.

@@ -11,12 +11,11 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
-from ep_nnapi.nnapi.host.kernel import Function, Kernel
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
-from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.host.concurrent_runs import Run
+from ep_nnapi.nnapi.host.kernel import Function, Kernel, NamedOperation, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 
@@ -140,7 +139,7 @@ def as_array(value: object) -> Array:
     return np.asarray(value)
 
 
-Outs: TypeAlias = Sequence[Array | None]
+Outs: TypeAlias = Arrays
 """Destination array of each output; None if its shape is unknown."""
 
 

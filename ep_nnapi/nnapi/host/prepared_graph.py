@@ -9,10 +9,10 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode, failure
 from ep_nnapi.nnapi.host.cache import Cache, key_of
-from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.host.execution_plan import (
     ExecutionPlan,
     ScheduledStep,
@@ -23,10 +23,9 @@ from ep_nnapi.nnapi.host.execution_plan import (
     static_shape,
     timed_operation,
 )
+from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations, without_data
 from ep_nnapi.nnapi.host.kernel_call import bind
 from ep_nnapi.nnapi.host.kernels.table import find
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations, without_data
-from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
@@ -137,7 +136,7 @@ class PreparedGraph:
         self,
         step: ScheduledStep,
         values: Mapping[int, Array | None],
-        outs: Sequence[Array | None],
+        outs: Arrays,
         cache: Cache | None,
     ) -> list[Array]:
         """The outputs of a step with constant inputs, from the cache or computed."""
@@ -160,19 +159,12 @@ class PreparedGraph:
         sizes = [self._operands[i].type.numpy.itemsize for i in step.outputs]
         return sum(prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
 
-    def execute(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model, as `device.PreparedModel`."""
         with CONCURRENT_RUNS, _no_warnings():
             return self.run(inputs, outputs, Run.start(options))
 
-    def run(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
-    ) -> list[Array]:
+    def run(self, inputs: Arrays, outputs: Arrays, run: Run) -> list[Array]:
         """Run the steps and return the outputs; `run` may be that of an enclosing model.
 
         Raises ShapeError, or RuntimeFailure if the run's deadline has passed.
@@ -203,7 +195,7 @@ class PreparedGraph:
             plan.release(borrowed)
         return [_present(values[i]) for i in self._outputs]
 
-    def _plan(self, inputs: Sequence[Array | None]) -> ExecutionPlan:
+    def _plan(self, inputs: Arrays) -> ExecutionPlan:
         """The plan for inputs of these shapes, cached; concurrent runs may compute it twice."""
         key = tuple(None if a is None else a.shape for a in inputs)
         found = self._plans.get(key)
@@ -239,7 +231,7 @@ class PreparedGraph:
         for i, result in zip(step.outputs, results, strict=True):
             values[i] = self._store_result(result, values[i], self._operands[i])
 
-    def _shapes(self, step: ScheduledStep, values: Sequence[Array | None]) -> list[Shape | None]:
+    def _shapes(self, step: ScheduledStep, values: Arrays) -> list[Shape | None]:
         """Infer the outputs' shapes at run time, when all inputs have values."""
 
         def fact(index: int) -> Known:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import Reject
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, name_operands
+from ep_nnapi.nnapi.host.kernel import NamedOperation, name_operands
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions

@@ -10,7 +10,7 @@ from typing import ClassVar, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -31,12 +31,7 @@ from ep_nnapi.nnapi.validate import validate
 class PreparedModel(Protocol):
     """A model ready to run; thread-safe, executions may be concurrent."""
 
-    def execute(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model; arguments and result as in `runtime.Compilation.run`.
 
         The caller has checked element types and declared dimensions. Raises ShapeError or
@@ -163,10 +158,7 @@ class HostCompilation:
     outputs: tuple[Operand, ...]
 
     def run(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None] = (),
-        options: RunOptions | None = None,
+        self, inputs: Arrays, outputs: Arrays = (), options: RunOptions | None = None
     ) -> list[Array]:
         """Run the model, as `runtime.Compilation.run`."""
         if not (_exact(inputs, self._inputs) and _exact(outputs, self._outputs)):
@@ -197,7 +189,7 @@ def _expected(operand: Operand) -> Expected:
     return operand.type.numpy, operand.dimensions
 
 
-def _exact(arrays: Sequence[Array | None], expected: Sequence[Expected]) -> bool:
+def _exact(arrays: Arrays, expected: Sequence[Expected]) -> bool:
     """Return True if all arrays are given, of these types and dimensions, all of them known.
 
     A quick answer for most runs; otherwise the arrays are checked one by one.

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.binding import Functions, Handle, create, failed, within
@@ -23,8 +22,6 @@ _UNMEASURED = 2**64 - 1
 _TRIES = 8
 _LEAST = 1 << 12
 """First size of the buffer for an output of unknown dimensions, in bytes; four times more a try."""
-
-Given: TypeAlias = Sequence[Array | None]
 
 
 @dataclass(slots=True)
@@ -52,7 +49,7 @@ class Executor:
             with suppress(RuntimeFailure):
                 self._burst = create(self.functions, *arguments, needs=(self.compilation,))
 
-    def run(self, inputs: Given, outputs: Given, options: RunOptions) -> list[Array]:
+    def run(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Compute; arguments and result as in `runtime.Compilation.run`, already checked."""
         unknown = [i for i, o in enumerate(self.outputs) if not o.known]
         buffers = [_buffer(o, array) for o, array in zip(self.outputs, outputs, strict=True)]
@@ -80,7 +77,7 @@ class Executor:
         needed = ("Execution_setMeasureTiming", "Execution_getDuration")
         return self.measurable and self.functions.has(*needed)
 
-    def _execution(self, inputs: Given, buffers: Sequence[Array], options: RunOptions) -> Handle:
+    def _execution(self, inputs: Arrays, buffers: Sequence[Array], options: RunOptions) -> Handle:
         """The last execution if it has the same buffers and options, or a new one."""
         limits = (options.timeout_ns, options.loop_timeout_ns, options.measure is not None)
         key = (tuple(map(_location, inputs)), tuple(map(_location, buffers)), limits)
@@ -253,10 +250,7 @@ class LibraryCompilation:
         return LibraryCompilation(functions, compilation, inputs, outputs, measurable)
 
     def run(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None] = (),
-        options: RunOptions | None = None,
+        self, inputs: Arrays, outputs: Arrays = (), options: RunOptions | None = None
     ) -> list[Array]:
         """Run the model, as `runtime.Compilation.run`.
 
@@ -274,12 +268,7 @@ class LibraryCompilation:
             return self._run(inputs, given, options)
         return self._limited(inputs, given, options)
 
-    def _run(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def _run(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         try:
             executor = self._idle.pop()
         except IndexError:
@@ -289,12 +278,7 @@ class LibraryCompilation:
         self._idle.append(executor)  # one that failed is dropped
         return results
 
-    def _limited(
-        self,
-        inputs: Sequence[Array | None],
-        outputs: Sequence[Array | None],
-        options: RunOptions,
-    ) -> list[Array]:
+    def _limited(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         copies = [None if a is None else a.copy() for a in inputs]
         own = [None] * len(outputs)
         name = "Execution_compute"

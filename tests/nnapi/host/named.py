@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import Types
-from ep_nnapi.nnapi.host.named_operation import NamedOperation
+from ep_nnapi.nnapi.host.kernel import NamedOperation, Types
 from ep_nnapi.nnapi.model import Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec
 

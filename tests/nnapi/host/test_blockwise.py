@@ -8,9 +8,9 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import elementwise, pointwise
 from ep_nnapi.nnapi.host.kernel_call import BlockwiseCall, KernelCall, LookupTable, row_width
-from ep_nnapi.nnapi.host.run import Run
 from tests.nnapi.host.named import named
 
 UINT8 = OperandCode.TENSOR_QUANT8_ASYMM

@@ -10,9 +10,9 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.host.kernel_call import KernelCall
-from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes import ShapeError
 from tests.nnapi.host.named import SCALE, ZERO_POINT, named
 

@@ -8,7 +8,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reject
-from ep_nnapi.nnapi.host.named_operation import indexes, named_operations, without_data
+from ep_nnapi.nnapi.host.kernel import indexes, named_operations, without_data
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 
 F32, I32, INT32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32, OperandCode.INT32

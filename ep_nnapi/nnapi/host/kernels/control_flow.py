@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.array import Array, Arrays
+from ep_nnapi.nnapi.host.concurrent_runs import Run, missed_deadline
 from ep_nnapi.nnapi.host.kernel import Types, stored
-from ep_nnapi.nnapi.host.run import Run, missed_deadline
 from ep_nnapi.nnapi.shapes import ShapeError
 
 
 class Inner(Protocol):
     """A referenced model, prepared to run."""
 
-    def run(
-        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
-    ) -> list[Array]:
+    def run(self, inputs: Arrays, outputs: Arrays, run: Run) -> list[Array]:
         """Runs the model and returns its outputs."""
 
 

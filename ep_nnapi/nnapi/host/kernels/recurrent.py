@@ -11,11 +11,11 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import Function, real
 from ep_nnapi.nnapi.host.kernels import elementwise
 from ep_nnapi.nnapi.host.kernels.elementwise import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
-from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
 from ep_nnapi.nnapi.spec import F16, F32
