@@ -1,4 +1,4 @@
-"""Runs: deadline and cancellation of one; of several, BLAS threads, forks, the end of the process."""
+"""Runs: deadline and stop of one; of several, BLAS threads, forks and the end of the process."""
 
 from __future__ import annotations
 
