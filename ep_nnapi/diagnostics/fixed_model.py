@@ -51,17 +51,22 @@ def _written_with_sizes(model: str | bytes, shapes: Shapes) -> Iterator[str]:
     with as_files(model, ()) as (path, _), TemporaryDirectory(prefix="ep-nnapi-") as folder:
         static = Path(folder, f"{path.stem}.onnx")
         write_fixed(path, static, shapes, static.with_suffix(".weights"))
-        with errors_about(called, static), standing_for(model, str(static)):
+        with errors_about(called, static, shapes), standing_for(model, str(static)):
             yield str(static)
 
 
 @contextmanager
-def errors_about(model: str | Path, static: Path) -> Iterator[None]:
-    """Has errors name `model` where they name its temporary copy `static`."""
+def errors_about(model: str | Path, static: Path, shapes: Shapes) -> Iterator[None]:
+    """Has errors name `model` where they name its temporary copy `static` with these shapes."""
     try:
         yield
     except (ModelError, OptionError) as error:
         said = str(error).replace(str(static), str(model))
+        if shapes and "ONNX Runtime cannot load it" in said:
+            said += (
+                ": with the sizes of the option fix, which a node or a branch of it does not take; "
+                "fix others, or none and give inputs of these sizes with --input"
+            )
         raise type(error)(said.replace(f"{model}: {model}:", f"{model}:")) from error.__cause__
 
 

@@ -176,3 +176,23 @@ def test_advice_repeats_the_sizes(tmp_path: Path, capsys) -> None:
 def test_nothing_to_fix_is_the_model_itself(tmp_path: Path) -> None:
     with fixed_model("m.onnx", parse({"device": "d"})) as found:
         assert found == ("m.onnx", parse({"device": "d"}))
+
+
+@pytest.mark.parametrize("verb", [["check"], ["run"], ["prepare", "-o", "out"]])
+def test_sizes_that_a_branch_does_not_take(verb: list[str], tmp_path: Path, monkeypatch, capsys):
+    """The branch is never taken with them; ONNX Runtime infers its shapes all the same."""
+    branches = (
+        f"{b} = b{i} () => (float[n, 2] t{i}) {{ t{i} = MatMul(x, w{i}) }}"
+        for i, b in enumerate(("then_branch", "else_branch"))
+    )
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, k] x, bool c) => (float[n, 2] y)
+            <float[2, 2] w0 = {{1, 2, 3, 4}}, float[3, 2] w1 = {{1, 2, 3, 4, 5, 6}}>
+        {{ y = If (c) <{", ".join(branches)}> }}"""
+    )
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model, "m.onnx")
+    assert main([verb[0], "m.onnx", *verb[1:], "--fix", "x=1,2"]) != 0
+    said = capsys.readouterr()
+    assert "with the sizes of the option fix, which a node or a branch" in said.err + said.out
