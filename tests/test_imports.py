@@ -37,7 +37,7 @@ ALLOWED = {
     "litert": "nnapi ort_devices numpy",
     # a graph and what is known of it
     "graph": "errors nnapi google networkx numpy onnx onnxruntime",
-    "quantization": "graph nnapi operators.lib numpy",
+    "quantization": "graph nnapi operators numpy",
     "sizes": "errors graph nnapi quantization numpy onnx",
     # one node; families do not import one another, only what they share
     "operators.*": "graph lowering nnapi operators.lib numpy",
@@ -48,7 +48,7 @@ ALLOWED = {
     # one cluster
     "lowering": "graph nnapi options networkx numpy",
     "epcontext": "graph lowering nnapi numpy onnx",
-    "costs": "graph nnapi options partitioner",
+    "costs": "graph nnapi operators options partitioner",
     "report": "errors graph nnapi google onnx",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi options ort_devices report"

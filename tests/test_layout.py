@@ -39,7 +39,7 @@ TESTED_BY = {
     "nnapi/test_model": "nnapi/array",
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
-    "graph/test_to_onnx": "graph/onnx_io graph/ort_io",
+    "graph/test_onnx_io": "graph/ort_io",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_record": "nnapi/profile/device nnapi/profile/examples",
     "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",

@@ -10,7 +10,7 @@ Source: ONNX Runtime's nnapi_builtin provider, read in the 1.19 development tree
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ep_nnapi.errors import Rejection
@@ -26,11 +26,8 @@ Check: TypeAlias = Callable[[Node], None]
 def rank(n: Node, value: Value, low: int, high: int) -> None:
     """Checks that the rank is between `low` and `high`, inclusive."""
     takes = str(low) if low == high else f"{low}-{high}"
-    n.require(
-        low <= value.rank <= high,
-        Reason.RANK,
-        f"{value.name} has rank {value.rank}, supported: {takes}",
-    )
+    detail = f"{value.name} has rank {value.rank}, supported: {takes}"
+    n.require(low <= value.rank <= high, Reason.RANK, detail)
 
 
 def both_ranks(n: Node) -> None:
@@ -60,6 +57,12 @@ def attribute(name: str, wanted: object, default: object) -> Check:
     return check
 
 
+def only(n: Node, **wanted: int) -> None:
+    """Checks that numeric attributes have the only supported value, which is their default."""
+    for name, number in wanted.items():
+        n.require(n.real(name, number) == number, Reason.ATTRIBUTE, f"{name} is not {number}")
+
+
 def two_inputs(n: Node) -> None:
     """Checks for exactly two inputs."""
     count = len(n.node.inputs)
@@ -69,11 +72,8 @@ def two_inputs(n: Node) -> None:
 def activation_range(n: Node) -> None:
     """Checks that the range of Clip is that of RELU6 or RELU1."""
     low, high = _bound(n, "min", 1), _bound(n, "max", 2)
-    n.require(
-        (low, high) in {(0.0, 6.0), (-1.0, 1.0)},
-        Reason.ATTRIBUTE,
-        f"the range is [{low}, {high}], supported: [0, 6] and [-1, 1]",
-    )
+    detail = f"the range is [{low}, {high}], supported: [0, 6] and [-1, 1]"
+    n.require((low, high) in {(0.0, 6.0), (-1.0, 1.0)}, Reason.ATTRIBUTE, detail)
 
 
 def _bound(n: Node, name: str, index: int) -> float | None:
@@ -93,11 +93,8 @@ def convolution(n: Node) -> None:
     n.require(
         dilations == (1, 1) or not grouped, Reason.ATTRIBUTE, "dilations in a grouped convolution"
     )
-    n.require(
-        dilations == (1, 1) or n.target.feature_level >= 3,
-        Reason.LEVEL,
-        "dilations need feature level 3",
-    )
+    detail = "dilations need feature level 3"
+    n.require(dilations == (1, 1) or n.target.feature_level >= 3, Reason.LEVEL, detail)
 
 
 def pool(n: Node) -> None:
@@ -105,17 +102,14 @@ def pool(n: Node) -> None:
     kernel = n.integers("kernel_shape")
     n.require(len(kernel) == 2, Reason.RANK, "it pools in 2-D only")
     n.require(not n.has_output(1), Reason.ATTRIBUTE, "output Indices is not supported")
-    for name, default in (("ceil_mode", 0), ("count_include_pad", 0), ("storage_order", 0)):
-        n.require(n.integer(name, default) == 0, Reason.ATTRIBUTE, f"{name} is not 0")
+    only(n, ceil_mode=0, count_include_pad=0, storage_order=0)
     dilations = n.integers("dilations", (1, 1))
     n.require(dilations == (1, 1), Reason.ATTRIBUTE, f"dilations are {list(dilations)}")
 
 
 def gemm(n: Node) -> None:
     """Checks for alpha and beta 1, A not transposed, B constant or transposed, and C a row."""
-    for name in ("alpha", "beta"):
-        n.require(n.real(name, 1.0) == 1.0, Reason.ATTRIBUTE, f"{name} is not 1")
-    n.require(n.integer("transA", 0) == 0, Reason.ATTRIBUTE, "transA is not 0")
+    only(n, alpha=1, beta=1, transA=0)
     if n.integer("transB", 0) == 0:
         n.constant(1)
     if n.has(2):
@@ -146,28 +140,16 @@ def resize(n: Node) -> None:
     nchw = x.shape[:2] == y.shape[:2]
     nhwc = (x.shape[0], x.shape[3]) == (y.shape[0], y.shape[3])
     n.require(nchw or nhwc, Reason.SHAPE, "it resizes two spatial dimensions only")
-    n.require(n.integer("exclude_outside", 0) == 0, Reason.ATTRIBUTE, "exclude_outside is not 0")
-    n.require(n.integer("antialias", 0) == 0, Reason.ATTRIBUTE, "antialias is not 0")
+    only(n, exclude_outside=0, antialias=0)
     n.require(not n.has_attribute("axes"), Reason.ATTRIBUTE, "axes are given")
     mode = n.text("mode", "nearest")
     coordinates = n.text("coordinate_transformation_mode", "half_pixel")
-    if mode == "linear":
-        from_level_4 = (
-            coordinates in ("half_pixel", "align_corners") and n.target.feature_level >= 4
-        )
-        supported = coordinates == "asymmetric" or from_level_4
-    else:
-        supported = (
-            mode == "nearest"
-            and coordinates == "asymmetric"
-            and n.text("nearest_mode", "round_prefer_floor") == "floor"
-        )
+    supported = coordinates == "asymmetric" and mode == "linear"
+    if mode == "linear" and n.target.feature_level >= 4:
+        supported |= coordinates in ("half_pixel", "align_corners")
+    if mode == "nearest" and coordinates == "asymmetric":
+        supported = n.text("nearest_mode", "round_prefer_floor") == "floor"
     n.require(supported, Reason.ATTRIBUTE, f"{mode} with {coordinates} is not supported")
-
-
-def slicing(n: Node) -> None:
-    """Checks that all inputs but the data are constant."""
-    constant(1, 2, 3, 4)(n)
 
 
 def pad(n: Node) -> None:
@@ -179,11 +161,7 @@ def pad(n: Node) -> None:
 
 def axes(n: Node) -> None:
     """Checks for constant axes, where empty axes mean all."""
-    n.require(
-        n.integer("noop_with_empty_axes", 0) == 0,
-        Reason.ATTRIBUTE,
-        "noop_with_empty_axes is not 0",
-    )
+    only(n, noop_with_empty_axes=0)
     constant(1)(n)
 
 
@@ -215,13 +193,8 @@ def softmax(n: Node) -> None:
     if n.target.feature_level < 3:
         last = n.axis(default=-1 if n.node.since >= 13 else 1) == x.rank - 1
         n.require(x.rank in (2, 4) and last, Reason.LEVEL, "that axis needs feature level 3")
-    quantized = n.output().quantization
-    if quantized is not None:
-        n.require(
-            quantized.scale == (1 / 256,) and quantized.zero_point == (0,),
-            Reason.QUANTIZATION,
-            "the output must have scale 1/256 and zero point 0",
-        )
+    if n.output().quantization is not None:
+        sigmoid_quantization(n)
 
 
 def sigmoid_quantization(n: Node) -> None:
@@ -246,20 +219,6 @@ def per_tensor_uint8(n: Node) -> None:
 
 
 _FLOAT = (DType.FLOAT,)
-_GROUPED = {
-    "Add",
-    "AveragePool",
-    "Concat",
-    "Conv",
-    "Gemm",
-    "MatMul",
-    "Mul",
-    "Reshape",
-    "Resize",
-    "Softmax",
-    "Transpose",
-}
-"""The operators that the built-in provider supports in a QDQ group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +229,7 @@ class Rule:
     since    minimum opset
     dtypes   supported element types of input 0
     ranks    minimum and maximum rank of input 0; None: not checked
+    group    True if the operator is supported in a QDQ group
     """
 
     level: int = 1
@@ -278,6 +238,7 @@ class Rule:
     dtypes: Sequence[DType] = _FLOAT
     ranks: tuple[int, int] | None = None
     checks: Sequence[Check] = ()
+    group: bool = False
 
 
 def builtin_rejection(node: GraphNode, target: Target) -> Rejection | None:
@@ -296,61 +257,44 @@ def _check(n: Node) -> None:
     if rule is None:
         raise Reject(Reason.OP, f"{node.op_type} is not supported")
     level = max(rule.level, rule.nchw if n.target.nchw else 1)
-    n.require(
-        n.target.feature_level >= level,
-        Reason.LEVEL,
-        f"{node.op_type} needs feature level {level}, the target has {n.target.feature_level}",
-    )
-    n.require(
-        node.since >= rule.since,
-        Reason.OPSET,
-        f"{node.op_type}-{node.since} is older than opset {rule.since}",
-    )
+    detail = f"{node.op_type} needs feature level {level}, the target has {n.target.feature_level}"
+    n.require(n.target.feature_level >= level, Reason.LEVEL, detail)
+    detail = f"{node.op_type}-{node.since} is older than opset {rule.since}"
+    n.require(node.since >= rule.since, Reason.OPSET, detail)
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             _ = value.shape
     x = n.input(0)
+    called = f"{x.name} is {x.dtype.name}"
     if node.parts:
-        _check_group(n, x)
+        grouped = f"{node.op_type} is not supported in a QDQ group"
+        n.require(rule.group, Reason.QUANTIZATION, grouped)
+        unsigned = x.dtype is DType.UINT8
+        n.require(unsigned, Reason.QUANTIZATION, f"{called}; activations must be UINT8")
     else:
-        n.require(
-            x.dtype in rule.dtypes,
-            Reason.DTYPE,
-            f"{x.name} is {x.dtype.name}, which is not supported",
-        )
+        n.require(x.dtype in rule.dtypes, Reason.DTYPE, f"{called}, which is not supported")
     if rule.ranks is not None:
         rank(n, x, *rule.ranks)
     for check in rule.checks:
         check(n)
 
 
-def _check_group(n: Node, x: Value) -> None:
-    op_type = n.node.op_type
-    n.require(
-        op_type in _GROUPED, Reason.QUANTIZATION, f"{op_type} is not supported in a QDQ group"
-    )
-    n.require(
-        x.dtype is DType.UINT8,
-        Reason.QUANTIZATION,
-        f"{x.name} is {x.dtype.name}; activations must be UINT8",
-    )
-
-
 _ANY = (DType.FLOAT, DType.UINT8)
 _ALL_RANKS = (1, 4)
 _UNARY_3 = Rule(level=3, since=6)
+_ADD = Rule(since=7, checks=(both_ranks,), group=True)
 _POOL = Rule(level=2, nchw=3, ranks=(4, 4), dtypes=_ANY, checks=(pool,))
 _GLOBAL_POOL = Rule(level=2, nchw=3, ranks=(4, 4))
 _QLINEAR = (DType.UINT8,)
 _MS = "com.microsoft"
 RULES: Mapping[tuple[str, str], Rule] = {
-    **{("", name): Rule(since=7, checks=(both_ranks,)) for name in ("Add", "Mul")},
+    **{("", name): _ADD for name in ("Add", "Mul")},
     **{("", name): Rule(level=2, since=7, checks=(both_ranks,)) for name in ("Sub", "Div")},
     **{("", name): _UNARY_3 for name in ("Abs", "Exp", "Neg", "Sin", "Sqrt", "Log")},
     **{("", name): Rule(level=3, since=6, checks=(two_inputs,)) for name in ("Min", "Max")},
     **{("", name): Rule(since=6) for name in ("Floor", "Tanh")},
     **{("", name): _GLOBAL_POOL for name in ("GlobalAveragePool", "GlobalMaxPool")},
-    **{("", name): Rule(ranks=_ALL_RANKS) for name in ("Flatten",)},
+    ("", "Flatten"): Rule(ranks=_ALL_RANKS),
     ("", "Pow"): Rule(level=3, since=7),
     ("", "PRelu"): Rule(level=3, checks=(both_ranks,)),
     ("", "Sigmoid"): Rule(since=6, ranks=_ALL_RANKS),
@@ -364,26 +308,28 @@ RULES: Mapping[tuple[str, str], Rule] = {
         checks=(attribute("spatial", 1, 1), constant(1, 2, 3, 4)),
     ),
     ("", "Cast"): Rule(level=3, checks=(cast,)),
-    ("", "Concat"): Rule(dtypes=_ANY, ranks=_ALL_RANKS),
-    ("", "Conv"): Rule(level=2, nchw=3, ranks=(4, 4), checks=(convolution,)),
+    ("", "Concat"): Rule(dtypes=_ANY, ranks=_ALL_RANKS, group=True),
+    ("", "Conv"): Rule(level=2, nchw=3, ranks=(4, 4), checks=(convolution,), group=True),
     ("", "DepthToSpace"): Rule(nchw=3, ranks=(4, 4), checks=(attribute("mode", "DCR", "DCR"),)),
-    ("", "Reshape"): Rule(since=5, ranks=_ALL_RANKS, checks=(constant(1),)),
+    ("", "Reshape"): Rule(since=5, ranks=_ALL_RANKS, checks=(constant(1),), group=True),
     ("", "Squeeze"): Rule(level=2, ranks=_ALL_RANKS, checks=(constant(1),)),
     ("", "Unsqueeze"): Rule(ranks=_ALL_RANKS, checks=(constant(1),)),
     ("", "Gather"): Rule(level=3, ranks=_ALL_RANKS, checks=(gather,)),
-    ("", "Gemm"): Rule(since=7, ranks=(2, 2), checks=(gemm,)),
-    ("", "MatMul"): Rule(checks=(matmul,)),
-    ("", "AveragePool"): _POOL,
+    ("", "Gemm"): Rule(since=7, ranks=(2, 2), checks=(gemm,), group=True),
+    ("", "MatMul"): Rule(checks=(matmul,), group=True),
+    ("", "AveragePool"): replace(_POOL, group=True),
     ("", "MaxPool"): _POOL,
     ("", "Identity"): Rule(),
     ("", "LRN"): Rule(level=2, ranks=(4, 4)),
     ("", "Pad"): Rule(level=3, since=11, ranks=_ALL_RANKS, checks=(pad,)),
     ("", "ReduceMean"): Rule(level=2, ranks=_ALL_RANKS, checks=(axes,)),
-    ("", "Resize"): Rule(level=3, since=11, dtypes=_ANY, ranks=(4, 4), checks=(resize,)),
-    ("", "Slice"): Rule(level=2, since=10, ranks=(0, 4), checks=(slicing,)),
-    ("", "Softmax"): Rule(level=2, checks=(softmax,)),
+    ("", "Resize"): Rule(
+        level=3, since=11, dtypes=_ANY, ranks=(4, 4), checks=(resize,), group=True
+    ),
+    ("", "Slice"): Rule(level=2, since=10, ranks=(0, 4), checks=(constant(1, 2, 3, 4),)),
+    ("", "Softmax"): Rule(level=2, checks=(softmax,), group=True),
     ("", "Split"): Rule(level=3, since=13, checks=(split,)),
-    ("", "Transpose"): Rule(level=2, dtypes=_ANY, ranks=_ALL_RANKS),
+    ("", "Transpose"): Rule(level=2, dtypes=_ANY, ranks=_ALL_RANKS, group=True),
     ("", "QuantizeLinear"): Rule(level=3, checks=(per_tensor_uint8,)),
     ("", "DequantizeLinear"): Rule(dtypes=_QLINEAR, checks=(per_tensor_uint8,)),
     ("", "QLinearConv"): Rule(level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(constant(3, 8),)),

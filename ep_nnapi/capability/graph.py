@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ep_nnapi.capability.isolate import isolate_defects
@@ -26,9 +27,9 @@ from ep_nnapi.sizes.symbols import present
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 
 
-@frozen
+@dataclass(slots=True)
 class Capability:
-    """Capable nodes, and rejections of the others.
+    """Capable nodes, and rejections of the others, to which `drop` moves nodes.
 
     graph     the graph with QDQ groups as nodes, each accepted or rejected as a whole
     nodes     its nodes by id
@@ -75,19 +76,35 @@ class SampledGraph:
     samples: tuple[Graph, ...]
 
 
-Pass: TypeAlias = Callable[[SampledGraph], SampledGraph]
+def _prepared(graph: Graph, target: Target, options: Options) -> SampledGraph:
+    """The graph and its samples after the passes that precede the check of their nodes."""
+    for name, run in (
+        ("drop untrusted shapes", drop_untrusted_shapes),
+        ("propagate quantization", propagate_quantization),
+        ("mark INT32 ranges", mark_int32_ranges),
+    ):
+        with _named(name):
+            graph = run(graph)
+    with _named("bind sample sizes"):
+        found = _bind_samples(graph, target, options)
+    for name, run in (
+        ("mark INT32 ranges of samples", mark_int32_ranges),
+        ("mark data-dependent shapes", mark_data_dependent),
+    ):
+        with _named(name):
+            own = (s if s is found.graph else run(s) for s in found.samples)
+            found = SampledGraph(found.graph, tuple(own))
+    return found
 
 
-def _passes(target: Target, options: Options) -> tuple[tuple[str, Pass], ...]:
-    """The passes over a graph that precede the check of its nodes, by name, in order."""
-    return (
-        ("drop untrusted shapes", _on_graph(drop_untrusted_shapes)),
-        ("propagate quantization", _on_graph(propagate_quantization)),
-        ("mark INT32 ranges", _on_graph(mark_int32_ranges)),
-        ("bind sample sizes", lambda seen: _bind_samples(seen.graph, target, options)),
-        ("mark INT32 ranges of samples", _on_samples(mark_int32_ranges)),
-        ("mark data-dependent shapes", _on_samples(mark_data_dependent)),
-    )
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Context manager in which an exception gets the name of the pass as a note."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in the pass over the graph: {name}")
+        raise
 
 
 def judge_graph(
@@ -100,8 +117,7 @@ def judge_graph(
     """
     progress = progress or Progress()
     given = {node.id: node for node in graph.nodes}
-    passes = _passes(target, options)
-    isolation = isolate_defects(graph, lambda g: _run(passes, g))
+    isolation = isolate_defects(graph, lambda g: _prepared(g, target, options))
     graph, samples = isolation.result.graph, isolation.result.samples
     verdicts = Capability(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
     stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
@@ -118,38 +134,6 @@ def judge_graph(
         found = [_excluded(node, options, stopped) or _judge_by_rules(n, target) for n in sampled]
         _record(verdicts, node, _with_tried_sizes(node, sampled, found))
     return verdicts
-
-
-def _run(passes: Iterable[tuple[str, Pass]], graph: Graph) -> SampledGraph:
-    """Runs the passes on the graph; an exception has the name of its pass as a note."""
-    found = SampledGraph(graph, (graph,))
-    for name, run in passes:
-        try:
-            found = run(found)
-        except Exception as error:
-            error.add_note(f"in the pass over the graph: {name}")
-            raise
-    return found
-
-
-def _on_graph(run: Callable[[Graph], Graph]) -> Pass:
-    """The pass before there are samples."""
-
-    def whole(found: SampledGraph) -> SampledGraph:
-        graph = run(found.graph)
-        return SampledGraph(graph, (graph,))
-
-    return whole
-
-
-def _on_samples(run: Callable[[Graph], Graph]) -> Pass:
-    """The pass over each sample; a graph without samples is unchanged."""
-
-    def each(found: SampledGraph) -> SampledGraph:
-        samples = (s if s is found.graph else run(s) for s in found.samples)
-        return SampledGraph(found.graph, tuple(samples))
-
-    return each
 
 
 def _with_tried_sizes(

@@ -12,6 +12,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.operators import OPS
 from partitioner import Costs
 
 Shape: TypeAlias = tuple[int, ...]
@@ -107,32 +108,7 @@ MACS: Mapping[str, tuple[CostClass, Callable[[list[Shape], Shape], int]]] = {
 }
 """Counting functions by operator; for all others the work is the number of output elements."""
 
-FUNCTIONS = frozenset(
-    (
-        "Celu",
-        "Cos",
-        "Elu",
-        "Erf",
-        "Exp",
-        "FastGelu",
-        "Gelu",
-        "HardSwish",
-        "InstanceNormalization",
-        "LayerNormalization",
-        "Log",
-        "LogSoftmax",
-        "Mish",
-        "Pow",
-        "QuickGelu",
-        "Selu",
-        "Sigmoid",
-        "Sin",
-        "Softmax",
-        "Softplus",
-        "Sqrt",
-        "Tanh",
-    )
-)
+FUNCTIONS = frozenset(o.op_type for o in OPS if o.function)
 """Operators that compute a function of each element, mostly with exp."""
 
 

@@ -27,7 +27,7 @@ from ep_nnapi.diagnostics.session_runs import (
 )
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
-from ep_nnapi.graph.to_onnx import model_of
+from ep_nnapi.graph.onnx_io import model_of
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError

@@ -206,6 +206,9 @@ def only_element(constant: Constant, name: str) -> float:
     return element
 
 
+_NO_RANK = "has an unknown rank; declare its shape in the model"
+
+
 @immutable
 class Value:
     """A named tensor. `shape` and `rank` raise Reject(SHAPE) if a dimension or the rank is unknown.
@@ -228,28 +231,22 @@ class Value:
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) if unknown."""
         if self.dims is None:
-            raise self._unknown_rank()
+            raise self._unknown(_NO_RANK)
         return len(self.dims)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Static shape; raises Reject(SHAPE) that names the first unknown dimension."""
         if self.dims is None:
-            raise self._unknown_rank()
+            raise self._unknown(_NO_RANK)
         for dim in self.dims:
             if not isinstance(dim, int):
-                raise self._unknown_dimension(self.dims.index(dim))
+                called = f"'{dim}'" if dim else "unknown"
+                index = self.dims.index(dim)
+                raise self._unknown(f"dimension {index} is {called}; {FIX_ADVICE}")
         return self.dims  # type: ignore[return-value]  # each is an integer
 
-    def _unknown_dimension(self, index: int) -> Reject:
-        dim = self.dims[index] if self.dims else None
-        called = f"'{dim}'" if dim else "unknown"
-        return self._unknown_shape(f"dimension {index} is {called}; {FIX_ADVICE}")
-
-    def _unknown_rank(self) -> Reject:
-        return self._unknown_shape("has an unknown rank; declare its shape in the model")
-
-    def _unknown_shape(self, what: str) -> Reject:
+    def _unknown(self, what: str) -> Reject:
         if self.shape_producer:
             what = f"has a data-dependent shape, produced by {self.shape_producer}"
         return Reject(Reason.SHAPE, f"{self.name} {what}")

@@ -71,7 +71,7 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=n.output())
 
 
-@op("HardSwish", since=14)
+@op("HardSwish", since=14, function=True)
 def hard_swish(n: Node) -> Iterator[Call]:
     """X times its hard sigmoid with slope 1/6."""
     x, y = n.input(0), n.output()
@@ -125,12 +125,12 @@ def shrink(n: Node) -> Iterator[Call]:
 
 
 ONE_TO_ONE = (
-    one_to_one("Sigmoid", spec.LOGISTIC, since=6),
-    one_to_one("Tanh", spec.TANH, since=6),
+    one_to_one("Sigmoid", spec.LOGISTIC, since=6, function=True),
+    one_to_one("Tanh", spec.TANH, since=6, function=True),
 )
 
 
-@op("Elu", since=6)
+@op("Elu", since=6, function=True)
 def elu(n: Node) -> Iterator[Call]:
     """X, or alpha (e^x - 1) where negative."""
     x = n.input(0)
@@ -154,7 +154,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), below, out=y)
 
 
-@op("Selu", since=6)
+@op("Selu", since=6, function=True)
 def selu(n: Node) -> Iterator[Call]:
     """Gamma times ELU of alpha."""
     x, y = n.input(0), n.output()
@@ -163,7 +163,7 @@ def selu(n: Node) -> Iterator[Call]:
     yield apply(spec.MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
 
 
-@op("Celu", since=12)
+@op("Celu", since=12, function=True)
 def celu(n: Node) -> Iterator[Call]:
     """RELU(x) + ELU(min(x, 0) / alpha) of alpha."""
     x, y, alpha = n.input(0), n.output(), n.real("alpha", 1.0)
@@ -178,7 +178,7 @@ def celu(n: Node) -> Iterator[Call]:
     yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), part, out=y)
 
 
-@op("Softplus", since=1)
+@op("Softplus", since=1, function=True)
 @widened
 def softplus(n: Node) -> Iterator[Call]:
     """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|."""
@@ -189,7 +189,7 @@ def softplus(n: Node) -> Iterator[Call]:
     yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), log, out=y)
 
 
-@op("Mish", since=18)
+@op("Mish", since=18, function=True)
 @widened
 def mish(n: Node) -> Iterator[Call]:
     """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|."""
@@ -219,7 +219,7 @@ def swish(n: Node) -> Iterator[Call]:
     yield from sigmoid_times(n, n.input(0), n.output(), n.real("alpha", 1.0))
 
 
-@op("Gelu", since=20)
+@op("Gelu", since=20, function=True)
 @widened
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function, or its approximation by `tanh`.

@@ -21,18 +21,17 @@ from ep_nnapi.operators.lib.emit import (
     added,
     as_number,
     compute,
+    compute_as,
     each,
     full,
     indices,
     narrow,
-    output_or_temp,
     recast,
     reshape,
     reshaped,
-    write_output,
 )
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.movement import expanded, positions, sizes_around, transpose
+from ep_nnapi.operators.lib.movement import expanded, positions, sizes_around, transposed
 from ep_nnapi.operators.lib.node import Node, op
 
 
@@ -50,11 +49,8 @@ def _copy_constant(n: Node, given: Constant, output: int = 0) -> Iterator[Call]:
     """Emit output number `output` as a copy of `given`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
     array = given.load()
-    n.require(
-        bool(np.array_equal(array.astype(y.dtype.numpy), array)),
-        Reason.DTYPE,
-        f"{y.name} has numbers that {y.dtype.name} does not hold",
-    )
+    fits = bool(np.array_equal(array.astype(y.dtype.numpy), array))
+    n.require(fits, Reason.DTYPE, f"{y.name} has numbers that {y.dtype.name} does not hold")
     stored = n.value("numbers", given.cast(y.dtype).reshaped(y.shape or (1,)))
     yield from reshape(n, replace(stored, quantization=y.quantization), y)
 
@@ -180,19 +176,13 @@ def cum_sum(n: Node) -> Iterator[Call]:
         holds = yield from _triangle(n, size, size, shift, upper=bool(backward))
         matrix = yield from as_number(n, holds, x.dtype)
     rows = yield from reshaped(n, x, (before, size, after))
-    if after > 1:
-        turned = n.temp(x, (before, after, size))
-        yield from transpose(n, rows, (0, 2, 1), turned)
-        rows = turned
+    swap = (0, 2, 1) if after > 1 else (0, 1, 2)
+    rows = yield from transposed(n, rows, swap)
     flat = yield from reshaped(n, rows, (before * after, size))
     sums = n.temp(y, (before * after, size))
     yield from product(n, flat, matrix, sums, adj_y=True)
     result = yield from reshaped(n, sums, (before, after, size))
-    if after > 1:
-        back = n.temp(y, (before, size, after))
-        yield from transpose(n, result, (0, 2, 1), back)
-        result = back
-    yield from reshape(n, result, y)
+    yield from reshape(n, (yield from transposed(n, result, swap)), y)
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
@@ -230,9 +220,7 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
     here = yield from compute(n, spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    result = output_or_temp(n, y, shape)
-    yield apply(spec.SELECT, here, one, zero, out=result)
-    yield from write_output(n, result, y)
+    yield from compute_as(n, y, shape, spec.SELECT, here, one, zero)
 
 
 @op("OneHot", since=9)

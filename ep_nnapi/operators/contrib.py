@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Value
@@ -22,7 +21,7 @@ from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.emit import Computed, compute, reshape, widened
 from ep_nnapi.operators.lib.matmul import affine, product, scaled_constant
 from ep_nnapi.operators.lib.node import Node, op
-from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized
+from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized, write_statistics
 
 MICROSOFT_DOMAIN = "com.microsoft"
 
@@ -61,9 +60,11 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
         "Relu": lambda x, y: iter((apply(spec.RELU, x, out=y),)),
         "Sigmoid": lambda x, y: iter((apply(spec.LOGISTIC, x, out=y),)),
         "Tanh": lambda x, y: iter((apply(spec.TANH, x, out=y),)),
-        "LeakyRelu": partial(_leaky, n, params),
-        "HardSigmoid": partial(_hard, n, params),
-        "Clip": partial(_clipped, n, params),
+        "LeakyRelu": lambda x, y: write_leaky_relu(n, x, params[0] if params else 0.01, y),
+        "HardSigmoid": lambda x, y: _hard(n, x, _two(n, params or (0.2, 0.5)), y),
+        "Clip": lambda x, y: clip(
+            n, x, (n.scalar(_two(n, params)[0], x), n.scalar(params[1], x)), y
+        ),
     }
     if name not in known:
         raise Reject(
@@ -72,13 +73,8 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
     return known[name]
 
 
-def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    yield from write_leaky_relu(n, x, params[0] if params else 0.01, y)
-
-
-def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    alpha, beta = _two(n, params or (0.2, 0.5))
-    share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
+def _hard(n: Node, x: Value, line: Sequence[float], y: Value) -> Iterator[Call]:
+    share = yield from scaled_hard_sigmoid(n, x, *line)
     yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=y)
 
 
@@ -86,11 +82,6 @@ def _two(n: Node, params: Sequence[float]) -> Sequence[float]:
     detail = f"activation {n.text('activation')} has {len(params)} parameters; it takes 2"
     n.require(len(params) == 2, Reason.ATTRIBUTE, detail)
     return params
-
-
-def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    low, high = (n.scalar(p, x) for p in _two(n, params))
-    yield from clip(n, x, (low, high), y)
 
 
 @op("Gelu", since=1, domain=MICROSOFT_DOMAIN)
@@ -111,15 +102,12 @@ def bias_gelu(n: Node) -> Iterator[Call]:
 def _biased(n: Node) -> Computed:
     """Return x plus the bias in input 1, one for each element of the last axis."""
     x, bias = n.input(0), n.input(1)
-    n.require(
-        x.rank > 0 and bias.shape == x.shape[-1:],
-        Reason.SHAPE,
-        f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}",
-    )
+    detail = f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}"
+    n.require(x.rank > 0 and bias.shape == x.shape[-1:], Reason.SHAPE, detail)
     return (yield from compute(n, spec.ADD, x, bias))
 
 
-@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
+@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
     """Gelu by tanh, of the input or of its sum with a bias."""
@@ -129,7 +117,7 @@ def fast_gelu(n: Node) -> Iterator[Call]:
     yield from tanh_gelu(n, x, n.output())
 
 
-@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN)
+@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)
 @widened
 def quick_gelu(n: Node) -> Iterator[Call]:
     """X sigmoid(alpha x)."""
@@ -162,9 +150,7 @@ def skip_layer_normalization(n: Node) -> Iterator[Call]:
     shift = n.input(3) if n.has(3) else None
     norm = Norm(standardized, total.rank - 1, n.real("epsilon", 1e-12), n.input(2), shift)
     found = yield from normalize(n, total, norm, n.output())
-    for i, more in enumerate((found.mean, found.inverse), start=1):
-        if n.has_output(i) and more is not None:
-            yield from reshape(n, more, n.output(i))
+    yield from write_statistics(n, found)
 
 
 @op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
@@ -174,8 +160,7 @@ def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
     total = yield from _skipped(n, 3)
     norm = Norm(scaled, total.rank - 1, n.real("epsilon", 1e-12), n.input(2))
     found = yield from normalize(n, total, norm, n.output())
-    if n.has_output(2):
-        yield from reshape(n, found.inverse, n.output(2))
+    yield from write_statistics(n, found)
 
 
 def _skipped(n: Node, bias: int) -> Computed:

@@ -34,11 +34,8 @@ def lower(n: Node) -> Iterator[Call]:
     Raises Reject(DTYPE) if INT64 numbers may not fit INT32.
     """
     x, y = n.input(0), n.output()
-    n.require(
-        x.quantization is None and y.quantization is None,
-        Reason.QUANTIZATION,
-        f"{x.name} or {y.name} is quantized; a cast is of plain numbers",
-    )
+    detail = f"{x.name} or {y.name} is quantized; a cast is of plain numbers"
+    n.require(x.quantization is None and y.quantization is None, Reason.QUANTIZATION, detail)
     if x.dtype is y.dtype:
         yield from reshape(n, x, y)
     elif x.dtype is DType.BOOL:
@@ -114,11 +111,8 @@ def dequantize(n: Node) -> Iterator[Call]:
 
 def _left(n: Node) -> Iterator[Call]:
     """Raise Reject with the reason why a QLinear operator was not rewritten as a QDQ group."""
-    n.require(
-        n.integer("channels_last", 0) == 0,
-        Reason.ATTRIBUTE,
-        "channels_last is 1; ONNX's own operators have channels first",
-    )
+    detail = "channels_last is 1; ONNX's own operators have channels first"
+    n.require(n.integer("channels_last", 0) == 0, Reason.ATTRIBUTE, detail)
     for index, value in enumerate(n.node.inputs):
         if value is not None and (value.dtype is DType.FLOAT or value.rank == 0):
             n.constant(index)
@@ -172,11 +166,8 @@ def _require_quantization(n: Node, value: Value) -> None:
         Reason.QUANTIZATION,
         f"{value.name} has a scale for each block of {block}; quantize per channel or per tensor",
     )
-    n.require(
-        value.quantization is not None,
-        Reason.QUANTIZATION,
-        f"{value.name} has conflicting or no quantization parameters; use one scale per tensor",
-    )
+    detail = f"{value.name} has conflicting or no quantization parameters; use one scale per tensor"
+    n.require(value.quantization is not None, Reason.QUANTIZATION, detail)
     require_scale(value)
 
 
@@ -220,11 +211,8 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
 def matmul_integer(n: Node) -> Iterator[Call]:
     """Products of matrices of 8 bits, each less its zero point: INT32."""
     a, b, y = n.input(0), n.input(1), n.output()
-    n.require(
-        min(a.rank, b.rank) > 1,
-        Reason.RANK,
-        f"{a.name} or {b.name} is a vector; use a matrix with one row or column",
-    )
+    detail = f"{a.name} or {b.name} is a vector; use a matrix with one row or column"
+    n.require(min(a.rank, b.rank) > 1, Reason.RANK, detail)
     lhs = yield from _centred(n, a, 2, axis=a.rank - 2)
     rhs = yield from _centred(n, b, 3, axis=b.rank - 1)
     total = n.temp(y, dtype=DType.FLOAT)

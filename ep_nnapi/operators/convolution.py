@@ -9,7 +9,6 @@ from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import (
     convolve,
     dilated_filter,
@@ -19,7 +18,7 @@ from ep_nnapi.operators.lib.convolution import (
     planar,
 )
 from ep_nnapi.operators.lib.emit import output_or_temp, reshaped, write_output
-from ep_nnapi.operators.lib.movement import slice_spans
+from ep_nnapi.operators.lib.movement import equal_parts
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.quantizing import bias
 
@@ -75,11 +74,8 @@ class _TransposedAxis:
 def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 transpose-convolved with the filter in input 1, plus the bias."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
-    n.require(
-        x.rank in (3, 4) and w.rank == x.rank,
-        Reason.RANK,
-        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
-    )
+    detail = f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)"
+    n.require(x.rank in (3, 4) and w.rank == x.rank, Reason.RANK, detail)
     filter_size(n, w)
     n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
     n.require(
@@ -97,10 +93,11 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
     result = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
+    whole = _Transposed(image, taps, shift, axes)
     if group == 1:
-        yield _call(n, image, taps, shift, axes, result)
+        yield whole.call(n, result)
     else:
-        yield from _by_groups(n, image, taps, shift, axes, result)
+        yield from whole.by_groups(n, group, result)
     yield from write_output(n, result, y)
 
 
@@ -126,57 +123,43 @@ def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis
     return (found[0] if axes == 2 else _TransposedAxis(1, 1, 0, 0)), width
 
 
-def _call(
-    n: Node,
-    image: Value,
-    taps: Value,
-    bias: Value,
-    axes: tuple[_TransposedAxis, _TransposedAxis],
-    y: Value,
-) -> Call:
-    high, wide = axes
-    (top, bottom), (left, right) = high.crop, wide.crop
-    return apply(
-        spec.TRANSPOSE_CONV_2D,
-        images(n, image),
-        filter=View(taps, FILTER_PERM),
-        bias=bias,
-        padding_left=left,
-        padding_right=right,
-        padding_top=top,
-        padding_bottom=bottom,
-        stride_width=wide.stride,
-        stride_height=high.stride,
-        layout=n.target.nchw,
-        out=images(n, y),
-    )
+@frozen
+class _Transposed:
+    """A transposed convolution: image [N, C, H, W], filter [C, O / group, kH, kW], bias [O]."""
 
+    image: Value
+    taps: Value
+    bias: Value
+    axes: tuple[_TransposedAxis, _TransposedAxis]
 
-def _by_groups(
-    n: Node,
-    image: Value,
-    taps: Value,
-    bias: Value,
-    axes: tuple[_TransposedAxis, _TransposedAxis],
-    y: Value,
-) -> Iterator[Call]:
-    """Emit a transposed convolution for each group of channels and concatenate the outputs."""
-    group = n.integer("group", 1)
-    n.require(
-        group <= MAX_GROUPS,
-        Reason.SIZE,
-        f"group is {group}; at most {MAX_GROUPS} are supported",
-    )
-    channels, filters = image.shape[1] // group, taps.shape[1]
-    outs = []
-    for i in range(group):
-        rows = Span(i * channels, (i + 1) * channels)
-        taken = [Span.whole(size) for size in image.shape]
-        taken[1] = rows
-        channels_of_group = n.temp(image, [span.size for span in taken])
-        yield from slice_spans(n, image, taken, channels_of_group)
-        own = filter_rows(n, taps, rows.start, rows.stop)
-        outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
-        added = filter_rows(n, bias, i * filters, (i + 1) * filters)
-        yield _call(n, channels_of_group, own, added, axes, outs[-1])
-    yield apply(spec.CONCATENATION, inputs=outs, axis=1, out=y)
+    def call(self, n: Node, y: Value) -> Call:
+        """Return the operation of one group."""
+        high, wide = self.axes
+        (top, bottom), (left, right) = high.crop, wide.crop
+        return apply(
+            spec.TRANSPOSE_CONV_2D,
+            images(n, self.image),
+            filter=View(self.taps, FILTER_PERM),
+            bias=self.bias,
+            padding_left=left,
+            padding_right=right,
+            padding_top=top,
+            padding_bottom=bottom,
+            stride_width=wide.stride,
+            stride_height=high.stride,
+            layout=n.target.nchw,
+            out=images(n, y),
+        )
+
+    def by_groups(self, n: Node, group: int, y: Value) -> Iterator[Call]:
+        """Emit a convolution for each group of channels and concatenate the outputs."""
+        detail = f"group is {group}; at most {MAX_GROUPS} are supported"
+        n.require(group <= MAX_GROUPS, Reason.SIZE, detail)
+        parts = yield from equal_parts(n, self.image, 1, group)
+        channels, filters = parts[0].shape[1], self.taps.shape[1]
+        outs = [n.temp(y, (y.shape[0], filters, *y.shape[2:])) for _ in parts]
+        for i, (part, out) in enumerate(zip(parts, outs, strict=True)):
+            taps = filter_rows(n, self.taps, i * channels, (i + 1) * channels)
+            bias = filter_rows(n, self.bias, i * filters, (i + 1) * filters)
+            yield _Transposed(part, taps, bias, self.axes).call(n, out)
+        yield apply(spec.CONCATENATION, inputs=outs, axis=1, out=y)

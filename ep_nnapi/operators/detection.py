@@ -101,11 +101,8 @@ def _samples(n: Node) -> int:
     """
     samples, mode = n.integer("sampling_ratio", 0), n.text("mode", "avg")
     n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is supported")
-    n.require(
-        samples > 0,
-        Reason.ATTRIBUTE,
-        "sampling_ratio is 0: how many points a bin has depends on the regions; use 1 or more",
-    )
+    detail = "sampling_ratio is 0: how many points a bin has depends on the regions; use 1 or more"
+    n.require(samples > 0, Reason.ATTRIBUTE, detail)
     return samples
 
 

@@ -141,11 +141,8 @@ def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
 def mod(n: Node) -> Iterator[Call]:
     """Remainder of a division of integers, with the sign of the divisor."""
     a, b, y = n.input(0), n.input(1), n.output()
-    n.require(
-        n.integer("fmod", 0) == 0,
-        Reason.ATTRIBUTE,
-        "fmod is 1; a remainder of floats is not exact through NNAPI's quotient",
-    )
+    detail = "fmod is 1; a remainder of floats is not exact through NNAPI's quotient"
+    n.require(n.integer("fmod", 0) == 0, Reason.ATTRIBUTE, detail)
     n.require(y.rank <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers")
     n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
     quotient = yield from compute(n, spec.DIV, a, b)
@@ -153,7 +150,7 @@ def mod(n: Node) -> Iterator[Call]:
     yield apply(spec.SUB, a, whole, out=y)
 
 
-@op("Pow", since=7)
+@op("Pow", since=7, function=True)
 def power(n: Node) -> Iterator[Call]:
     """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly."""
     x, exponent, y = n.input(0), n.input(1), n.output()

@@ -20,7 +20,7 @@ from ep_nnapi.operators.lib.emit import (
     write_output,
 )
 from ep_nnapi.operators.lib.matmul import affine, product
-from ep_nnapi.operators.lib.movement import transpose
+from ep_nnapi.operators.lib.movement import transpose, transposed
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.reduction import reduce
 
@@ -41,11 +41,8 @@ def matmul(n: Node) -> Iterator[Call]:
     right = b if b.rank > 1 else (yield from reshaped(n, b, (b.size, 1)))
     shape = (*batch, rows, columns)
     result = (*batch, *(rows,) * (a.rank > 1), *(columns,) * (b.rank > 1))
-    n.require(
-        y.shape == result,
-        Reason.SHAPE,
-        f"{y.name} is declared as {list(y.shape)}; the product has shape {list(result)}",
-    )
+    detail = f"{y.name} is declared as {list(y.shape)}; the product has shape {list(result)}"
+    n.require(y.shape == result, Reason.SHAPE, detail)
     computed = y if shape == y.shape else output_or_temp(n, y, shape)
     yield from product(n, left, right, computed)
     yield from write_output(n, computed, y)
@@ -137,11 +134,10 @@ def einsum(n: Node) -> Iterator[Call]:
     if order == sorted(order):
         yield from reshape(n, total.value, y)
         return
-    shape = [total.value.shape[i] for i in order]
-    turned = y if y.shape == tuple(shape) else n.temp(y, shape)
-    yield from transpose(n, total.value, order, turned)
-    if turned is not y:
-        yield from reshape(n, turned, y)
+    if y.shape == tuple(total.value.shape[i] for i in order):
+        yield from transpose(n, total.value, order, y)
+    else:
+        yield from reshape(n, (yield from transposed(n, total.value, order)), y)
 
 
 def _parsed(n: Node) -> tuple[list[Term], str]:
@@ -149,11 +145,8 @@ def _parsed(n: Node) -> tuple[list[Term], str]:
     left, arrow, right = n.text("equation").replace(" ", "").partition("->")
     given = left.split(",")
     values = n.inputs
-    n.require(
-        len(given) == len(values),
-        Reason.ATTRIBUTE,
-        f"equation has {len(given)} terms for {len(values)} inputs",
-    )
+    fits = len(given) == len(values)
+    n.require(fits, Reason.ATTRIBUTE, f"equation has {len(given)} terms for {len(values)} inputs")
     terms = [Term(v, _without_ellipsis(n, v, g)) for v, g in zip(values, given, strict=True)]
     _require_equal_sizes(n, terms)
     behind = max((t.having(_ELLIPSIS_LABELS) for t in terms), key=len)
@@ -170,28 +163,19 @@ def _require_equal_sizes(n: Node, terms: Sequence[Term]) -> None:
     for term in terms:
         for label, size in zip(term.labels, term.value.shape, strict=True):
             known = sizes.setdefault(label, size) if size != 1 else size
-            n.require(
-                known == size,
-                Reason.SHAPE,
-                f"{term.value.name} has size {size} along {label}, another term {known}",
-            )
+            detail = f"{term.value.name} has size {size} along {label}, another term {known}"
+            n.require(known == size, Reason.SHAPE, detail)
 
 
 def _without_ellipsis(n: Node, value: Value, labels: str) -> str:
     """Return `labels` with the ellipsis expanded: one label for each axis of `value`."""
     before, ellipsis, after = labels.partition(_ELLIPSIS)
     count = value.rank - len(before) - len(after)
-    n.require(
-        0 <= count <= (len(_ELLIPSIS_LABELS) if ellipsis else 0),
-        Reason.ATTRIBUTE,
-        f"{value.name} has rank {value.rank}, the equation calls it {labels}",
-    )
+    detail = f"{value.name} has rank {value.rank}, the equation calls it {labels}"
+    n.require(0 <= count <= (len(_ELLIPSIS_LABELS) if ellipsis else 0), Reason.ATTRIBUTE, detail)
     found = before + _ELLIPSIS_LABELS[:count][::-1] + after
-    n.require(
-        len(set(found)) == len(found),
-        Reason.ATTRIBUTE,
-        f"{labels} takes a diagonal of {value.name}; compute it before",
-    )
+    detail = f"{labels} takes a diagonal of {value.name}; compute it before"
+    n.require(len(set(found)) == len(found), Reason.ATTRIBUTE, detail)
     return found
 
 
@@ -263,12 +247,7 @@ def _matrices(
     batch, rows, columns = groups
     swapped = term.labels == batch + columns + rows and rows != "" and columns != ""
     labels = term.labels if swapped else batch + rows + columns
-    x = term.value
-    if labels != term.labels:
-        order = [term.labels.index(label) for label in labels]
-        turned = n.temp(x, [x.shape[i] for i in order])
-        yield from transpose(n, x, order, turned)
-        x = turned
+    x = yield from transposed(n, term.value, [term.labels.index(label) for label in labels])
     matrix = (term.size(rows), term.size(columns))
     shape = (*_group(term, batch), *(matrix[::-1] if swapped else matrix))
     return (yield from _reshaped(n, x, shape)), swapped

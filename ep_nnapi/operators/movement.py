@@ -16,6 +16,7 @@ from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.emit import (
     Computed,
     as_number,
+    compute_as,
     each,
     of_any_type,
     output_or_temp,
@@ -24,7 +25,14 @@ from ep_nnapi.operators.lib.emit import (
     reshaped,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import expand, runs, sizes_around, slice_spans, tile
+from ep_nnapi.operators.lib.movement import (
+    expand,
+    runs,
+    sizes_around,
+    slice_spans,
+    tile,
+    transposed,
+)
 from ep_nnapi.operators.lib.movement import transpose as permute
 from ep_nnapi.operators.lib.node import Lowering, Node, Op, int32, op
 from ep_nnapi.operators.lib.quantizing import dequantized
@@ -38,7 +46,7 @@ def lower(n: Node) -> Iterator[Call]:
 
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
     """Return an operator whose output has the elements of its first input, in order."""
-    return Op(op_type, "", since, lower, doc)
+    return Op(op_type, "", since, lower, doc, moves=True)
 
 
 TABLE = (
@@ -65,7 +73,7 @@ def dropout_12(n: Node) -> Iterator[Call]:
     yield from dropout_7.lower(n)
 
 
-@op("Transpose", since=1)
+@op("Transpose", since=1, moves=True)
 def transpose(n: Node) -> Iterator[Call]:
     """Axes permuted; reversed without `perm`."""
     x = n.input(0)
@@ -75,7 +83,7 @@ def transpose(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
 
 
-@op("Concat", since=4)
+@op("Concat", since=4, moves=True)
 def concat(n: Node) -> Iterator[Call]:
     """Tensors one behind the other along `axis`."""
     y, axis = n.output(), n.axis()
@@ -106,12 +114,11 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         yield apply(spec.CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
         rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
-        whole = output_or_temp(n, y, sizes_around(y.shape, axis))
-        yield apply(spec.CONCATENATION, inputs=rows, axis=1, out=whole)
-        yield from write_output(n, whole, y)
+        shape = sizes_around(y.shape, axis)
+        yield from compute_as(n, y, shape, spec.CONCATENATION, inputs=rows, axis=1)
 
 
-@op("Split", since=2)
+@op("Split", since=2, moves=True)
 def split(n: Node) -> Iterator[Call]:
     """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE."""
     x, axis = n.input(0), n.axis(default=0)
@@ -134,7 +141,7 @@ def split(n: Node) -> Iterator[Call]:
         yield from slice_spans(n, x, taken, y)
 
 
-@op("Slice", since=1)
+@op("Slice", since=1, moves=True)
 def slice_1(n: Node) -> Iterator[Call]:
     """From `starts` to `ends` along `axes` (default: the first ones), attributes."""
     starts, ends = n.integers("starts"), n.integers("ends")
@@ -168,14 +175,14 @@ def _slice(
     yield from slice_spans(n, x, taken, y)
 
 
-@op("Expand", since=8)
+@op("Expand", since=8, moves=True)
 def expand_8(n: Node) -> Iterator[Call]:
     """Broadcast to the inferred shape."""
     x = n.input(0)
     yield from expand(n, x, n.output())
 
 
-@op("Tile", since=6)
+@op("Tile", since=6, moves=True)
 def tile_6(n: Node) -> Iterator[Call]:
     """Repeated along each axis, as often as the shapes say."""
     x, y = n.input(0), n.output()
@@ -183,7 +190,7 @@ def tile_6(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
 
 
-@op("DepthToSpace", since=1)
+@op("DepthToSpace", since=1, moves=True)
 def depth_to_space(n: Node) -> Iterator[Call]:
     """Channels as blocks of pixels; in mode CRD the channels are put in the order of DCR first.
 
@@ -191,11 +198,8 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     """
     x, y, size = n.input(0), n.output(), n.integer("blocksize")
     n.require(size > 0, Reason.ATTRIBUTE, f"blocksize is {size}; it must be positive")
-    n.require(
-        x.shape[1] % (size * size) == 0,
-        Reason.SHAPE,
-        f"{x.name} has {x.shape[1]} channels, which blocks of {size} x {size} do not divide",
-    )
+    detail = f"{x.name} has {x.shape[1]} channels, which blocks of {size} x {size} do not divide"
+    n.require(x.shape[1] % (size * size) == 0, Reason.SHAPE, detail)
     if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
         x = yield from _block_first(n, x, size * size)
     yield apply(
@@ -217,12 +221,11 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
         return out
     apart = (batch, channels // pixels, pixels, high * wide)
     seen = yield from reshaped(n, x, apart)
-    moved = n.temp(x, [apart[i] for i in (0, 2, 1, 3)])
-    yield from permute(n, seen, (0, 2, 1, 3), moved)
+    moved = yield from transposed(n, seen, (0, 2, 1, 3))
     return (yield from reshaped(n, moved, x.shape))
 
 
-@op("SpaceToDepth", since=1)
+@op("SpaceToDepth", since=1, moves=True)
 def space_to_depth(n: Node) -> Iterator[Call]:
     """Blocks of pixels as channels.
 
@@ -244,7 +247,7 @@ _REFLECT = 0
 """MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
 
 
-@op("Pad", since=2)
+@op("Pad", since=2, moves=True)
 def pad_2(n: Node) -> Iterator[Call]:
     """Padded by the attributes `pads`, `value` and `mode`."""
     given = _by_axis(n, n.integers("pads"), range(n.input(0).rank))

@@ -17,6 +17,7 @@ from ep_nnapi.operators.lib.emit import (
     Computed,
     absolute_of,
     compute,
+    compute_as,
     each,
     output_or_temp,
     reshape,
@@ -33,10 +34,11 @@ from ep_nnapi.operators.lib.reduction import (
     reduced,
     scaled,
     standardized,
+    write_statistics,
 )
 
 
-@op("Softmax", since=1)
+@op("Softmax", since=1, function=True)
 def softmax_1(n: Node) -> Iterator[Call]:
     """Normalizes all from `axis` (default 1) on as one row."""
     x, axis = n.input(0), n.axis(default=1)
@@ -45,9 +47,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
         return
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     rows = yield from reshaped(n, x, row)
-    out = output_or_temp(n, n.output(), row)
-    yield apply(spec.SOFTMAX, rows, beta=1.0, out=out)
-    yield from write_output(n, out, n.output())
+    yield from compute_as(n, n.output(), row, spec.SOFTMAX, rows, beta=1.0)
 
 
 @op("Softmax", since=13)
@@ -65,16 +65,16 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     before, size, after = sizes_around(x.shape, axis)
     shape = (before, size) if after == 1 else (before, size, 1, after)
     seen = yield from reshaped(n, x, shape)
-    out = output_or_temp(n, y, shape)
     if after == 1:
-        yield apply(spec.SOFTMAX, seen, beta=1.0, out=out)
-    else:
-        require_permute(n, seen)
-        yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
+        yield from compute_as(n, y, shape, spec.SOFTMAX, seen, beta=1.0)
+        return
+    require_permute(n, seen)
+    out = output_or_temp(n, y, shape)
+    yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
     yield from write_output(n, out, y)
 
 
-@op("LogSoftmax", since=1)
+@op("LogSoftmax", since=1, function=True)
 def log_softmax_1(n: Node) -> Iterator[Call]:
     """The logarithm of Softmax-1: all from `axis` (default 1) on is one row."""
     x, axis = n.input(0), n.axis(default=1)
@@ -94,9 +94,7 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
 def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
-    out = output_or_temp(n, n.output(), shape)
-    yield apply(spec.LOG_SOFTMAX, seen, beta=1.0, axis=1, out=out)
-    yield from write_output(n, out, n.output())
+    yield from compute_as(n, n.output(), shape, spec.LOG_SOFTMAX, seen, beta=1.0, axis=1)
 
 
 @op("BatchNormalization", since=7)
@@ -112,17 +110,12 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     stored = n.input(3).shape
     for index in range(1, 5):
         given = n.input(index)
-        n.require(
-            given.shape == x.shape[1 : 1 + len(stored)],
-            Reason.SHAPE,
-            f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}",
-        )
+        detail = f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}"
+        n.require(given.shape == x.shape[1 : 1 + len(stored)], Reason.SHAPE, detail)
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, spec.MUL, seen, factor, shape=shape)
-    total = output_or_temp(n, y, shape)
-    yield apply(spec.ADD, product, term, out=total)
-    yield from write_output(n, total, y)
+    yield from compute_as(n, y, shape, spec.ADD, product, term)
 
 
 def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
@@ -153,7 +146,7 @@ def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype
     return (shift - mean * scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
 
 
-@op("InstanceNormalization", since=6)
+@op("InstanceNormalization", since=6, function=True)
 @widened
 def instance_normalization(n: Node) -> Iterator[Call]:
     """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
@@ -182,11 +175,8 @@ def _require_channels(n: Node) -> None:
     x = n.input(0)
     n.require(x.rank >= 2, Reason.RANK, f"{x.name} has rank {x.rank} and no channels")
     for value in (n.input(1), n.input(2)):
-        n.require(
-            value.shape == (x.shape[1],),
-            Reason.SHAPE,
-            f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels",
-        )
+        detail = f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels"
+        n.require(value.shape == (x.shape[1],), Reason.SHAPE, detail)
 
 
 def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -194,9 +184,7 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     one = (n.input(1).size, 1, 1)
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
     product = yield from compute(n, spec.MUL, x, factor, shape=x.shape)
-    total = output_or_temp(n, y, x.shape)
-    yield apply(spec.ADD, product, term, out=total)
-    yield from write_output(n, total, y)
+    yield from compute_as(n, y, x.shape, spec.ADD, product, term)
 
 
 @op("GroupNormalization", since=18)
@@ -240,7 +228,7 @@ def _grouped(n: Node) -> Computed:
     return found.value
 
 
-@op("LayerNormalization", since=1)
+@op("LayerNormalization", since=1, function=True)
 @widened
 def layer_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
@@ -264,16 +252,13 @@ def simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square."""
     norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
     found = yield from normalize(n, n.input(0), norm, n.output())
-    if n.has_output(1):
-        yield from reshape(n, found.inverse, n.output(1))
+    yield from write_statistics(n, found, inverse=1)
 
 
 def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
     norm = Norm(by, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1), shift)
     found = yield from normalize(n, n.input(0), norm, n.output())
-    for i, more in enumerate((found.mean, found.inverse), start=1):
-        if n.has_output(i) and more is not None:
-            yield from reshape(n, more, n.output(i))
+    yield from write_statistics(n, found)
 
 
 @op("LRN", since=1)
@@ -319,9 +304,8 @@ def lp_normalization(n: Node) -> Iterator[Call]:
             n, spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
         )
     least = n.scalar(float(n.limits(x).smallest_normal), x)
-    result = output_or_temp(n, y, shape)
-    yield apply(spec.DIV, seen, (yield from compute(n, spec.MAXIMUM, norm, least)), out=result)
-    yield from write_output(n, result, y)
+    size = yield from compute(n, spec.MAXIMUM, norm, least)
+    yield from compute_as(n, y, shape, spec.DIV, seen, size)
 
 
 @op("MeanVarianceNormalization", since=9)

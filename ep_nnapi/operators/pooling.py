@@ -33,17 +33,14 @@ from ep_nnapi.operators.lib.node import Node, int32, op
 from ep_nnapi.operators.lib.reduction import reduce
 
 
-@op("MaxPool", since=1)
+@op("MaxPool", since=1, moves=True)
 def max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each window.
 
     x [N, C, ...], y [N, C, ...] with one to three dimensions after the channels
     """
-    n.require(
-        not n.has_output(1),
-        Reason.ATTRIBUTE,
-        "output Indices is used; NNAPI's pools have no such output",
-    )
+    detail = "output Indices is used; NNAPI's pools have no such output"
+    n.require(not n.has_output(1), Reason.ATTRIBUTE, detail)
     x, y = n.input(0), n.output()
     yield from pooled(n, spec.MAX_POOL_2D, x, axis_windows(n, x, y), y)
 
@@ -214,11 +211,8 @@ def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
     kernel = n.integers("kernel_shape")
     axes, ceil = len(kernel), n.integer("ceil_mode", 0)
     n.require(ceil in (0, 1), Reason.ATTRIBUTE, f"ceil_mode is {ceil}; ONNX has 0 and 1")
-    n.require(
-        x.rank == axes + 2,
-        Reason.ATTRIBUTE,
-        f"kernel_shape is {list(kernel)} for {x.name} of rank {x.rank}",
-    )
+    detail = f"kernel_shape is {list(kernel)} for {x.name} of rank {x.rank}"
+    n.require(x.rank == axes + 2, Reason.ATTRIBUTE, detail)
     strides, dilations = (n.integers_like(name, (1,) * axes) for name in ("strides", "dilations"))
     size, out = x.shape[2:], y.shape[2:]
     around = pads(n, size, kernel, strides, dilations)

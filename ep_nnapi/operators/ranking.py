@@ -20,7 +20,7 @@ from ep_nnapi.operators.lib.emit import (
     reverse_axis,
     write_output,
 )
-from ep_nnapi.operators.lib.movement import sizes_around, transpose
+from ep_nnapi.operators.lib.movement import sizes_around, transposed
 from ep_nnapi.operators.lib.node import Node, Op, op
 
 
@@ -80,7 +80,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
     x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) != 1
     shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
     last = (*(i for i in range(len(shape)) if i != at), at)
-    seen = yield from _transposed(n, (yield from reshaped(n, x, shape)), last)
+    seen = yield from transposed(n, (yield from reshaped(n, x, shape)), last)
     ordered = (yield from _opposite(n, seen)) if least else seen
     mirrored = yield from reverse_axis(n, ordered, len(shape) - 1)
     y, shape = n.output(0), (*seen.shape[:-1], k)
@@ -93,7 +93,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
         yield from write_output(n, values, y)
     else:
         found = (yield from _opposite(n, values)) if least else values
-        yield from reshape(n, (yield from _transposed(n, found, back)), y)
+        yield from reshape(n, (yield from transposed(n, found, back)), y)
     yield from _indexes(n, places, seen.shape[-1], back)
 
 
@@ -102,14 +102,6 @@ def _opposite(n: Node, x: Value) -> Computed:
     if x.dtype is DType.INT32:
         return (yield from compute(n, spec.SUB, n.scalar(-1, x), x))
     return (yield from negative_of(n, x))
-
-
-def _transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
-    if list(perm) == sorted(perm):
-        return x
-    out = n.temp(x, [x.shape[p] for p in perm])
-    yield from transpose(n, x, perm, out)
-    return out
 
 
 def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator[Call]:
@@ -125,5 +117,5 @@ def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator
     else:
         numbers = n.temp(places, dtype=DType.FLOAT)
         yield from mirrored_indices(n, places, size, numbers)
-        yield apply(spec.CAST, (yield from _transposed(n, numbers, back)), out=result)
+        yield apply(spec.CAST, (yield from transposed(n, numbers, back)), out=result)
     yield from write_output(n, result, y)

@@ -93,7 +93,7 @@ def upsample_9(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
-@op("Resize", since=10)
+@op("Resize", since=10, moves=True)
 def resize_10(n: Node) -> Iterator[Call]:
     """Resized by the input `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
@@ -107,11 +107,8 @@ def resize_11(n: Node) -> Iterator[Call]:
     becomes a weighted sum of one to four GATHERs.
     """
     mode = enumerated_text(n, "mode", "nearest")
-    n.require(
-        mode == "nearest" or not n.integer("antialias", 0),
-        Reason.ATTRIBUTE,
-        "antialias is 1; only 0 is supported",
-    )
+    detail = "antialias is 1; only 0 is supported"
+    n.require(mode == "nearest" or not n.integer("antialias", 0), Reason.ATTRIBUTE, detail)
     sampling = Sampling(
         mode,
         enumerated_text(n, "coordinate_transformation_mode", "half_pixel"),
@@ -134,11 +131,8 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
     """Raise Reject for crops that exceed the image, and positions with ambiguous rounding."""
     at = sampling.positions(axis)
     inside = bool(np.all((at >= 0) & (at <= axis.size - 1)))
-    n.require(
-        inside or sampling.transform != "tf_crop_and_resize",
-        Reason.ATTRIBUTE,
-        "roi is partly outside the image; keep it within 0 to 1",
-    )
+    detail = "roi is partly outside the image; keep it within 0 to 1"
+    n.require(inside or sampling.transform != "tf_crop_and_resize", Reason.ATTRIBUTE, detail)
     symmetric = sampling.transform == "half_pixel_symmetric" and not axis.exact
     n.require(
         not (symmetric and sampling.mode == "nearest" and is_near_tie(axis, at, sampling.rounding)),
@@ -203,11 +197,8 @@ def _cropped(n: Node) -> list[Resized]:
     axes = _axes(n)
     which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
     roi = n.reals_at(1)
-    n.require(
-        len(roi) == 2 * len(which),
-        Reason.SHAPE,
-        f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each",
-    )
+    detail = f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each"
+    n.require(len(roi) == 2 * len(which), Reason.SHAPE, detail)
     for i, axis in enumerate(which):
         axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
     return axes

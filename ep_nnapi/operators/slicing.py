@@ -23,6 +23,7 @@ from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
+    compute_as,
     each,
     indices,
     of_any_type,
@@ -35,7 +36,7 @@ from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32, op
 
 
-@op("Gather", since=1)
+@op("Gather", since=1, moves=True)
 def gather(n: Node) -> Iterator[Call]:
     """Slices of the data along `axis`, in the shape of the indexes."""
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
@@ -82,9 +83,8 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
-    result = output_or_temp(n, y, (before, index.size, after))
-    yield apply(spec.GATHER, seen, axis=1, indices=row, out=result)
-    yield from write_output(n, result, y)
+    shape = (before, index.size, after)
+    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=1, indices=row)
 
 
 @op("GatherElements", since=11)
@@ -101,9 +101,8 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
-    result = output_or_temp(n, y, (*places.shape, *rest))
-    yield apply(spec.GATHER, seen, axis=0, indices=places, out=result)
-    yield from write_output(n, result, y)
+    shape = (*places.shape, *rest)
+    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=0, indices=places)
 
 
 @op("GatherND", since=11)
@@ -136,11 +135,8 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
     x, lengths = n.input(0), n.integers_at(1)
     by_time = n.integer("time_axis", 0) == 0
     steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
-    n.require(
-        len(lengths) == batch,
-        Reason.SHAPE,
-        f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
-    )
+    detail = f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}"
+    n.require(len(lengths) == batch, Reason.SHAPE, detail)
     within = all(0 <= length <= steps for length in lengths)
     n.require(within, Reason.CONSTANT, f"{n.input(1).name} has a length outside 0 to {steps}")
     time = np.arange(steps)[:, np.newaxis]
@@ -195,11 +191,8 @@ def scatter_nd(n: Node) -> Iterator[Call]:
 def _require_updates(n: Node, shape: tuple[int, ...]) -> None:
     """Raise Reject(SHAPE) unless the updates (input 2) have the shape that the indexes demand."""
     updates = n.input(2)
-    n.require(
-        updates.shape == shape,
-        Reason.SHAPE,
-        f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}",
-    )
+    detail = f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}"
+    n.require(updates.shape == shape, Reason.SHAPE, detail)
 
 
 def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
@@ -218,19 +211,15 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
     yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
-    result = output_or_temp(n, y, (len(sources), row))
-    yield apply(spec.GATHER, both, axis=0, indices=Constant.of(sources), out=result)
-    yield from write_output(n, result, y)
+    shape, places = (len(sources), row), n.value("sources", Constant.of(sources))
+    yield from compute_as(n, y, shape, spec.GATHER, both, axis=0, indices=places)
 
 
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:
     """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
     numbers = n.integers_at(1)
-    n.require(
-        all(-size <= i < size for i in dict.fromkeys(numbers)),
-        Reason.CONSTANT,
-        f"{index.name} has an index outside a dimension of {size}",
-    )
+    fits = all(-size <= i < size for i in dict.fromkeys(numbers))
+    n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside a dimension of {size}")
     return [i + size if i < 0 else i for i in numbers]
 
 
@@ -243,11 +232,8 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
         size <= most or i == axis
         for i, (size, most) in enumerate(zip(index.shape, x.shape, strict=True))
     )
-    n.require(
-        fits,
-        Reason.SHAPE,
-        f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}",
-    )
+    detail = f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}"
+    n.require(fits, Reason.SHAPE, detail)
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
     if is_symbolic((*shape, *strides)):

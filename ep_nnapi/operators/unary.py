@@ -28,11 +28,11 @@ from ep_nnapi.operators.lib.emit import (
 from ep_nnapi.operators.lib.node import Node, one_to_one, op
 
 ONE_TO_ONE = (
-    one_to_one("Exp", spec.EXP, since=6),
+    one_to_one("Exp", spec.EXP, since=6, function=True),
     one_to_one("Floor", spec.FLOOR, since=6),
-    one_to_one("Log", spec.LOG, since=6),
-    one_to_one("Sin", spec.SIN, since=7),
-    one_to_one("Sqrt", spec.SQRT, since=6),
+    one_to_one("Log", spec.LOG, since=6, function=True),
+    one_to_one("Sin", spec.SIN, since=7, function=True),
+    one_to_one("Sqrt", spec.SQRT, since=6, function=True),
 )
 
 
@@ -98,7 +98,7 @@ def sign(n: Node) -> Iterator[Call]:
     yield apply(spec.MUL, once, large, activation=FuseCode.RELU1, out=y)
 
 
-@op("Cos", since=7)
+@op("Cos", since=7, function=True)
 @widened
 def cosine(n: Node) -> Iterator[Call]:
     """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits."""
@@ -110,7 +110,7 @@ def cosine(n: Node) -> Iterator[Call]:
     yield apply(spec.ADD, twice, n.scalar(1, x), out=y)
 
 
-@op("Erf", since=9)
+@op("Erf", since=9, function=True)
 @widened
 def erf(n: Node) -> Iterator[Call]:
     """The error function, within 2e-7."""

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.options import values
 from ep_nnapi.options.settings import with_settings
 from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, supported_flags
-from ep_nnapi.options.values import Category, Option, option, to_text
+from ep_nnapi.options.values import Category, Option, to_text
 
 HOST = "host"
 SYSTEM = "system"
@@ -27,19 +27,17 @@ _Names: TypeAlias = str | Sequence[str]
 class Options:
     """The validated options, declared here alone; `feature_level` None is the runtime's own."""
 
-    flags: NnapiFlag = option(
+    flags: NnapiFlag = Category.TARGET.option(
         NnapiFlag.NONE,
         values.flags,
         "FLAGS",
-        Category.TARGET,
         "a sum or |-separated names of USE_FP16, USE_NCHW, CPU_DISABLED, CPU_ONLY "
         "(default {default})",
     )
-    feature_level: int | None = option(
+    feature_level: int | None = Category.TARGET.option(
         None,
         values.feature_level,
         "N",
-        Category.TARGET,
         "lower for NNAPI feature level 1 to 8 (default: the runtime's own)",
         Option(
             name="api_level",
@@ -49,206 +47,178 @@ class Options:
             help="the same as an Android API level, 27 to 31",
         ),
     )
-    runtime: str = option(
+    runtime: str = Category.TARGET.option(
         DEFAULT_RUNTIME,
         values.name_or_path(HOST, SYSTEM),
         "RUNTIME",
-        Category.TARGET,
         "the NNAPI runtime: host (default; on Android system), system or a libneuralnetworks.so",
     )
-    device: str | None = option(
+    device: str | None = Category.TARGET.option(
         None,
         values.device,
         "NAME",
-        Category.TARGET,
         "the NNAPI device by name, or the first of a type: accelerator, gpu, cpu (default: the "
         "first, CPUs last)",
     )
-    device_profile: str | None = option(
+    device_profile: str | None = Category.TARGET.option(
         None,
         values.path,
         "FILE",
-        Category.TARGET,
         "a device recorded by ep-nnapi profile: its answers decide, the host computes",
     )
-    target: RuleSet = option(
+    target: RuleSet = Category.TARGET.option(
         RuleSet.EP_NNAPI,
         values.one_of(RuleSet),
         "RULES",
-        Category.TARGET,
         "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
     )
-    partitioning: values.Partitioning = option(
+    partitioning: values.Partitioning = Category.PARTITIONING.option(
         values.Partitioning.AUTO,
         values.one_of(values.Partitioning),
         "HOW",
-        Category.PARTITIONING,
         "maximal takes all it can; auto (default) leaves single nodes that only move bytes, in "
         "sessions on the host; worth_it leaves what is estimated faster on the CPU",
     )
-    calibration: str | None = option(
+    calibration: str | None = Category.PARTITIONING.option(
         None,
         values.path,
         "FILE",
-        Category.PARTITIONING,
         "estimate by this calibration of the device, which ep_nnapi.calibrate wrote",
     )
-    exclude: tuple[str, ...] = option(
+    exclude: tuple[str, ...] = Category.PARTITIONING.option(
         (),
         values.names,
         "NAMES",
-        Category.PARTITIONING,
         "comma-separated node names or operator types to leave to the CPU provider",
     )
-    partitioning_stop_ops: tuple[str, ...] = option(
+    partitioning_stop_ops: tuple[str, ...] = Category.PARTITIONING.option(
         (),
         values.names,
         "OPS",
-        Category.PARTITIONING,
         "comma-separated operator types that stay on the CPU with everything after them",
     )
-    min_cluster_nodes: int = option(
+    min_cluster_nodes: int = Category.PARTITIONING.option(
         1,
         values.count,
         "N",
-        Category.PARTITIONING,
         "leave clusters of fewer nodes to the CPU, a QDQ group counted as one (default {default})",
     )
-    max_clusters: int | None = option(
+    max_clusters: int | None = Category.PARTITIONING.option(
         None,
         values.count,
         "N",
-        Category.PARTITIONING,
         "keep the clusters estimated to save the most time, at most so many a graph (default: all)",
     )
-    max_cluster_nodes: int | None = option(
+    max_cluster_nodes: int | None = Category.PARTITIONING.option(
         None,
         values.count,
         "N",
-        Category.PARTITIONING,
         "split clusters of more nodes, a QDQ group counted as one (default: no limit)",
     )
-    max_cluster_weight_bytes: int | None = option(
+    max_cluster_weight_bytes: int | None = Category.PARTITIONING.option(
         None,
         values.count,
         "BYTES",
-        Category.PARTITIONING,
         "split clusters with more bytes of constants (default: no limit)",
     )
-    max_cluster_activation_bytes: int | None = option(
+    max_cluster_activation_bytes: int | None = Category.PARTITIONING.option(
         None,
         values.count,
         "BYTES",
-        Category.PARTITIONING,
         "split clusters whose nodes read and write more bytes (default: no limit)",
     )
-    dynamic_shapes: values.DynamicShapes = option(
+    dynamic_shapes: values.DynamicShapes = Category.SHAPES.option(
         values.DynamicShapes.SPECIALIZE,
         values.one_of(values.DynamicShapes),
         "HOW",
-        Category.SHAPES,
         "symbolic sizes: specialize (default) compiles for the sizes of each run, "
         "off (default with target builtin-nnapi) refuses them",
     )
-    shape_cache: int = option(
+    shape_cache: int = Category.SHAPES.option(
         4,  # each has its own packed weights; few models need more (batch of one and of many)
         values.count,
         "N",
-        Category.SHAPES,
         "sets of sizes that a cluster is kept compiled for (default {default})",
     )
-    new_sizes: int = option(
+    new_sizes: int = Category.SHAPES.option(
         4,  # more cost decoders, whose sizes grow with each run, more than they gain
         values.count,
         "N",
-        Category.SHAPES,
         "sets of sizes that a cluster is compiled for when it meets them (default {default}, or "
         "shape_cache); others when their runs on the CPU have taken as long as a compilation",
     )
-    fix: values.FixedSizes = option(
+    fix: values.FixedSizes = Category.SHAPES.option(
         (),
         values.fix,
         "NAME=SIZES",
-        Category.SHAPES,
         "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
         "more after a ;",
     )
-    fallback: values.Fallback = option(
+    fallback: values.Fallback = Category.EXECUTION.option(
         values.Fallback.REFERENCE,
         values.one_of(values.Fallback),
         "WHERE",
-        Category.EXECUTION,
         "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     )
-    relaxed: values.Relaxed = option(
+    relaxed: values.Relaxed = Category.EXECUTION.option(
         values.Relaxed.EMULATE,
         values.one_of(values.Relaxed),
         "HOW",
-        Category.EXECUTION,
         "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
     )
-    preference: values.Preference = option(
+    preference: values.Preference = Category.EXECUTION.option(
         values.Preference.FAST_SINGLE_ANSWER,
         values.one_of(values.Preference),
         "WHAT",
-        Category.EXECUTION,
         "what devices compile for: {default} (default), sustained_speed or low_power",
     )
-    priority: values.Priority = option(
+    priority: values.Priority = Category.EXECUTION.option(
         values.Priority.MEDIUM,
         values.one_of(values.Priority),
         "WHICH",
-        Category.EXECUTION,
         "priority on the device: low, {default} (default) or high",
     )
-    compilation_timeout: float | None = option(
+    compilation_timeout: float | None = Category.EXECUTION.option(
         None,
         values.seconds,
         "SECONDS",
-        Category.EXECUTION,
         "time to compile a cluster; one that takes longer stays on the CPU (default: no limit)",
     )
-    execution_timeout: float | None = option(
+    execution_timeout: float | None = Category.EXECUTION.option(
         None,
         values.seconds,
         "SECONDS",
-        Category.EXECUTION,
         "time to run a cluster, after which its fallback runs (default: no limit)",
     )
-    cache_dir: str | None = option(
+    cache_dir: str | None = Category.EXECUTION.option(
         None,
         values.path,
         "DIR",
-        Category.EXECUTION,
         "folder in which devices keep compiled models between sessions (default: none)",
     )
-    receipt: str | None = option(
+    receipt: str | None = Category.EXECUTION.option(
         None,
         values.path,
         "FILE",
-        Category.EXECUTION,
         "write what ran where, as JSON, when the session ends (default: no file)",
     )
-    intra_op_num_threads: int | None = option(
+    intra_op_num_threads: int | None = Category.EXECUTION.option(
         None,
         values.count,
         "N",
-        Category.EXECUTION,
         "threads of one run on host-cpu (default: the session's, else one per core)",
     )
-    spinning: values.Spinning = option(
+    spinning: values.Spinning = Category.EXECUTION.option(
         values.Spinning.AUTO,
         values.one_of(values.Spinning),
         "WHEN",
-        Category.EXECUTION,
         "when idle threads of host-cpu wait actively: during runs, never, or auto (default): "
         "between runs too if one cluster is the whole model and the session lets threads spin",
     )
-    custom_ops_library: str | None = option(
+    custom_ops_library: str | None = Category.SESSIONS.option(
         None,
         values.path,
         "FILE",
-        Category.SESSIONS,
         "shared library of custom operators (check, run, prepare; other sessions register it)",
     )
 

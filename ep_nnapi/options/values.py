@@ -96,6 +96,22 @@ class Category(StrEnum):
     EXECUTION = "execution"
     SESSIONS = "sessions that this package creates"
 
+    def option(
+        self,
+        default: _T,
+        parse: Parser[_T],
+        metavar: str,
+        help_text: str,
+        alternative: Option | None = None,
+    ) -> _T:
+        """Declares an option as a field of `Options`; its arguments are the fields of `Option`."""
+        text = help_text.replace("{default}", to_text(default))
+        declared = Option(
+            parse=parse, metavar=metavar, category=self, help=text, alternative=alternative
+        )
+        declaration: _T = field(default=default, metadata={"option": declared})
+        return declaration
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -119,26 +135,6 @@ class Option:
     def provider(self) -> bool:
         """True for a provider option, False for one of sessions that this package creates."""
         return self.category is not Category.SESSIONS
-
-
-def option(
-    default: _T,
-    parse: Parser[_T],
-    metavar: str,
-    category: Category,
-    help_text: str,
-    alternative: Option | None = None,
-) -> _T:
-    """Declares an option as a field of `Options`; its arguments are the fields of `Option`."""
-    declared = Option(
-        parse=parse,
-        metavar=metavar,
-        category=category,
-        help=help_text.replace("{default}", to_text(default)),
-        alternative=alternative,
-    )
-    declaration: _T = field(default=default, metadata={"option": declared})
-    return declaration
 
 
 def to_text(value: object) -> str:

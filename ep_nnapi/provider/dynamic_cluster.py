@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.to_onnx import model_of, without_shapes
+from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.array import Array

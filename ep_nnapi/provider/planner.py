@@ -18,7 +18,7 @@ from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.to_onnx import model_of, without_shapes
+from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, module_logger

@@ -15,6 +15,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.operators import OPS
 from ep_nnapi.quantization.qdq_groups import (
     DEQUANTIZE,
     FLOAT_EQUIVALENTS,
@@ -23,26 +24,7 @@ from ep_nnapi.quantization.qdq_groups import (
     group_qdq,
 )
 
-# Operators that only move elements: inputs and outputs have the same quantization parameters.
-_MOVERS = {
-    "Concat",
-    "DepthToSpace",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "Identity",
-    "MaxPool",
-    "Pad",
-    "Reshape",
-    "Resize",
-    "Slice",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-}
+_MOVERS = frozenset(o.op_type for o in OPS if o.moves)
 _ORDER_ONLY = {"ArgMax", "ArgMin"}
 """Operators that depend only on the order of elements, which quantization preserves."""
 

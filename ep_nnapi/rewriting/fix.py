@@ -30,7 +30,6 @@ from ep_nnapi.preparation.job import Format, Job, Level, Verification
 from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.report.report import Report
-from ep_nnapi.rewriting.definitions import expand_definitions
 from ep_nnapi.rewriting.int64 import (
     Interval,
     check_ranges,
@@ -41,6 +40,7 @@ from ep_nnapi.rewriting.int64 import (
 )
 from ep_nnapi.rewriting.rewrites import (
     clips_as_min_and_max,
+    expand_definitions,
     int8_as_uint8,
     transposes_in_fewer_axes,
 )

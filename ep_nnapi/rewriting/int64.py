@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, nu
 from ep_nnapi.errors import valid_names
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.rewriting.definitions import drop_unread, opset_of, types_of
+from ep_nnapi.rewriting.rewrites import drop_unread, opset_of, types_of
 
 _INDEXES = {"Gather": "Tind", "GatherElements": "Tind"}
 """Type parameters of index operands: an index is less than a size, so it fits INT32."""

@@ -17,7 +17,7 @@ from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_infer
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.to_onnx import node_of
+from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen

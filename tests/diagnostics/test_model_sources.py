@@ -18,6 +18,7 @@ from ep_nnapi.errors import Rejection, SourceLine
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, Reason
 from ep_nnapi.options.table import Options, parse
+from ep_nnapi.preparation.job import Level
 from ep_nnapi.preparation.ort_export import checked_at
 from ep_nnapi.report.report import ClusterReport, Report
 from tests.cli.command import DIGITS
@@ -182,7 +183,7 @@ def test_nodes_that_nnapi_takes_have_lines_too():
 @pytest.mark.parametrize("level", ["basic", "nnapi-aware"])
 def test_a_saved_model_has_the_lines_of_the_original(level: str, tmp_path: Path):
     onnx.save(REPORT_SOURCES_MODEL, tmp_path / "m.onnx")
-    assert sources(checked_at(tmp_path / "m.onnx", level, parse({}))) == [LINE]
+    assert sources(checked_at(tmp_path / "m.onnx", Level(level), parse({}))) == [LINE]
 
 
 def test_a_model_without_metadata_stays_as_it_is():

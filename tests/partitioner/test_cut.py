@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from partitioner.cut import FAR, NEAR, Network, near_side
+from partitioner.worth import FAR, NEAR, Network, near_side
 
 NODES = 6
 NUMBERS = (0.1, 0.2, 0.3, 0.7, 1 / 3, 1e-9, 1e9)  # their sums round in floating point

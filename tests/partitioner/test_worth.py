@@ -10,7 +10,7 @@ import pytest
 
 from bench.partitioner_families import drawn as drawn_of
 from partitioner import Costs, border_bytes, partition, savings, violations, worth_it
-from partitioner.cut import FAR, NEAR, Network, near_side
+from partitioner.worth import FAR, NEAR, Network, near_side
 from tests.partitioner import graphs
 from tests.partitioner.graphs import (
     by_connected_waves,

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from ep_nnapi.options.table import parse
-from ep_nnapi.preparation.job import COMBINATIONS
+from ep_nnapi.preparation.job import COMBINATIONS, Level
 from ep_nnapi.preparation.ort_export import checked_at
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -35,7 +35,7 @@ def levels() -> list[tuple[str, ...]]:
 
 def left_by(model: Path, level: str, target: str) -> tuple[str, ...]:
     """Level, target, nodes, clusters, and what runs on the CPU."""
-    report = checked_at(model, level, parse({"target": target}))
+    report = checked_at(model, Level(level), parse({"target": target}))
     left = Counter(r.op_type for r in report.rejections)
     on_cpu = ", ".join(f"{n} {op}" for op, n in left.items()) or "none"
     return (level, target, str(report.nodes), str(len(report.clusters)), on_cpu)

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi.rewriting.definitions import expand_definitions, opset_of
+from ep_nnapi.rewriting.rewrites import expand_definitions, opset_of
 from tests.rewriting.equality import model_of, types
 
 X = np.linspace(-4, 4, 24, dtype=np.float32).reshape(2, 3, 4)

@@ -13,9 +13,8 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse
 from ep_nnapi.rewriting import fix as fixing
-from ep_nnapi.rewriting.definitions import expand_definitions
 from ep_nnapi.rewriting.fix import Search
-from ep_nnapi.rewriting.rewrites import clips_as_min_and_max
+from ep_nnapi.rewriting.rewrites import clips_as_min_and_max, expand_definitions
 from ep_nnapi.sessions.cpu import session_of
 from models.quantized import quantized
 from tests.cli.command import DIGITS

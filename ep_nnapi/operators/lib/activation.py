@@ -107,11 +107,8 @@ def bounds_of(n: Node) -> tuple[Bound, Bound]:
     for bound in given:
         if bound is not None:
             shape = list(bound.shape)
-            n.require(
-                len(shape) <= 1,
-                Reason.SHAPE,
-                f"{bound.name} has shape {shape}; it must be a scalar",
-            )
+            fits = len(shape) <= 1
+            n.require(fits, Reason.SHAPE, f"{bound.name} has shape {shape}; it must be a scalar")
     low_value, high_value = (
         b and dequantized(b, b.dtype if b.quantization is None else DType.FLOAT) for b in given
     )

@@ -107,11 +107,8 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
     for other ranks.
     """
     x, axes = n.input(0), len(kernel)
-    n.require(
-        axes in (1, 2) and x.rank == axes + 2,
-        Reason.RANK,
-        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
-    )
+    detail = f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)"
+    n.require(axes in (1, 2) and x.rank == axes + 2, Reason.RANK, detail)
     size, ones = x.shape[2:], (1,) * axes
     strides, dilations = n.integers_like("strides", ones), n.integers_like("dilations", ones)
     around = pads(n, size, kernel, strides, dilations)
@@ -128,11 +125,8 @@ def filter_size(n: Node, w: Value) -> tuple[int, ...]:
     """
     size = w.shape[2:]
     declared = n.integers("kernel_shape", size)
-    n.require(
-        declared == size,
-        Reason.ATTRIBUTE,
-        f"kernel_shape is {list(declared)}; {w.name} has windows of {list(size)}",
-    )
+    detail = f"kernel_shape is {list(declared)}; {w.name} has windows of {list(size)}"
+    n.require(declared == size, Reason.ATTRIBUTE, detail)
     return size
 
 
@@ -160,11 +154,8 @@ def pads(
         ]
         return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
     given = n.integers_like("pads", (0,) * 2 * len(kernel))
-    n.require(
-        min(given) >= 0,
-        Reason.ATTRIBUTE,
-        f"pads are {list(given)}; NNAPI takes no negative padding",
-    )
+    fits = min(given) >= 0
+    n.require(fits, Reason.ATTRIBUTE, f"pads are {list(given)}; NNAPI takes no negative padding")
     return given
 
 
@@ -199,11 +190,8 @@ def dilated_filter(n: Node, w: Value, dilations: Sequence[int], margins: Padding
     around = tuple(margins) or ((0, 0), (0, 0))
     if tuple(dilations) == (1, 1) and not any(map(any, around)):
         return w
-    n.require(
-        w.constant is not None,
-        Reason.CONSTANT,
-        f"{w.name} must be constant to be dilated or padded",
-    )
+    detail = f"{w.name} must be constant to be dilated or padded"
+    n.require(w.constant is not None, Reason.CONSTANT, detail)
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     shape = (*w.shape[:2], *(r + sum(m) for r, m in zip(reach, around, strict=True)))
     zero = w.quantization.zero_point[0] if w.quantization is not None else 0
@@ -374,11 +362,8 @@ def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value,
 def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Call]:
     """Emit a convolution for every `size` groups of channels and concatenate their outputs."""
     group = whole.group
-    n.require(
-        size > 1 or group <= MAX_GROUPS,
-        Reason.SIZE,
-        f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported",
-    )
+    detail = f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported"
+    n.require(size > 1 or group <= MAX_GROUPS, Reason.SIZE, detail)
     outs = []
     for start in range(0, group, size):
         out, calls = _part(n, whole, y, range(start, min(start + size, group)))

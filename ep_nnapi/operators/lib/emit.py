@@ -107,6 +107,15 @@ def write_output(n: Node, result: Value, y: Value) -> Iterator[Call]:
         yield from reshape(n, result, y)
 
 
+def compute_as(
+    n: Node, y: Value, shape: Sequence[int], row: OperationSpec, *given: Given, **named: Given
+) -> Iterator[Call]:
+    """Emit `y` = `row` on the given operands, of which the result has `shape`, in its own shape."""
+    result = output_or_temp(n, y, shape)
+    yield apply(row, *given, out=result, **named)
+    yield from write_output(n, result, y)
+
+
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
     """Return EXPAND_DIMS calls from `x` to `y` if `y` only has more axes of size 1; else []."""
     added = _added_axes(operand_shape(x.shape), operand_shape(y.shape))
@@ -185,11 +194,8 @@ def require_same_quantization(n: Node, x: Value, y: Value) -> None:
 
     Differing quantization parameters are requantized (`ep_nnapi.capability.requantize`).
     """
-    n.require(
-        (x.quantization is None) == (y.quantization is None),
-        Reason.QUANTIZATION,
-        f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are",
-    )
+    detail = f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are"
+    n.require((x.quantization is None) == (y.quantization is None), Reason.QUANTIZATION, detail)
 
 
 def narrow(value: Value) -> Value:

@@ -18,6 +18,7 @@ from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
     compute,
+    compute_as,
     each,
     full,
     output_or_temp,
@@ -99,11 +100,8 @@ def write_fully_connected(
             shift = yield from full(n, 0, shift.shape, shift.dtype)
         yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
-    n.require(
-        perm[0] == q.axis,
-        Reason.QUANTIZATION,
-        f"{matrix.name} has scales along its inputs; quantize it along its outputs",
-    )
+    detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
+    n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
     pixels = yield from reshaped(n, rows, (1, count, 1, depth))
@@ -132,9 +130,7 @@ def _fully_connected_by_matrix(
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
-    result = output_or_temp(n, y, (count * rows, units))
-    yield apply(spec.CONCATENATION, inputs=found, axis=0, out=result)
-    yield from write_output(n, result, y)
+    yield from compute_as(n, y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
@@ -143,9 +139,8 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
     seen = yield from reshaped(n, x, (batch, rows, columns))
     if swapped:
         rows, columns = columns, rows
-        turned = n.temp(x, (batch, rows, columns))
-        yield apply(spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
-        seen = turned
+        shape = (batch, rows, columns)
+        seen = yield from compute(n, spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), shape=shape)
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))
 

@@ -19,13 +19,12 @@ from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
     compute,
+    compute_as,
     each,
     full,
     of_any_type,
-    output_or_temp,
     reshape,
     reshaped,
-    write_output,
 )
 from ep_nnapi.operators.lib.node import Node, int32
 
@@ -73,9 +72,7 @@ def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) 
         shapes, out = [[y.size]] * len(operands), [y.size]
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
     parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
-    whole = output_or_temp(n, y, out)
-    yield apply(row, *parts, out=whole)
-    yield from write_output(n, whole, y)
+    yield from compute_as(n, y, out, row, *parts)
 
 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
@@ -123,9 +120,8 @@ def tile(
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
-        result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
-        yield apply(spec.TILE, seen, multiples=int32(repeats), out=result)
-        yield from write_output(n, result, y)
+        shape = [s * r for s, r in zip(sizes, repeats, strict=True)]
+        yield from compute_as(n, y, shape, spec.TILE, seen, multiples=int32(repeats))
         return
     done = list(sizes)
     for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
@@ -299,6 +295,15 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
         for seen in _swaps(sizes, order):
             x = yield from _permuted(n, x, seen, (0, 2, 1, 3))
     yield from reshape(n, x, y)
+
+
+def transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
+    """Return `x` transposed; `x` itself where its axes stay in order."""
+    if list(perm) == sorted(perm):
+        return x
+    out = n.temp(x, [x.shape[p] for p in perm])
+    yield from transpose(n, x, perm, out)
+    return out
 
 
 def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Computed:

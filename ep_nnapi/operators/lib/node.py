@@ -236,6 +236,8 @@ class Op:
     equivalent   the operator that nodes of this one are rewritten to before they are lowered
     keeps        True if the calls, even a single one, lack what a device with the operator can use:
                  a form of its constants, or what it makes of NaN and infinities
+    moves        True if it only moves elements: inputs and outputs have one scale and zero point
+    function     True if it computes a function of each element, mostly with exp
     """
 
     op_type: str
@@ -245,26 +247,35 @@ class Op:
     doc: str
     equivalent: str = ""
     keeps: bool = False
+    moves: bool = False
+    function: bool = False
 
 
 def op(
-    op_type: str, *, since: int, domain: str = "", keeps: bool = False
+    op_type: str,
+    *,
+    since: int,
+    domain: str = "",
+    keeps: bool = False,
+    moves: bool = False,
+    function: bool = False,
 ) -> Callable[[Lowering], Op]:
     """Return a decorator that declares a generator as the lowering of an operator."""
 
     def declare(lower: Lowering) -> Op:
-        return Op(op_type, domain, since, lower, lower.__doc__ or "", keeps=keeps)
+        doc = lower.__doc__ or ""
+        return Op(op_type, domain, since, lower, doc, "", keeps, moves, function)
 
     return declare
 
 
-def one_to_one(op_type: str, row: OperationSpec, since: int, domain: str = "") -> Op:
+def one_to_one(op_type: str, row: OperationSpec, since: int, *, function: bool = False) -> Op:
     """Return an operator that lowers to one NNAPI operation on its inputs, in order."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield apply(row, *n.inputs, out=n.output())
 
-    return Op(op_type, domain, since, lower, f"{row.name} of the inputs.")
+    return Op(op_type, "", since, lower, f"{row.name} of the inputs.", function=function)
 
 
 def ops_of(module: ModuleType) -> tuple[Op, ...]:

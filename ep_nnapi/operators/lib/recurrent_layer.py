@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.emit import Computed, compute, each, reshape, reshaped
-from ep_nnapi.operators.lib.movement import equal_parts, transpose
+from ep_nnapi.operators.lib.movement import equal_parts, transposed
 from ep_nnapi.operators.lib.node import Node, zeros
 
 MAX_UNROLLED_STEPS = 128
@@ -59,20 +59,14 @@ def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     steps, batch = x.shape[:2][:: -1 if batch_first else 1]
     if n.has(4):
         lengths = set(n.integers_at(4))
-        n.require(
-            lengths == {steps},
-            Reason.CONSTANT,
-            f"{n.input(4).name} has sequences of {sorted(lengths)} steps; only of all {steps}",
-        )
+        detail = f"{n.input(4).name} has sequences of {sorted(lengths)} steps; only of all {steps}"
+        n.require(lengths == {steps}, Reason.CONSTANT, detail)
     reverse = _DIRECTIONS[direction]
     names = n.texts("activations", tuple(functions) * len(reverse))
     operations = [_activation(name) for name in names]
     count = len(functions)
-    n.require(
-        len(operations) == count * len(reverse),
-        Reason.ATTRIBUTE,
-        f"activations has {len(operations)} names; {direction} takes {count * len(reverse)}",
-    )
+    detail = f"activations has {len(operations)} names; {direction} takes {count * len(reverse)}"
+    n.require(len(operations) == count * len(reverse), Reason.ATTRIBUTE, detail)
     each_way = tuple(tuple(operations[i : i + count]) for i in range(0, len(operations), count))
     layer = RecurrentLayer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
     _require_fitting_inputs(n, layer)
@@ -116,11 +110,8 @@ def _activation(name: str) -> OperationSpec:
 
 def require_unrollable(n: Node, layer: RecurrentLayer) -> None:
     """Raise Reject(SIZE) for a layer of more than MAX_UNROLLED_STEPS steps, too many to unroll."""
-    n.require(
-        layer.steps <= MAX_UNROLLED_STEPS,
-        Reason.SIZE,
-        f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled",
-    )
+    detail = f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled"
+    n.require(layer.steps <= MAX_UNROLLED_STEPS, Reason.SIZE, detail)
 
 
 def gate_weights(n: Node, index: int, direction: int, gates: slice) -> Constant:
@@ -143,9 +134,7 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
     x = n.input(0)
     reads = x.shape[2]
     if layer.batch_first and layer.batch > 1:
-        transposed = n.temp(x, (layer.steps, layer.batch, reads))
-        yield from transpose(n, x, (1, 0, 2), transposed)
-        x = transposed
+        x = yield from transposed(n, x, (1, 0, 2))
     return (yield from reshaped(n, x, (layer.steps * layer.batch, reads)))
 
 
@@ -214,6 +203,4 @@ def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Comp
     shape = (layer.batch, layer.steps, layer.units)
     if 1 in shape[:2]:
         return (yield from reshaped(n, whole, shape))
-    transposed = n.temp(whole, shape)
-    yield from transpose(n, whole, (1, 0, 2), transposed)
-    return transposed
+    return (yield from transposed(n, whole, (1, 0, 2)))

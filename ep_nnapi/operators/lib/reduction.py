@@ -13,14 +13,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    compute,
-    output_or_temp,
-    reshape,
-    reshaped,
-    write_output,
-)
+from ep_nnapi.operators.lib.emit import Computed, compute, compute_as, reshape, reshaped
 from ep_nnapi.operators.lib.movement import expanded, runs
 from ep_nnapi.operators.lib.node import Node, int32
 
@@ -136,15 +129,21 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
         shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
     seen = yield from reshaped(n, x, shape)
     found = yield from norm.by(n, seen, axes, norm.epsilon)
-    result = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield apply(spec.MUL, found.value, factor, out=result)
+        yield from compute_as(n, y, shape, spec.MUL, found.value, factor)
     else:
         product = yield from compute(n, spec.MUL, found.value, factor, shape=shape)
-        yield apply(spec.ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
-    yield from write_output(n, result, y)
+        shift = yield from _from_axis(n, norm.shift, x, axis)
+        yield from compute_as(n, y, shape, spec.ADD, product, shift)
     return found
+
+
+def write_statistics(n: Node, found: Standard, inverse: int = 2) -> Iterator[Call]:
+    """Emit those of output 1, the mean if there is one, and output `inverse` that the node has."""
+    for i, value in ((1, found.mean), (inverse, found.inverse)):
+        if value is not None and n.has_output(i):
+            yield from reshape(n, value, n.output(i))
 
 
 def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
@@ -157,11 +156,8 @@ def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
         f"{axis} on it has up to {most}; reshape it",
     )
     sizes = zip(param.shape[::-1], x.shape[::-1], strict=False)
-    n.require(
-        all(size in (1, whole) for size, whole in sizes),
-        Reason.SHAPE,
-        f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}",
-    )
+    detail = f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}"
+    n.require(all(size in (1, whole) for size, whole in sizes), Reason.SHAPE, detail)
     if x.rank <= MAX_RANK:
         return param
     wide = yield from expanded(n, param, x.shape[axis:])

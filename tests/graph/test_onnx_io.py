@@ -9,8 +9,15 @@ from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.graph import ort_io
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
-from ep_nnapi.graph.to_onnx import model_of, node_of, without_shapes
+from ep_nnapi.graph.onnx_io import (
+    edited,
+    graphs,
+    mentions,
+    model_of,
+    node_of,
+    temporary,
+    without_shapes,
+)
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.onnx_graph import graph_of, parsed
