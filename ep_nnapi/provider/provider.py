@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ep_nnapi.costs.calibration import cost_model
@@ -202,7 +203,11 @@ class Provider:
 
 
 def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:
-    """Logs one warning if the model still has symbolic sizes although option `fix` is given."""
+    """Logs one warning if option `fix` leaves symbolic sizes, or names what the model never had.
+
+    Of a symbol with a size the session shows the number only, so its name is looked for in the
+    file.
+    """
     left = [value for value in graph_inputs(graph) if is_dynamic([value])]
     if left:
         logger.warning(
@@ -212,6 +217,12 @@ def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:
             "of any rank" if left[0].dims is None else [d or "?" for d in left[0].dims],
             how_to_fix(left, fixed),
         )
+    elif Path(graph.path).is_file():
+        from ep_nnapi.graph.onnx_io import mentions  # imports onnx
+
+        absent = [n for n in fixed if not mentions(Path(graph.path), n.encode())]
+        if absent:
+            logger.warning("option fix names %s, which the model does not have", ", ".join(absent))
 
 
 def planner_of(

@@ -104,6 +104,23 @@ def test_a_session_says_which_sizes_it_does_not_have(tmp_path: Path, caplog) -> 
         )
 
 
+def test_a_session_whose_sizes_are_all_known_says_which_name_is_of_nothing(
+    tmp_path: Path, caplog
+) -> None:
+    for dims, fix, says in (
+        (("batch", 3, 4, 5), "batch=2", ""),
+        ((2, 3, 4, 5), "batch=2", "option fix names batch, which the model does not have"),
+        (("batch", 3, 4, 5), "batch=2;heigth=4", "option fix names heigth, which the model"),
+    ):
+        path = rows_of_pixels(tmp_path / "m.onnx", *dims)
+        caplog.clear()
+        options = onnxruntime.SessionOptions()
+        ep_nnapi.append_execution_provider(options, fix=fix)
+        with caplog.at_level(logging.WARNING):
+            onnxruntime.InferenceSession(str(path), options)
+        assert [r.getMessage().startswith(says) for r in caplog.records] == [True] * bool(says)
+
+
 @pytest.mark.parametrize("dims", [(None, 3, None, None), ("?", 3, "?", "?"), (-1, 3, -1, -1), None])
 @pytest.mark.parametrize("command", [*COMMANDS, "tune", "fix", "prepare", "listing", "advise"])
 def test_sizes_without_a_name_are_fixed_by_the_inputs(
