@@ -10,7 +10,7 @@ from ep_nnapi.preparation.job import COMBINATIONS, Level
 from ep_nnapi.preparation.ort_export import checked_at
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
-LEVELS = ("basic", "extended", "nnapi-aware")
+LEVELS = (Level.BASIC, Level.EXTENDED, Level.NNAPI_AWARE)
 TARGETS = ("builtin-nnapi", "ep-nnapi")
 
 
@@ -33,7 +33,7 @@ def levels() -> list[tuple[str, ...]]:
     return [left_by(DIGITS, level, target) for level in LEVELS for target in TARGETS]
 
 
-def left_by(model: Path, level: str, target: str) -> tuple[str, ...]:
+def left_by(model: Path, level: Level, target: str) -> tuple[str, ...]:
     """Level, target, nodes, clusters, and what runs on the CPU."""
     report = checked_at(model, Level(level), parse({"target": target}))
     left = Counter(r.op_type for r in report.rejections)
