@@ -8,8 +8,6 @@
 Shapes are ONNX's. Numbers of constants are drawn from the seed 0, so that runs can be compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count

@@ -1,7 +1,5 @@
 """The option --runtime: what the tests of the provider and of operators run on."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

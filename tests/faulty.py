@@ -1,7 +1,5 @@
 """A device on the host runtime that declines, fails or miscalculates what it is told to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

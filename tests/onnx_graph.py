@@ -1,7 +1,5 @@
 """An ONNX model as a Graph, straight from its proto: for tests without a session."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 

@@ -6,8 +6,6 @@ the very path of the provider, runs it on the reference device and compares with
 evaluator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The partitions that the provider makes of whole models, as the partitioner saw the graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ either exact or saturate in 16 bits, as x86-64 processors without VNNI do (the i
 VPMADDUBSW adds two products and saturates). All other nodes the CPU provider computes, one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@
 operators on the second one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

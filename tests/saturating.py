@@ -6,8 +6,6 @@ runs tests with it in place of ONNX Runtime's, whose products are exact on proce
 on ARM. Tests that pass with it compare no such product with the CPU provider.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

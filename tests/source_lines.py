@@ -1,7 +1,5 @@
 """Metadata of nodes as PyTorch's exporter records it."""
 
-from __future__ import annotations
-
 import onnx
 
 

@@ -1,7 +1,5 @@
 """The commands of docs/android.md, with this machine in place of the phone."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

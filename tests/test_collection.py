@@ -1,7 +1,5 @@
 """The collection of reference cycles is off inside the block, and as before after it."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """docs/compare_and_tune.md: its Python and its commands print what the document says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

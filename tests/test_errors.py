@@ -1,7 +1,5 @@
 """Rejections, advice and lists of valid names."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.errors import ADVICE, valid_names

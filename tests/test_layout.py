@@ -4,8 +4,6 @@
 `tests/partitioner/test_costs.py`. The exceptions are the tables below.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

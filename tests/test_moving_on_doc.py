@@ -1,7 +1,5 @@
 """docs/moving-on.md: its command prints what is shown, its runtimes are those of the advice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

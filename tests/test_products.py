@@ -1,7 +1,5 @@
 """Products of uint8 and int8: exact, and saturating as on x86-64 processors without VNNI."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

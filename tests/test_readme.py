@@ -3,8 +3,6 @@
 `python -m tests.test_readme` writes the tables of README.md and of docs/ from the code.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

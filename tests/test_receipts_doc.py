@@ -1,7 +1,5 @@
 """docs/receipts.md: its program prints what it says, and its tables have the keys of a receipt."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """docs/report.md: its commands print what is shown, its numbers are those of the code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """docs/runtimes.md: its Python block and its command print what the document says."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A device that computes as nnapi-reference, but for wrong results of chosen operations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The command line for tests: files to give it, what it exits with, a process of its own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Help, versions, spellings of options, and names of outputs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

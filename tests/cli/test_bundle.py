@@ -1,7 +1,5 @@
 """`bundle`: what it prints, and that what cannot be is said in one sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

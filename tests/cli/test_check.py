@@ -1,7 +1,5 @@
 """`check`: the report, all levels, a baseline as a gate, refusals by reason."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`compare`: three defects are each found by one command; what it prints and when it exits 1."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`devices`: those of the NNAPI runtime, and a runtime that cannot be used."""
 
-from __future__ import annotations
-
 import json
 import re
 from types import SimpleNamespace

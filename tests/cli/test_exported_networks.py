@@ -1,7 +1,5 @@
 """Networks of PyTorch through every verb, as its exporter writes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

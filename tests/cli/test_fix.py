@@ -1,7 +1,5 @@
 """`fix`: what it prints, what it writes and when it exits 1."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Verbs that print what there is: `listing`, `lib`, `ops`, `report`."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re

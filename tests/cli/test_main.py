@@ -1,7 +1,5 @@
 """Models, inputs and options that cannot be used: exit 2 and one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

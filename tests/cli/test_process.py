@@ -1,7 +1,5 @@
 """The command line as a process: pipes, terminals, interrupts and what stderr gets."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

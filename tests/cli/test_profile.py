@@ -1,7 +1,5 @@
 """`profile`: records a device's answers, which `check` and others take by --device-profile."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

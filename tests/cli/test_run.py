@@ -1,7 +1,5 @@
 """`run`: what it reads, prints and compares, and when it exits 1 or 3."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

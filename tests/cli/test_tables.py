@@ -1,7 +1,5 @@
 """Tables of results: their rows, and the sentences below them."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

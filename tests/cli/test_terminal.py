@@ -1,7 +1,5 @@
 """Names in models and of files are foreign text: on a terminal they stay within their line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`tune` measures for real and prints a table, the best candidate and why; nothing of the times."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Networks through every verb of the command line, as a new user would try them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every verb of the command line on one model, as a new user would try them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

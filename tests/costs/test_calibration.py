@@ -1,7 +1,5 @@
 """calibration.json: what it holds, for whom it is, and what is said where it cannot be used."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random float32 networks in which an error of any node shows in the outputs."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

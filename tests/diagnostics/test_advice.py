@@ -1,7 +1,5 @@
 """Alternatives to NNAPI: operators that are taken, and notes on types and sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

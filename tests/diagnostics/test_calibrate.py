@@ -1,7 +1,5 @@
 """Measuring a device: what times mean, and what is written and said."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`compare` names the node that is wrong, and tells a device's defect from the lowering's."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

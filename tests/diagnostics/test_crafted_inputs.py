@@ -1,7 +1,5 @@
 """Files of inputs that somebody made to do harm: one sentence, and no more memory than is there."""
 
-from __future__ import annotations
-
 import io
 import random
 import zipfile

@@ -1,7 +1,5 @@
 """The option `fix`: every command and session sees the model that `prepare` writes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Inputs of a run: from files, or drawn."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models of compiled clusters on the command line: what is inside, and what they compute."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measured times of a run: every cluster, operation and CPU node that runs has one."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models and inputs of Python callers: models in memory, arrays; and those that are refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Properties of models that decide how their outputs are compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reference outputs: float64 where there is a kernel, and no rounding of quantized values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The known differences: which operators and values have them, and that `compare` tells them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One judge of results: what is near enough by kind, what shows nothing, and who is further off."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from math import inf

@@ -1,7 +1,5 @@
 """Sessions on a profile, and on a device that computes as Android's CPU implementation does."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

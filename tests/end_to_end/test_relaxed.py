@@ -1,7 +1,5 @@
 """USE_FP16 on the host: rounded to float16 between operations or not, and right at its limits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lowered clusters for tests of containers, and containers with one fact changed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Containers keep composites; what does not fit the model is left out, and its members stay."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Damaged, forged and foreign contexts: always a clear error."""
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable

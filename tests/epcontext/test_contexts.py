@@ -1,7 +1,5 @@
 """Contexts of clusters, and the checksum of a model's file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -3,8 +3,6 @@
 `python -m tests.epcontext.test_layout` writes their tables anew.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

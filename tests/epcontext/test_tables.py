@@ -1,7 +1,5 @@
 """Tables of containers, as they are written and read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

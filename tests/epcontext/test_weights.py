@@ -1,7 +1,5 @@
 """Weights of containers, embedded or in a file: missing, cut, damaged or elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace

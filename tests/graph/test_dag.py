@@ -1,7 +1,5 @@
 """The DAG of node ids: edges, tensor bytes, constants and implicit inputs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Source lines of nodes: PyTorch's metadata, as its exporter writes it and as nobody should."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """Mark of tests that run LiteRT."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -3,8 +3,6 @@
 nnapi-reference, whose kernels are this package's own, says what is right.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -39,7 +37,9 @@ def matches(model: Model, atol: float = SUMS) -> None:
         np.testing.assert_allclose(got[f"o{n}"].astype(kind), wanted.astype(kind), 0, atol)
 
 
-def unary(row: spec.Row, *scalars: float, code: OperandCode = F32, **output: object) -> Model:
+def unary(
+    row: spec.OperationSpec, *scalars: float, code: OperandCode = F32, **output: object
+) -> Model:
     net = Network()
     x = net.add(Operand(code, (1, 4, 6, 2), *quantization(code)))
     out = {"dimensions": (1, 4, 6, 2)} | output
@@ -67,7 +67,9 @@ def test_quantized_convolutions_match(code: OperandCode, per_channel: bool) -> N
 @LITERT
 @pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 0, 1), (0, 0, 0, 0), (2, 0, 1, 2)])
 @pytest.mark.parametrize("pool", [spec.MAX_POOL_2D, None])
-def test_explicit_padding_matches(padding: tuple[int, ...], pool: spec.Row | None) -> None:
+def test_explicit_padding_matches(
+    padding: tuple[int, ...], pool: spec.OperationSpec | None
+) -> None:
     """That of SAME, of VALID and neither; left, right, top, bottom."""
     net = Network()
     x = net.add(Operand(F32, (1, 8, 6, 2)))
@@ -100,7 +102,9 @@ def test_explicit_padding_matches(padding: tuple[int, ...], pool: spec.Row | Non
         (spec.LOCAL_RESPONSE_NORMALIZATION, (1, 1.0, 0.5, 0.5)),
     ],
 )
-def test_operations_of_one_tensor_match(row: spec.Row, scalars: tuple[float, ...]) -> None:
+def test_operations_of_one_tensor_match(
+    row: spec.OperationSpec, scalars: tuple[float, ...]
+) -> None:
     matches(unary(row, *scalars))
 
 

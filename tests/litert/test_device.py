@@ -1,7 +1,5 @@
 """LiteRT as a device: what it takes, its reasons, and the conformance cases."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

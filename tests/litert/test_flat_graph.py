@@ -1,7 +1,5 @@
 """Flatbuffers: what is written is what LiteRT's own schema reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

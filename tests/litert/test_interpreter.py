@@ -1,7 +1,5 @@
 """Flatbuffers in LiteRT's interpreter: errors are one sentence, results are copies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

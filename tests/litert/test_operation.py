@@ -1,7 +1,5 @@
 """The view of an operation: forms of quantized operands, layouts of images."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Operators are known by their values, wherever these are in the model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """HARD_SWISH in place of the operations that compute it in parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Permutes of a cluster: at its border where possible, inside where necessary, none in vain."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ep_nnapi.graph.value import DType

@@ -1,7 +1,5 @@
 """Permutes in a cluster: inserted, absorbed, not supported; and reshapes that move or cancel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Small models, and what is said of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

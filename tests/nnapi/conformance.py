@@ -1,7 +1,5 @@
 """The conformance cases beside this repository as models; absent folders give no cases."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from functools import cache, partial

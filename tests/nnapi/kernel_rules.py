@@ -4,8 +4,6 @@ Source: Android 13, packages/modules/NeuralNetworks/common/operations, `prepare`
 rules about shapes are not here: nnapi-reference refuses what breaks those.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models from their listings: a listing with its data has all of a model."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode

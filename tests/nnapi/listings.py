@@ -1,7 +1,5 @@
 """A model with its listing, and models of any kind, legal or not, drawn by hypothesis."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

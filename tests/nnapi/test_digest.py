@@ -1,7 +1,5 @@
 """Digests of models: equal for equal models, different for each thing that changes a result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

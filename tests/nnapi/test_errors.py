@@ -1,7 +1,5 @@
 """Errors and their texts: lists of valid names, suggestions, codes."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The modules of a package in which each has its part of one table."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from ep_nnapi.litert import lowering as litert

@@ -1,7 +1,5 @@
 """Files written whole or not at all, and digests in a limited time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """The list of NNAPI's C functions: complete by the facts, and what is generated from a row."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

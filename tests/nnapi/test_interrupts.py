@@ -1,7 +1,5 @@
 """Interrupts that are raised in C callbacks: stored, and raised again in the main thread."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

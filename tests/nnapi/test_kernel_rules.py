@@ -3,8 +3,6 @@
 Those of `spec.py`, to which lowerings keep, and those that tests inspect models by, agree.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Models as text and back."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

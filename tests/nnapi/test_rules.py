@@ -1,7 +1,5 @@
 """Relations between an operation's operands: at the limit and just past it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

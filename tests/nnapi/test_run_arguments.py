@@ -1,7 +1,5 @@
 """Arrays of a run that fit the model's inputs and outputs, and those that do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The contract of every Runtime, on the host runtime and on its C API through the client of it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

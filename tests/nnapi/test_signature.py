@@ -1,7 +1,5 @@
 """Forms, typings and how a spec row says no."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

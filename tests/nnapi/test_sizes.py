@@ -1,7 +1,5 @@
 """Sizes as expressions of symbols, and the conditions under which they hold."""
 
-from __future__ import annotations
-
 import operator
 import random
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Rules for a finished model as a whole: each at its limit and just past it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

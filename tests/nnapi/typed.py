@@ -1,7 +1,5 @@
 """Operands by short type names, for tests of signatures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Casts between all types that NNAPI holds, and quantization."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

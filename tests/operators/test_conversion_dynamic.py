@@ -1,7 +1,5 @@
 """Operators on stored numbers of 8 bits, and quantization over a range found at run time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto

@@ -1,7 +1,5 @@
 """Convolutions, and transposed ones against each input element adding the filter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Pools of one to three dimensions, against ONNX's reference and each window in float64."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

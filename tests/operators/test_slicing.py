@@ -1,7 +1,5 @@
 """Elements taken from and put at indexes, constant and computed, against numpy: exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Settings files: what they hold, and that they name no file, library or runtime."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parsers of option values: what each reads, and its message with the option's name."""
 
-from __future__ import annotations
-
 import inspect
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Types, texts and statuses of ONNX Runtime's C API."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError
 
 import pytest

@@ -1,7 +1,5 @@
 """Tensors cross between ONNX Runtime and a cluster without a copy and without a change."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnxruntime
 import pytest

@@ -1,7 +1,5 @@
 """Models compiled by ONNX Runtime itself: ModelCompiler and the options ep.context_*."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

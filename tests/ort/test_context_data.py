@@ -1,7 +1,5 @@
 """Compiled models whose weights an application keeps: callbacks in place of a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The package's provider, clusters and runners have what the plugin asks of them."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Fused nodes of symbolic sizes run without Python when they have been compiled for the sizes."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

@@ -1,7 +1,5 @@
 """Fused nodes run without Python once their first run has shown that nothing needs it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GetCapability and Compile: clusters claimed once, interrupts, failures and the session's log."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sessions through the C API give what those of Python's give, also around forks."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Iterator

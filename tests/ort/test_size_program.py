@@ -1,7 +1,5 @@
 """Programs in C for conditions and sizes compute what the expressions do."""
 
-from __future__ import annotations
-
 from ep_nnapi.nnapi.sizes import Size, Trace
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.size_program import size_program

@@ -1,7 +1,5 @@
 """Phones as virtual devices: ONNX Runtime compiles for them, and runs on them, on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

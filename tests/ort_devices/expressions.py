@@ -1,7 +1,5 @@
 """Networks of expressions on one input, and what the device host-cpu makes of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -31,7 +29,7 @@ class Expression(Network):
     def shape(self, index: int) -> tuple[int, ...]:
         return self.operands[index].dimensions
 
-    def two(self, row: spec.Row, a: int, b: int | float, activation: int = 0) -> int:
+    def two(self, row: spec.OperationSpec, a: int, b: int | float, activation: int = 0) -> int:
         right = b if isinstance(b, int) else self.add_constant(b)
         shape = np.broadcast_shapes(self.shape(a), self.shape(right))
         return self.operation(row, [a, right, self.scalar(activation)], Operand(F32, shape))
@@ -39,7 +37,7 @@ class Expression(Network):
     def add_constant(self, number: float) -> int:
         return self.tensor(np.array([number]), F32)
 
-    def one(self, row: spec.Row, a: int) -> int:
+    def one(self, row: spec.OperationSpec, a: int) -> int:
         return self.operation(row, [a], Operand(F32, self.shape(a)))
 
     def mean(self, a: int, axes: Sequence[int], *, keep: bool = True) -> int:

@@ -1,7 +1,5 @@
 """Small NNAPI models for the devices on ONNX Runtime, built operation by operation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +32,7 @@ class Network:
         code = codes[type(value)]
         return self.add(Operand(code), np.array(value, code.numpy))
 
-    def operation(self, row: spec.Row, inputs: list[int], *outputs: Operand) -> int:
+    def operation(self, row: spec.OperationSpec, inputs: list[int], *outputs: Operand) -> int:
         """Adds an operation; returns the index of its first output."""
         first = len(self.operands)
         self.operands += outputs

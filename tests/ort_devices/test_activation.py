@@ -1,7 +1,5 @@
 """Activations with a slope on the devices of ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Composites are the ONNX nodes that they were, and give what their members give."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The conformance cases beside the repository on host-cpu: those that it takes pass."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

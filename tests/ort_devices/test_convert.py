@@ -1,7 +1,5 @@
 """Models converted to ONNX: layouts, weights and number formats."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -112,7 +110,7 @@ def test_signed_models_compute_on_uint8():
     assert operators(chain(Q8S))["BitwiseXor"] == 2
 
 
-def one(row: spec.Row, shape: tuple[int, ...], *arguments: object) -> Model:
+def one(row: spec.OperationSpec, shape: tuple[int, ...], *arguments: object) -> Model:
     """A model of one operation on a float tensor of that shape."""
     net = Network()
     x = net.add(Operand(F32, shape))

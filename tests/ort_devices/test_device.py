@@ -1,7 +1,5 @@
 """The device host-cpu: what it takes, how runs behave."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import inf

@@ -1,7 +1,5 @@
 """A provider of somebody else's plugin library as a device: sessions, `run`, the C library."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -3,8 +3,6 @@
 `make test-gpu` sets up SwiftShader, whose results are repeatable; a first run compiles shaders.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 

@@ -1,7 +1,5 @@
 """ONNX graphs under construction: names, nodes, and constants inside and outside the model."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Joined tensors of several scales, paddings and fill values that only a run has, on host-cpu."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators of every schema give the CPU provider's NaN, infinities and signs of zero."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime

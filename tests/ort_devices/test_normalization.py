@@ -1,7 +1,5 @@
 """Softmax of quantized tensors on the devices of ONNX Runtime."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi import spec

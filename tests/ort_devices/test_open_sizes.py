@@ -1,7 +1,5 @@
 """Models whose sizes are expressions, converted once: they compute what those of numbers do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 `make test-openvino` installs the extra; elsewhere these are skipped.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Operations as lowerings see them: operands by name, results, fused activations, layouts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ ONNX Runtime lists its own CPU provider as it lists those of plugin libraries, s
 one here; `test_gpu.py` has another provider.
 """
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """LSTMs over sequences: one node, or step by step; what ONNX lacks is declined."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -43,7 +41,7 @@ def sequence(*, time_major: bool = True) -> np.ndarray:
 
 
 def model_of(
-    row: spec.Row,
+    row: spec.OperationSpec,
     tensors: dict[str, np.ndarray],
     scalars: dict[str, object],
     *outputs: tuple[int, ...],

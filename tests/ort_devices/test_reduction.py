@@ -1,7 +1,5 @@
 """Means on the device host-cpu: as a pool where that is as accurate as ReduceMean."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Operands as ONNX values: layouts and number formats, each made once and only when read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper

@@ -1,7 +1,5 @@
 """Sessions for converted models: types of weights, and what is refused."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

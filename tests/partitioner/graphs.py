@@ -1,7 +1,5 @@
 """Graphs to partition, their best partition by exhaustion, and other ways: no product code."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

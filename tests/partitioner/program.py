@@ -3,8 +3,6 @@
 It shares no code with the product; HiGHS (by `scipy.optimize.milp`) solves it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product

@@ -1,7 +1,5 @@
 """The oracles, on graphs checked by hand, against brute force and against each other."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

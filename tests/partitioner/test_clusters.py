@@ -1,7 +1,5 @@
 """`partition` on drawn graphs and, by `violations`, on random ones."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

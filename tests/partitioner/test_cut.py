@@ -1,7 +1,5 @@
 """Minimum cuts against all cuts, in exact numbers."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """docs/partitioner.md: its examples are true, and its pictures show the clusters they follow."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import json

@@ -1,7 +1,5 @@
 """`partition` is nowhere worse than simpler ways, from 100 to 100,000 nodes."""
 
-from __future__ import annotations
-
 import networkx as nx
 import pytest
 

@@ -1,7 +1,5 @@
 """Graphs by number: order, contraction, components; their tensors, waves and limits."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """Mergings, groups of nodes that stay together, and budgets of a cluster."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """The share of graphs for which `partition` has the fewest clusters, and then fewest bytes."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """Decisions without a search: components, regions and units."""
 
-from __future__ import annotations
-
 import random
 
 import networkx as nx

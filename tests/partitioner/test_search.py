@@ -1,7 +1,5 @@
 """The search of a region, by itself; its optima are tested with `partition`."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise

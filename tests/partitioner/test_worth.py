@@ -1,7 +1,5 @@
 """`worth_it` against exhaustion, `savings`, and `partition` beside simpler ways."""
 
-from __future__ import annotations
-
 import random
 from statistics import fmean
 

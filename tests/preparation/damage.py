@@ -7,8 +7,6 @@ how it was damaged, and what was refused, computed, or how its worker died. The 
 a process that has loaded everything, and each does many files: one that dies is replaced.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Prepared models as a user meets them: in a fresh process, away from the original."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The tables of docs/prepare.md that preparation fills."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

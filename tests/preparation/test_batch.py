@@ -1,7 +1,5 @@
 """Directories, executors, the manifest, and what a killed run leaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Damaged models: a clear error, or the same answer as plain onnxruntime; never a crash."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections import Counter

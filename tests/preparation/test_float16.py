@@ -1,7 +1,5 @@
 """Text encoders in float16: the CPU provider lacks kernels of that type for most of their nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """nnapi-aware: what a session claims is kept, and the rest is what ONNX Runtime makes of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

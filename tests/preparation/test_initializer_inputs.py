@@ -5,8 +5,6 @@ is prepared has the inputs and the overridable initializers that plain onnxrunti
 original.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

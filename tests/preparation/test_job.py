@@ -1,7 +1,5 @@
 """Combinations of options of `prepare`: accepted, or refused with the flag's name."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """manifest.json: what is written is read again, and what changed is not up to date."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Models saved by ONNX Runtime: functions inlined, constants renamed, recordings replayed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ row of the table (a format, a style and a level) once, the target and the platfo
 to row and from model to model, so that any two of model, row, target and platform meet.
 """
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs of `prepare` that are killed: nothing partial, nothing left, and the next one completes."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

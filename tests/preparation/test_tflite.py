@@ -1,7 +1,5 @@
 """Models as LiteRT flatbuffers: whole ones, clusters, and what is left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

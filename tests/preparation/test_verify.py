@@ -1,7 +1,5 @@
 """Comparison of prepared models with the original, and its tolerances."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

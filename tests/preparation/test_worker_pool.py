@@ -1,7 +1,5 @@
 """Workers: what crashes, hangs or grows in one is a sentence, and its server serves the next."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

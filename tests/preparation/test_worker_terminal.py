@@ -1,7 +1,5 @@
 """Progress of `prepare`: a bar on a terminal, plain lines to a pipe."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

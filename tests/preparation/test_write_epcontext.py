@@ -1,7 +1,5 @@
 """Models with clusters compiled into EPContext nodes: what stays, what goes, and the metadata."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

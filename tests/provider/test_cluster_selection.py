@@ -4,8 +4,6 @@ In MODEL a node takes 10 us on the CPU provider and 1 us on NNAPI, a cluster 15 
 the border 0.25 us: a tensor of SHAPE, six floats, 6 us.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

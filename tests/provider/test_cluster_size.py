@@ -1,7 +1,5 @@
 """Limits of a cluster's size: the options at and past each limit, and devices that lack memory."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Runs of a compiled cluster, and what runs it after its device has failed."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

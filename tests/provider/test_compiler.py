@@ -1,7 +1,5 @@
 """Lowering and compilation for one device: what it declines, and for which cause."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A cluster's ONNX nodes as a model of their own on the CPU provider."""
 
-from __future__ import annotations
-
 import gc
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Failures of devices: repeated calls, and devices that are left out for the rest of a process."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Selection of a session's device by name and flags."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi import OptionError

@@ -1,7 +1,5 @@
 """Clusters that a session of ONNX Runtime may compute by itself, and those that need more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

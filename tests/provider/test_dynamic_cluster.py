@@ -1,7 +1,5 @@
 """Clusters with symbolic dimensions: one compilation for each of the shapes in the cache."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

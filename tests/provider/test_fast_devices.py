@@ -1,7 +1,5 @@
 """The device that a cluster is compiled for when the options name none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """EPContext nodes: compiled for the device, or claimed with the error that Compile reports."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Outlines of graphs in the reports of check: nodes, values, types and estimated times."""
 
-from __future__ import annotations
-
 import math
 
 import onnx

@@ -1,7 +1,5 @@
 """From a graph to clusters: what a device declines goes back, until every cluster compiles."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The provider of a session: its options, its report over graphs, and handing it to a session."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Receipts: the runs of sessions add up, whatever computed them, and files are whole."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import json

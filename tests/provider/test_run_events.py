@@ -1,7 +1,5 @@
 """Runs of clusters tell listeners what they compute, where, and when."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Which sizes of a cluster are compiled when they change from run to run."""
 
-from __future__ import annotations
-
 from ep_nnapi.provider.size_admission import MOST_WAITING, SizeAdmission
 
 

@@ -1,7 +1,5 @@
 """Clusters lowered once for all sizes: bound, they are what is lowered for those sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

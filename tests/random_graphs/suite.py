@@ -1,7 +1,5 @@
 """Many random graphs, each compared in a worker process, and what came of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

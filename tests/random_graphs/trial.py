@@ -1,7 +1,5 @@
 """One random graph, run by the provider and by the CPU provider."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

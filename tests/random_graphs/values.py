@@ -1,7 +1,5 @@
 """Values that a graph is fed beside ordinary numbers: NaN, infinities, denormals, huge ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Equality of a model and its rewritten form, by ONNX's reference evaluator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators by ONNX's definitions: the same results, without what nobody reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import helper

@@ -1,7 +1,5 @@
 """Rewrites that are kept, and the verified model that is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

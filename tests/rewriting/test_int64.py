@@ -1,7 +1,5 @@
 """INT64 values as INT32, with ranges that the user states."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

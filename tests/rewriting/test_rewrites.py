@@ -1,7 +1,5 @@
 """Rewrites of int8 tensors, Clips and transposes: equal, and only where they are named."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

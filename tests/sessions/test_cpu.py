@@ -1,7 +1,5 @@
 """Sessions on the CPU provider with exact integer products."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sessions of devices: where outputs are written, settings, and who opens them."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Symbolic sizes bound to numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

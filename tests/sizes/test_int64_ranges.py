@@ -1,7 +1,5 @@
 """INT64 values whose numbers fit into INT32, and operators on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime as ort

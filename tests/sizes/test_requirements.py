@@ -1,7 +1,5 @@
 """Symbolic dimensions that have to be as large as weights and states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

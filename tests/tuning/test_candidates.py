@@ -1,7 +1,5 @@
 """The candidates: each varies one thing, what the user gave is not varied, and settings of each."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi.errors import OptionError

@@ -1,7 +1,5 @@
 """The choice among candidates with given times."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.options.settings import Chosen

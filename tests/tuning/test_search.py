@@ -1,7 +1,5 @@
 """The stages of the search, with times of the test and real sessions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs are measured in turn by a clock of the test: order, limits, medians and intervals."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """`tune` from a model to settings, with times of the test."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Times that tests give to candidates, in place of a measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ep_nnapi.tuning.search import Run, Timing

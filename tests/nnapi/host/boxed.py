@@ -1,7 +1,5 @@
 """Operations on boxes: the types that they take, boxes and scores to try them on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Models of several operations, put together one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode

@@ -1,7 +1,5 @@
 """Numbers with long sums, for `long_sums` and `long_products`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import isqrt

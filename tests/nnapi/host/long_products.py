@@ -1,7 +1,5 @@
 """Operations that sum products of float32 numbers; as `long_sums`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import isqrt
 

@@ -4,8 +4,6 @@ Each case takes a `Draw` and yields operands with the expected outputs. `SUMS` h
 row of the operation, `long_products` those of products.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

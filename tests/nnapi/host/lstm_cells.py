@@ -1,7 +1,5 @@
 """LSTM cells to try: their weights, and the NDK's equations for them in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 SEED = 20260816

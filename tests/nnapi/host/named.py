@@ -1,7 +1,5 @@
 """Operations with named operands, for tests of what calls kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ep_nnapi.nnapi.codes import OperandCode

@@ -6,8 +6,6 @@ Every case runs twice: with all tensors as inputs of unknown shape, and with all
 constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

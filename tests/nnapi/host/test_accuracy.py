@@ -1,7 +1,5 @@
 """Every operation that sums, with long sums, against float64."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arguments of kernels: constants once, others at each run, decoded and packed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Calls of a kernel: by a table, in blocks, or at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

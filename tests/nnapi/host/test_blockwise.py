@@ -1,7 +1,5 @@
 """Elementwise kernels by table and in blocks, compared with the same call made at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Stored elements and real numbers, compared with the formula in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Every operation of the table has a kernel for every type, and a shape function."""
 
-from __future__ import annotations
-
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.shapes import SHAPES

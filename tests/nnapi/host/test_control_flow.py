@@ -1,7 +1,5 @@
 """IF and WHILE on the reference device: branches, loops, one inside the other, and their limits."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutions against their definition, window by window, in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

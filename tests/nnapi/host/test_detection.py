@@ -1,7 +1,5 @@
 """Operations on boxes against the formulas of the NDK's documentation, in float64."""
 
-from __future__ import annotations
-
 import doctest
 import math
 

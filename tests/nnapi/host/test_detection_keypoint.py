@@ -1,7 +1,5 @@
 """HEATMAP_MAX_KEYPOINT against the maximum of a second-order surface, solved in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """ROI_ALIGN and ROI_POOLING against their definitions, bin by bin, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operations on elements, alone and in pairs, against numpy in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Numbers at the ends of float32: results follow IEEE 754, and nothing is printed about them."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fixed-point arithmetic against exact numbers: what it rounds how, and how far off it may be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows of the kernel table: types, parameters, duplicates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Calls of kernels: where results go, how they are stored, and wrong shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

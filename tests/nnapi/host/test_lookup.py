@@ -1,7 +1,5 @@
 """Rows found by index and by key, row by row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

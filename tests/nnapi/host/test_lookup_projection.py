@@ -1,7 +1,5 @@
 """LSH_PROJECTION against bits computed one by one, and the fingerprint against published ones."""
 
-from __future__ import annotations
-
 import doctest
 import struct
 

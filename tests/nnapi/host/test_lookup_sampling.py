@@ -1,7 +1,5 @@
 """RANDOM_MULTINOMIAL: the distribution, and which draws; Philox against published numbers."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

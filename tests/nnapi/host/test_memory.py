@@ -1,7 +1,5 @@
 """Temporaries share memory, and never while both are needed."""
 
-from __future__ import annotations
-
 import doctest
 
 from hypothesis import given

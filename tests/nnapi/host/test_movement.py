@@ -1,7 +1,5 @@
 """Operations that move elements, against numpy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

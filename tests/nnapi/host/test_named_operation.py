@@ -1,7 +1,5 @@
 """Operands by the names of their parameters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

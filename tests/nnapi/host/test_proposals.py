@@ -1,7 +1,5 @@
 """Boxes made of anchors and deltas against the formulas of the NDK's documentation, in float64."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

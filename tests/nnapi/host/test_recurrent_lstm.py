@@ -1,7 +1,5 @@
 """LSTM and its sequences against the NDK's equations in float64."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The quantized LSTMs against the NDK's equations in float64, on the numbers that are stored."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

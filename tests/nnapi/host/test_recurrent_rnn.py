@@ -1,7 +1,5 @@
 """RNN and its sequences against the NDK's equation in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """SVDF against its definition in float64: filters over features, then over time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The host runtime with its devices."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi.codes import DeviceCode

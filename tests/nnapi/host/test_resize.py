@@ -1,7 +1,5 @@
 """Images of other sizes against samples taken pixel by pixel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

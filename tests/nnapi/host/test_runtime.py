@@ -1,7 +1,5 @@
 """The host runtime: its devices, what it refuses, how it plans and runs models."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Operations whose scalars ask for absurd memory are declined before they are compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Parts of tensors and blocks of images, against numpy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

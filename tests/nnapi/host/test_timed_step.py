@@ -1,7 +1,5 @@
 """Operations of a run on nnapi-reference are measured one by one when somebody listens."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

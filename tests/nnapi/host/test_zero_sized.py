@@ -3,8 +3,6 @@
 Source: NDK, "zero batches is supported", "may be zero-sized", of the operations below.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -7,8 +7,6 @@
 Functions that are hidden are missing for the client, as in a library of an older Android.
 """
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

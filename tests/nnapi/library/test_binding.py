@@ -1,7 +1,5 @@
 """C types and structs of the client, the functions of a library and its feature level."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 

@@ -1,7 +1,5 @@
 """Compilations of a library: which options it is told, and runs within a time limit."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from pathlib import Path

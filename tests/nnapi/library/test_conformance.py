@@ -1,7 +1,5 @@
 """The conformance cases beside the repository, on the host runtime through its C API."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError

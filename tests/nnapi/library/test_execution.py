@@ -1,7 +1,5 @@
 """Executions through the C API: which calls are made, by the functions that a library has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The growing file in memory: what is written is in the file, and what is given back is not."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import gc

@@ -1,7 +1,5 @@
 """Models written through the C API: what the library is told, and which part failed."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from dataclasses import replace

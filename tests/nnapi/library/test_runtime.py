@@ -3,8 +3,6 @@
 `tests/nnapi/test_runtime.py` has what every runtime does.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

@@ -1,7 +1,5 @@
 """Large constants in shared memory: each stored once, aligned, and given back when unused."""
 
-from __future__ import annotations
-
 import gc
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operations for tests of profiles, each in a model of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

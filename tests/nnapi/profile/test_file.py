@@ -1,7 +1,5 @@
 """Profile files: they come back as they were, and others are refused in one sentence."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The normal form of an operation: group and traits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

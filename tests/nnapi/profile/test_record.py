@@ -1,7 +1,5 @@
 """Recording: the answers for what was not asked follow from those for the samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

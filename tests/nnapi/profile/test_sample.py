@@ -1,7 +1,5 @@
 """Sample operations become legal models of the sizes that NNAPI infers."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operands of shape inference, written briefly."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ep_nnapi.nnapi.shapes import Tensor, infer

@@ -1,7 +1,5 @@
 """Shapes of convolutions: extents for every padding, stride and dilation."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

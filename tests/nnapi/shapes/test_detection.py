@@ -1,7 +1,5 @@
 """Shapes of boxes and regions: what follows from what is known, and what cannot be."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi import spec

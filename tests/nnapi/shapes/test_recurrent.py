@@ -1,7 +1,5 @@
 """Shapes of recurrent operations: what follows from what is known, and what does not fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from ep_nnapi.nnapi import spec

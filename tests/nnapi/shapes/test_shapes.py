@@ -1,7 +1,5 @@
 """Shapes of operations: what is known, what is not yet, and what cannot be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Runs the calls that a helper of the operator lowerings emits, on the reference device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

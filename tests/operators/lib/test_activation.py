@@ -1,7 +1,5 @@
 """Clip and its relatives, and polynomials within their documented bounds, against numpy."""
 
-from __future__ import annotations
-
 from math import inf
 
 import numpy as np

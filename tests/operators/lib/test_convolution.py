@@ -1,7 +1,5 @@
 """Windows as NNAPI's operands, and convolutions against sums of products in float64."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

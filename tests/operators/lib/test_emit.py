@@ -1,7 +1,5 @@
 """The building blocks of lowerings: reshapes, uniform tensors, indexes, wider floats; exact."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrix products by the operations that a level has, and Gemm, against numpy in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`reachable` finds the operations that a lowering names: in its closure, helpers and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

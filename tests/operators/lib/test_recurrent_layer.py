@@ -1,7 +1,5 @@
 """Sizes of recurrent nodes, their weights by gate, and the joining of steps and directions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reductions and normalizations of any rank, against numpy in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

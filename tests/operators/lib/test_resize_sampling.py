@@ -1,7 +1,5 @@
 """Positions, rounding and weights of resized axes, against ONNX's formulas in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

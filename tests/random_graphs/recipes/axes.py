@@ -1,7 +1,5 @@
 """Numbers along axes: softmax, reductions, the largest ones, running sums."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Tensors made of sizes and numbers alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

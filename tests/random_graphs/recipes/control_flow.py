@@ -1,7 +1,5 @@
 """Graphs inside of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.random_graphs.drawing import Drawing

@@ -1,7 +1,5 @@
 """Windows and places of images: convolutions, pools, resizing, regions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Elements at places that other tensors name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Elements moved, repeated, joined and cut out by fixed rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Normalizations, by the tensor's own mean and by a given one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.random_graphs.drawing import Drawing

@@ -1,7 +1,5 @@
 """Numbers of one tensor or of several, place by place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

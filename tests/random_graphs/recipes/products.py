@@ -1,7 +1,5 @@
 """Sums of products of matrices: dense layers, and recurrent ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.random_graphs.drawing import Drawing

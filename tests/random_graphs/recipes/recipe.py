@@ -1,7 +1,5 @@
 """Recipes, and what the recipes of several families share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 
