@@ -580,7 +580,10 @@ def plain(sizes: Iterable[int]) -> tuple[int, ...]:
 
 def identical(left: Iterable[int], right: Iterable[int]) -> bool:
     """True if the sizes are equal for all values of their symbols; nothing becomes a condition."""
-    return [*map(Expression.of, left)] == [*map(Expression.of, right)]
+    a, b = [*left], [*right]
+    if not any(isinstance(s, Size) for s in (*a, *b)):
+        return a == b
+    return [*map(Expression.of, a)] == [*map(Expression.of, b)]
 
 
 def now(size: int) -> int:
