@@ -21,8 +21,8 @@ typedef struct {
 
 ctx_settings ctx_default_settings(void) {
   const ctx_settings settings = {.fallback = true,
-                                 .preference = NN_PREFERENCE_FAST_SINGLE_ANSWER,
-                                 .priority = NN_PRIORITY_MEDIUM};
+                                 .options.preference = NN_PREFERENCE_FAST_SINGLE_ANSWER,
+                                 .options.priority = NN_PRIORITY_MEDIUM};
   return settings;
 }
 
@@ -69,13 +69,13 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   if (strcmp(key, "receipt") == 0) return (settings->receipt = value, true);
   if (strcmp(key, "device") == 0) return (settings->device = value, true);
   if (strcmp(key, "preference") == 0)
-    return choose(key, value, preferences, &settings->preference, error);
+    return choose(key, value, preferences, &settings->options.preference, error);
   if (strcmp(key, "priority") == 0)
-    return choose(key, value, priorities, &settings->priority, error);
+    return choose(key, value, priorities, &settings->options.priority, error);
   if (strcmp(key, "compilation_timeout") == 0)
-    return parse_seconds(key, value, &settings->compilation_timeout, error);
+    return parse_seconds(key, value, &settings->options.compilation_timeout, error);
   if (strcmp(key, "execution_timeout") == 0)
-    return parse_seconds(key, value, &settings->execution_timeout, error);
+    return parse_seconds(key, value, &settings->options.execution_timeout, error);
   if (strcmp(key, "fallback") == 0) {
     if (!choose(key, value, fallbacks, &code, error)) return false;
     settings->fallback = code != 0;
@@ -117,12 +117,9 @@ char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi) {
 
 bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
                  ctx_error *error) {
-  ctx_options options = {.preference = settings->preference,
-                         .priority = settings->priority,
-                         .compilation_timeout = settings->compilation_timeout,
-                         .execution_timeout = settings->execution_timeout,
-                         .measure = settings->receipt != NULL};
+  ctx_options options = settings->options;
   uint32_t i;
+  options.measure = settings->receipt != NULL;
   if (!ctx_choose_device(devices, settings->device, &options.device, error)) return false;
   for (i = 0; settings->fallback && i < devices->count; i++)
     if (strcmp(devices->items[i].name, CTX_REFERENCE_DEVICE) == 0)

@@ -9,8 +9,7 @@ typedef struct {
   const char *device;  /* name or type; NULL: NNAPI's first that is not a CPU, else its first */
   const char *receipt; /* path of the file that says what ran where; NULL: none */
   bool fallback;
-  int32_t preference, priority;
-  uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
+  ctx_options options; /* their devices are those of no runtime yet */
 } ctx_settings;
 
 /* Defaults. */

@@ -47,6 +47,12 @@ static void write_string(FILE *out, const char *text) {
   fputc('"', out);
 }
 
+/* `before`, with a key at its end, and a string. */
+static void write_item(FILE *out, const char *before, const char *text) {
+  fputs(before, out);
+  write_string(out, text);
+}
+
 /* Milliseconds with a fraction, in any locale. */
 static void write_milliseconds(FILE *out, uint64_t nanoseconds) {
   fprintf(out, "%" PRIu64 ".%06" PRIu64, nanoseconds / 1000000, nanoseconds % 1000000);
@@ -104,8 +110,7 @@ static void write_runs(FILE *out, const ctx_record *record) {
   fprintf(out, ",\n   \"runs\": %" PRIu64 ", \"device_runs\": %" PRIu64 ", \"fallbacks\": [", runs,
           record->device_runs);
   if (record->fallback != NULL) {
-    fputs("{\"to\": ", out);
-    write_string(out, record->fallback);
+    write_item(out, "{\"to\": ", record->fallback);
     fprintf(out, ", \"phase\": \"%s\", \"reason\": ", record->compiled ? "run" : "compile");
     write_string(out, record->reason);
     fprintf(out, ", \"runs\": %" PRIu64 "}", record->fallback_runs);
@@ -127,18 +132,14 @@ static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
   FILE *out = r->stream;
   fputs(ftell(out) > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ", out);
   write_string(out, node);
-  fputs(", \"nodes\": [", out);
-  write_string(out, node);
-  fputs("], \"runtime\": ", out);
-  write_string(out, runtime);
-  fputs(",\n   \"device\": ", out);
-  write_string(out, record->device);
+  write_item(out, ", \"nodes\": [", node);
+  write_item(out, "], \"runtime\": ", runtime);
+  write_item(out, ",\n   \"device\": ", record->device);
   fprintf(out, ", \"feature_level\": %u,\n   \"compiled\": ", c->header->feature_level);
   write_compiled(out, c, record);
   write_runs(out, record);
   if (record->fallback == NULL && record->reason != NULL) {
-    fputs(",\n   \"error\": ", out);
-    write_string(out, record->reason);
+    write_item(out, ",\n   \"error\": ", record->reason);
   }
   fputc('}', out);
 }
@@ -156,17 +157,14 @@ void ctx_receipt_add_failure(ctx_receipt *r, const char *node, const char *runti
 }
 
 static void write_receipt(const ctx_receipt *r, const char *onnxruntime, FILE *out) {
-  fputs("{\n \"format\": \"ep-nnapi receipt\", \"version\": 1,\n \"versions\": {\"ep_nnapi\": ",
-        out);
-  write_string(out, NNAPI_CONTEXT_RELEASE);
+  write_item(
+      out, "{\n \"format\": \"ep-nnapi receipt\", \"version\": 1,\n \"versions\": {\"ep_nnapi\": ",
+      NNAPI_CONTEXT_RELEASE);
   if (onnxruntime != NULL) {
-    fputs(", \"onnxruntime\": ", out);
-    write_string(out, onnxruntime);
+    write_item(out, ", \"onnxruntime\": ", onnxruntime);
   }
-  fputs("},\n \"model\": {\"path\": ", out);
-  write_string(out, r->model);
-  fputs(", \"sha256\": ", out);
-  write_string(out, r->model != NULL ? r->digest : NULL);
+  write_item(out, "},\n \"model\": {\"path\": ", r->model);
+  write_item(out, ", \"sha256\": ", r->model != NULL ? r->digest : NULL);
   fputs("},\n \"clusters\": [", out);
   fwrite(r->clusters, 1, r->size, out);
   fputs("\n ]\n}\n", out);

@@ -42,7 +42,6 @@ TESTED_BY = {
     "nnapi/profile/test_record": "nnapi/profile/device nnapi/profile/examples",
     "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes",
-    "ort/test_api": "ort/names",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",
     "provider/test_compiler": "provider/compatibility",
     "provider/test_cpu_fallback": "provider/declined provider/reference_fallback",

@@ -37,7 +37,7 @@ from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options, parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.devices import choose_device, open_runtime, runtime_of
 from ep_nnapi.provider.provider import Provider

@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import Device, Runtime
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.options.values import Partitioning
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.cluster_selection import TAKEN
 from ep_nnapi.provider.devices import devices

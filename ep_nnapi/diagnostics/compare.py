@@ -28,7 +28,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.load_epcontext import UnusableCluster

@@ -22,7 +22,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.options.table import Options
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions.cpu import exact_options

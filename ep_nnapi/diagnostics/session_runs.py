@@ -28,7 +28,7 @@ from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import FixedSizes
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider, handed_over

@@ -6,10 +6,10 @@ import hashlib
 import io
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ep_nnapi.epcontext.container import Container, WeightsLocation
 from ep_nnapi.epcontext.layout import ALIGNMENT, EP_SOURCE
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 AttributeValue: TypeAlias = int | str | bytes
-
-
-class Place(NamedTuple):
-    """Place of a cluster's weights among `total` bytes, and their digest."""
-
-    offset: int
-    total: int
-    sha256: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +46,36 @@ def contexts_of(packed: Sequence[Container], target: WeightsTarget) -> Iterator[
     if target is None:
         return (one.with_embedded_weights() for one in packed)
     if isinstance(target, WeightsReceiver):
-        return _with_sent_weights(packed, target)
-    return _with_weights_file(packed, target)
+        content = io.BytesIO()
+        places, digest = _write_weights(packed, content)
+        file = companion_name(target.model, digest, ".weights")
+        target.write(file, content.getvalue())
+    else:
+        unnamed = target.with_suffix(".weights")
+        with unnamed.open("wb") as stream:
+            places, digest = _write_weights(packed, stream)
+        file = companion_name(target, digest, ".weights")
+        unnamed.rename(target.with_name(file))
+    pairs = zip(packed, places, strict=True)
+    return (one.with_external_weights(replace(place, file=file)) for one, place in pairs)
 
 
-def _with_weights_file(packed: Sequence[Container], model: Path) -> Iterator[bytes]:
-    unnamed = model.with_suffix(".weights")
-    with unnamed.open("wb") as stream:
-        places, digest = _write_weights(packed, stream)
-    file = companion_name(model, digest, ".weights")
-    unnamed.rename(model.with_name(file))
-    return _located(packed, places, file)
-
-
-def _with_sent_weights(packed: Sequence[Container], receiver: WeightsReceiver) -> Iterator[bytes]:
-    stream = io.BytesIO()
-    places, digest = _write_weights(packed, stream)
-    file = companion_name(receiver.model, digest, ".weights")
-    receiver.write(file, stream.getvalue())
-    return _located(packed, places, file)
-
-
-def _write_weights(packed: Sequence[Container], stream: BinaryIO) -> tuple[list[Place], str]:
-    """Writes the weights of all clusters; returns their places, and the digest of all."""
+def _write_weights(
+    packed: Sequence[Container], stream: BinaryIO
+) -> tuple[list[WeightsLocation], str]:
+    """Writes the weights of all clusters; returns where they are, and the digest of all."""
     whole, begun = hashlib.sha256(), []
     for one in packed:
         digest = hashlib.sha256()
-        begun.append((stream.tell(), digest))
+        begun.append((stream.tell(), one.size, digest))
         for block in one.weight_blocks():
             stream.write(block)
             digest.update(block)
         stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
         whole.update(digest.digest())
     total = stream.tell()
-    places = [Place(offset, total, digest.digest()) for offset, digest in begun]
+    places = [WeightsLocation("", at, size, total, d.digest()) for at, size, d in begun]
     return places, whole.hexdigest()
-
-
-def _located(packed: Sequence[Container], places: list[Place], file: str) -> Iterator[bytes]:
-    for one, place in zip(packed, places, strict=True):
-        yield one.with_external_weights(
-            WeightsLocation(file, place.offset, one.size, place.total, place.sha256)
-        )
 
 
 def companion_name(model: Path, digest: str, suffix: str) -> str:

@@ -11,10 +11,9 @@ from weakref import WeakSet
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check, log
+from ep_nnapi.ort.api import OrtError, check, log, without_prefix
 from ep_nnapi.ort.compute import Cluster, FusedNode
 from ep_nnapi.ort.context import ContextData, ContextOptions, create_context_node
-from ep_nnapi.ort.names import without_prefix
 from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.ort.reader import (
     Reader,

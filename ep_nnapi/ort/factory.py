@@ -16,11 +16,19 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import api, check, ep_api, key_value_pairs, text
+from ep_nnapi.ort.api import (
+    EP_NAME,
+    VENDOR,
+    api,
+    check,
+    ep_api,
+    key_value_pairs,
+    provider_options,
+    text,
+)
 from ep_nnapi.ort.compute import Cluster
 from ep_nnapi.ort.context import ContextData, context_options
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options
 from ep_nnapi.report.report import Notice
 
 if TYPE_CHECKING:

@@ -14,28 +14,26 @@ from typing import TYPE_CHECKING, Any
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import (
+    ALLOW_VIRTUAL,
+    EP_NAME,
+    VENDOR,
     check,
     config_entries,
     environment_entries,
     ep_api,
+    is_virtual,
     key_value_pairs,
     log,
+    semantic_version,
     status_of,
     text,
+    with_prefix,
 )
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import ContextData
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.factory import Factory, open_provider, virtual_factories
 from ep_nnapi.ort.inner_session import open_inner_session
-from ep_nnapi.ort.names import (
-    ALLOW_VIRTUAL,
-    EP_NAME,
-    VENDOR,
-    is_virtual,
-    semantic_version,
-    with_prefix,
-)
 from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.sessions.device_session import OPENERS
 

@@ -20,7 +20,7 @@ from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)
 )
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions

@@ -39,7 +39,7 @@ from ep_nnapi.graph.ort_io import nodes as nodes_of
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.options.table import Options
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style
 from ep_nnapi.report.report import Report

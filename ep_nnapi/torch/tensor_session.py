@@ -12,7 +12,7 @@ from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.options.table import options_of_session
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.report.report import Report

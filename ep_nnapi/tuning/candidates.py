@@ -21,7 +21,7 @@ from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings
 from ep_nnapi.options.table import HOST, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag, flag_names
 from ep_nnapi.options.values import Partitioning
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import SESSION_LEVELS, register
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx

@@ -14,7 +14,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.session_runs import provider_of_session
 from ep_nnapi.options.table import parse
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session

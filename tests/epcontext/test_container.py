@@ -19,7 +19,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.options.table import parse
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.forging import branching, forged, lowered, quantized_digits
 from tests.onnx_graph import graph_of

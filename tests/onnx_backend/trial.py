@@ -19,7 +19,7 @@ from onnx.backend.test.runner import Runner
 from ep_nnapi.diagnostics.session_runs import provider_of_session
 from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.options.table import parse
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import CPU, exact_options, session_of

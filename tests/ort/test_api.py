@@ -6,7 +6,7 @@ import pytest
 
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.ort import names
+from ep_nnapi.ort import api as module
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.api import OrtError, api, check, dtype, status_of, text
 from ep_nnapi.ort.session import register
@@ -65,24 +65,24 @@ def test_no_status_is_success() -> None:
 def test_the_version_has_three_numbers(
     installed: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "version", lambda package: installed)
-    assert names.semantic_version() == said
+    monkeypatch.setattr(module, "version", lambda package: installed)
+    assert module.semantic_version() == said
 
 
 def test_a_source_tree_that_is_not_installed_has_version_0(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(names, "version", missing)
-    assert names.semantic_version() == "0.0.0"
+    monkeypatch.setattr(module, "version", missing)
+    assert module.semantic_version() == "0.0.0"
 
 
 def test_options_are_the_entries_of_this_provider() -> None:
     entries = {
-        f"ep.{names.EP_NAME.lower()}.flags": "1",
-        f"ep.{names.EP_NAME.lower()}.": "empty",
+        f"ep.{module.EP_NAME.lower()}.flags": "1",
+        f"ep.{module.EP_NAME.lower()}.": "empty",
         "ep.other.flags": "2",
         "ep.context_enable": "1",
     }
-    assert names.provider_options(entries) == {"flags": "1", "": "empty"}
-    assert names.provider_options({}) == {}
+    assert module.provider_options(entries) == {"flags": "1", "": "empty"}
+    assert module.provider_options({}) == {}

@@ -13,8 +13,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 import ep_nnapi
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.context import ContextOptions, context_options
-from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
 from tests.ort.models import abs_add
 

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
 
 pytestmark = pytest.mark.skipif(

@@ -2,7 +2,7 @@
 
 from ep_nnapi.nnapi.sizes import Size, Trace
 from ep_nnapi.ort._native import lib
-from ep_nnapi.ort.size_program import size_program
+from ep_nnapi.ort.compute import size_program
 
 
 def run(code: list[int], symbols: list[int]) -> list[int] | None:

@@ -13,7 +13,7 @@ import ep_nnapi
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import Chosen, read_settings
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.candidates import Candidate, Group, Subject, fewest, nodes_to_leave
