@@ -67,6 +67,22 @@ def is_plugin(name: str | None) -> bool:
     return name is not None and (name.startswith(PREFIX) or name in EXTRAS)
 
 
+class Opened:
+    """The session that was opened last to ask about a model, until `take`."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[Model, PreparedModel] | None = None
+
+    def keep(self, model: Model, prepared: PreparedModel) -> None:
+        """Keeps the session of this model, in place of another."""
+        self._latest = model, prepared
+
+    def take(self, model: Model) -> PreparedModel | None:
+        """Gives the session of this model away, if it is the last; none is kept afterwards."""
+        latest, self._latest = self._latest, None
+        return latest[1] if latest is not None and latest[0] is model else None
+
+
 @frozen
 class PluginDevice:
     """A provider of ONNX Runtime as an NNAPI device.
@@ -81,9 +97,7 @@ class PluginDevice:
     provider: OrtEpDevice
     feature_level: int = 8
     _answers: dict[object, bool] = field(default_factory=dict, compare=False, repr=False)
-    _opened: list[tuple[Model, PreparedModel]] = field(
-        default_factory=list, compare=False, repr=False
-    )
+    _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if the provider computes it, and exactly."""
@@ -100,10 +114,9 @@ class PluginDevice:
         from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
-        latest = self._opened[:]
-        self._opened.clear()
-        if latest and latest[0][0] is model and not options.threads:
-            return latest[0][1]
+        opened = self._opened.take(model)
+        if opened is not None and not options.threads:
+            return opened
         try:
             return open_on_provider(model, self.provider, threads_of(options))
         except (Inexpressible, Refused) as reason:
@@ -118,7 +131,7 @@ class PluginDevice:
         except (Inexpressible, Refused) as reason:
             logger.debug("%s: %s", self.name, reason)
             return False
-        self._opened[:] = [(model, found)]  # `prepare` usually follows
+        self._opened.keep(model, found)  # `prepare` usually follows
         return True
 
     def _takes(self, model: Model, operation: int) -> bool:
