@@ -7,7 +7,7 @@ from pathlib import Path
 import ep_nnapi
 import partitioner
 from ep_nnapi.installed import OLDEST_ONNXRUNTIME
-from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.api import EP_NAME
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "stability.md").read_text()
