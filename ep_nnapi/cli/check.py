@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, Reason
-from ep_nnapi.nnapi.files import read_regular
+from ep_nnapi.options.settings import read_json
 from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Level
 
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from ep_nnapi.report.report import Report
 
 HELP = "which nodes NNAPI takes, and why not"
+_NO_REPORT = "not a report of check --json"
 _FORMATS = ("model-explorer", "netron")
 _SOURCES = 3  # source lines that a row names
-Baseline: TypeAlias = Mapping[str, object]
 _ABOUT_ONE = ("levels", "advise", "format")
 """Arguments of which each is about one model, not a directory."""
 
@@ -193,22 +192,16 @@ def _regressions(report: Report, baseline: object, file: str) -> list[str]:
     try:
         return report.regressions(baseline)
     except ModelError:
-        raise OptionError(f"{file}: not a report of check --json") from None
+        raise OptionError(f"{file}: {_NO_REPORT}") from None
 
 
 def _baseline(path: str | None) -> object:
     if path is None:
         return None
-    try:
-        found: object = json.loads(read_regular(path))
-    except FileNotFoundError:
-        raise OptionError(f"{path}: no such baseline; write one with check --json") from None
-    except OSError as error:
-        raise OptionError(f"{path}: the baseline cannot be read: {error.strerror}") from None
-    except (RecursionError, ValueError):
-        raise OptionError(f"{path}: not a report of check --json") from None
+    missing = "no such baseline; write one with check --json"
+    found = read_json(path, "baseline", missing, _NO_REPORT)
     if not isinstance(found, dict | list):
-        raise OptionError(f"{path}: not a report of check --json")
+        raise OptionError(f"{path}: {_NO_REPORT}")
     return found
 
 

@@ -75,15 +75,27 @@ def read_settings(path: object) -> Settings:
     if not isinstance(path, str | os.PathLike):
         raise OptionError(f"settings is {path!r}; it must be the path of a file")
     name = os.fsdecode(path)
-    try:
-        data = json.loads(read_regular(name, _MAX_BYTES))
-    except FileNotFoundError:
-        raise OptionError(f"{name}: no such settings file; ep-nnapi tune writes one") from None
-    except OSError as error:
-        raise OptionError(f"{name}: the settings cannot be read: {error.strerror}") from None
-    except (RecursionError, ValueError):
-        raise OptionError(f"{name}: not a settings file of ep-nnapi tune") from None
+    unusable = "not a settings file of ep-nnapi tune"
+    missing = "no such settings file; ep-nnapi tune writes one"
+    data = read_json(name, "settings", missing, unusable, most=_MAX_BYTES)
     return settings_of(data, name)
+
+
+def read_json(path: str, what: str, missing: str, unusable: str, *, most: int = 64 << 20) -> object:
+    """Returns the data in a JSON file; raises OptionError with one sentence.
+
+    what      is in the file, for an error of the operating system
+    missing   the sentence for a file that is not there, `unusable` that for one that is no JSON
+    most      bytes
+    """
+    try:
+        return json.loads(read_regular(path, most))
+    except FileNotFoundError:
+        raise OptionError(f"{path}: {missing}") from None
+    except OSError as error:
+        raise OptionError(f"{path}: the {what} cannot be read: {error.strerror}") from None
+    except (RecursionError, ValueError):
+        raise OptionError(f"{path}: {unusable}") from None
 
 
 def settings_of(data: object, name: str) -> Settings:
