@@ -17,6 +17,7 @@ from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.signature import AxisUse, OperationSpec
+from ep_nnapi.nnapi.sizes import identical, is_one
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE
 
 Perm: TypeAlias = tuple[int, ...]
@@ -50,7 +51,7 @@ def permuted(arg: Given, perm: Perm) -> Value | View | None:
         return None
     if arg.rank == len(perm):
         return View(arg, perm)
-    if arg.size == 1:
+    if is_one(arg.size):
         return arg
     if arg.constant is None:
         return None
@@ -155,14 +156,14 @@ def _reshape(call: Call, perm: Perm) -> Changes | None:
     if isinstance(y, View) or y.rank != len(perm):
         return None
     shape = Constant.of_sizes([y.shape[p] for p in perm], (len(perm),), DType.INT32)
-    if isinstance(x, Value) and x.shape == y.shape:
+    if isinstance(x, Value) and identical(x.shape, y.shape):
         return {"input": View(x, perm), "shape": shape}
     return {"shape": shape} if preserves_order(y.shape, perm) else None
 
 
 def preserves_order(shape: Sequence[int], perm: Perm) -> bool:
     """Returns True if the permutation moves no element: axes longer than 1 stay in order."""
-    stay = [p for p in perm if shape[p] != 1]
+    stay = [p for p in perm if not is_one(shape[p])]
     return stay == sorted(stay)
 
 
@@ -193,7 +194,8 @@ def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
     y, weights = reshape.outputs[0], named["weights"]
     if not isinstance(x, Value) or x.rank != len(NHWC) or not isinstance(y, Value):
         return None
-    if y.shape != (x.shape[0], x.size // x.shape[0]) or named["input"] != y:
+    joined = x.shape[0], x.size // x.shape[0]
+    if named["input"] != y or not identical(y.shape, joined):
         return None
     constant = _constant(weights)
     if constant is None:

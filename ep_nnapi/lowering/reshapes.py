@@ -14,6 +14,7 @@ from typing import TypeGuard
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import needed, value_of
+from ep_nnapi.nnapi.sizes import identical, is_one
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
 
 
@@ -64,7 +65,7 @@ class _Delayed:
         if source.constant is not None:
             return None
         self.sources[y.name] = source
-        if source.shape == y.shape:
+        if identical(source.shape, y.shape):
             self.equal[y.name] = source
         return replace(call, inputs=(source, *call.inputs[1:]))
 
@@ -78,8 +79,8 @@ class _Delayed:
         if (
             first is None
             or not isinstance(out, Value)
-            or not all(source is not None and source.shape == first.shape for source in sources)
-            or any(v.shape != out.shape for v in computed)
+            or not all(s is not None and identical(s.shape, first.shape) for s in sources)
+            or any(not identical(v.shape, out.shape) for v in computed)
             or not all(_fits(v, call, first, out) for v in tensors if v not in computed)
         ):
             return []
@@ -107,7 +108,7 @@ def _is_computed(arg: Arg, out: Value | View) -> TypeGuard[Value]:
     return (
         isinstance(arg, Value)
         and arg.constant is None
-        and (arg.size > 1 or arg.size == result.size)
+        and (not is_one(arg.size) or arg.size == result.size)
     )
 
 

@@ -560,12 +560,19 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _stretched(sizes: Iterable[int]) -> int:
+    """The size that others broadcast to: a `Size` is equal to them, even if it may be 1."""
     found = 1
     for size in sizes:
-        if size != 1 and found not in (1, size):
+        if is_one(found):
+            found = size
+        elif not is_one(size) and size != found:
             raise ValueError(f"sizes {found} and {size} do not broadcast")
-        found = size if found == 1 else found
     return found
+
+
+def is_one(size: int) -> bool:
+    """True for 1; False for a `Size`, without a condition: nothing may depend on it not being 1."""
+    return not isinstance(size, Size) and size == 1
 
 
 def is_symbolic(numbers: Iterable[int]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ep_nnapi.nnapi.immutable import immutable
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.nnapi.sizes import Size, identical
 
 _BEYOND = 2**31 - 1
 """A bound that exporters write for the end of an axis of any size."""
@@ -33,6 +33,10 @@ class Span:
             step,
         )
 
+    def takes_all(self, size: int) -> bool:
+        """True if they are all indexes of an axis; False where that depends on symbols."""
+        return identical((self.start, self.stop, self.step), (0, size, 1))
+
     @property
     def size(self) -> int:
         """Their number."""
@@ -53,6 +57,4 @@ def _clamped(bound: int, size: int, least: int, most: int) -> int:
         return least if bound < 0 else most
     if bound < 0:
         bound += size
-    if bound in (least, most):
-        return bound
     return least if bound < least else min(bound, most)

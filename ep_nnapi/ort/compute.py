@@ -263,7 +263,8 @@ def _sizes(direct: DirectRun) -> tuple[CData, object]:
         return ffi.NULL, None
     symbols = ffi.new("SizeSymbol[]", [*direct.sizes.symbols.values()])
     code = ffi.new("int64_t[]", numbers)
-    return ffi.new("SizeProgram *", (symbols, code, len(symbols), len(numbers))), (symbols, code)
+    program = ffi.new("SizeProgram *", (symbols, code, len(symbols), len(numbers)))
+    return program, (program, symbols, code)
 
 
 def _tensors(places: Sequence[Place]) -> tuple[CData, object]:

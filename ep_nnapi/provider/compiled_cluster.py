@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.runtime import (
     CompileOptions,
     RunOptions,
 )
+from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiler import Compiler, Placed
@@ -45,6 +46,7 @@ class CompiledCluster:
     failures  failures of its device so far
     durations  what its device measured, if the session measures
     record    of its compilations and runs
+    symbols   values of the symbols of its model's sizes; None if these are numbers
     """
 
     node_ids: tuple[int, ...]
@@ -57,6 +59,7 @@ class CompiledCluster:
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
+    symbols: Symbols | None = None
 
     @staticmethod
     def of(
@@ -86,8 +89,9 @@ class CompiledCluster:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """The NNAPI model of this cluster."""
-        return (self.lowered.model,)
+        """The NNAPI model of this cluster, for numbers."""
+        model = self.lowered.model
+        return (model if self.symbols is None else model.bind(self.symbols),)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """Returns a runner for inputs and outputs with these names in this order."""
@@ -290,8 +294,8 @@ class Runner:
         if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
             executor = cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
             return executor, self._in_place(CPU_FALLBACK, reason)
-        compiler, model = self.cluster.compiler, self.cluster.lowered.model
+        compiler = self.cluster.compiler
         if self.cluster.fallback is not Fallback.REFERENCE or is_on_reference(compiler):
             return None
-        executor = reference_executor(compiler, model, self.border)
+        executor = reference_executor(compiler, self.cluster.models[0], self.border)
         return executor, self._in_place(REFERENCE_DEVICE, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
@@ -31,10 +32,12 @@ from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executo
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
+from ep_nnapi.provider.open_compilation import OpenCompilation
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import is_dynamic
+from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)
 _SIZES_CHANGE = (
@@ -42,6 +45,8 @@ _SIZES_CHANGE = (
     "compilation; fix sizes (--fix), keep more compiled (--shape-cache), or compile more when they "
     "are met (--new-sizes)"
 )
+_MOST_BOUND = 64
+"""Sizes of open compilations for which it is remembered that they hold."""
 _CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
@@ -54,6 +59,7 @@ class DynamicCluster:
     cache_size  maximum number of compiled variants in the cache
     at_once     number of sizes that are compiled when they are met, see `SizeAdmission`
     numbers  inputs whose contents determine shapes inside; they are part of the cache's key
+    opened   what was compiled for many sizes when the session was created
     """
 
     node_ids: tuple[int, ...]
@@ -68,6 +74,7 @@ class DynamicCluster:
     cache_size: int
     at_once: int
     shape_inputs: tuple[str, ...] = ()
+    opened: tuple[OpenCompilation, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
@@ -81,6 +88,53 @@ class DynamicCluster:
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """Returns a runner for inputs and outputs with these names in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
+
+    def open(self, shapes: Shapes) -> OpenCompilation | None:
+        """Returns a compilation for sizes like these of its inputs; None if there is none.
+
+        The contents of inputs that determine shapes would be a part of it: there is none then.
+        """
+        if self.shape_inputs:
+            return None
+        try:
+            edges = self.inputs, self.outputs
+            lowered = self.compiler.lower_traced(self.nodes, edges, self.opsets, shapes)
+            made = OpenCompilation.of(self.compiler, lowered)
+        except Exception as error:  # sizes that contradict the model, too
+            why = error.detail if isinstance(error, Declined) else error
+            logger.debug("%s is compiled for each size: %s", self.report.nodes[0], why)
+            return None
+        if made is not None:
+            placed = made.placed
+            self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
+        return made
+
+    def with_opened(self, samples: Iterable[Shapes]) -> DynamicCluster:
+        """Returns the cluster with a compilation for sizes like those of the first that has one."""
+        for shapes in samples:
+            made = self.open(shapes)
+            if made is not None:
+                report = replace(self.report, device=made.placed.device.name)
+                return replace(self, report=report, opened=(made,))
+        return self
+
+    def at(self, made: OpenCompilation, symbols: Symbols) -> CompiledCluster:
+        """Returns the cluster for one of the sizes that a compilation holds for."""
+        placed = made.placed
+        border = placed.lowered.border.with_sizes(symbols)
+        return CompiledCluster(
+            self.node_ids,
+            replace(self.report, device=placed.device.name),
+            replace(placed.lowered, border=border),
+            placed.compilation,
+            placed.compiler,
+            self.fallback,
+            self.cpu_model() if self.fallback is Fallback.CPU else None,
+            self.failures,
+            self.durations,
+            self.record,
+            symbols,
+        )
 
     def specialize(self, given: Mapping[str, Array]) -> CompiledCluster:
         """Returns the cluster compiled for the shapes of these inputs; raises Declined.
@@ -127,7 +181,9 @@ class DynamicRunner:
     cluster: DynamicCluster
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    _opened: list[OpenCompilation] = field(init=False)
     _executors: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
+    _bound: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
     _lock: ForkableLock = field(default_factory=ForkableLock)
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _admission: SizeAdmission = field(init=False)
@@ -135,6 +191,7 @@ class DynamicRunner:
 
     def __post_init__(self) -> None:
         """Without a fallback every size is compiled."""
+        self._opened = [*self.cluster.opened]
         none = self.cluster.fallback is Fallback.NONE
         self._admission = SizeAdmission(None if none else self.cluster.at_once)
 
@@ -146,7 +203,7 @@ class DynamicRunner:
         named = dict(zip(self.inputs, inputs, strict=True))
         shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
         key = (tuple(a.shape for a in inputs), shape_inputs)
-        executor = self._cached_executor(key)
+        executor = self._cached_executor(key) or self._open_executor(key)
         if executor is None:
             admitted = self._admission.admits(key)
             executor = self._compiled(key, named) if admitted else self._waiting(key, named)
@@ -154,12 +211,32 @@ class DynamicRunner:
 
     def _compiled(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
         with self._compiling:  # blocks only other runs that have new shapes
-            executor = self._cached_executor(key)
+            executor = self._cached_executor(key) or self._open_executor(key)
             if executor is None:
                 start = time.perf_counter()
-                executor = self._cache(key, self._specialized_executor(named))
+                executor = self._newly_opened(key) or self._specialized_executor(key, named)
                 self._admission.add_compilation(key, time.perf_counter() - start)
             return executor
+
+    def _open_executor(self, key: _CacheKey) -> Executor | None:
+        """Returns what an open compilation computes these sizes with; None if none holds."""
+        shapes = dict(zip(self.inputs, key[0], strict=True))
+        for made in self._opened:
+            symbols = made.symbols(shapes)
+            if symbols is not None:
+                executor = self.cluster.at(made, symbols).bind(self.inputs, self.outputs)
+                return self._cache(key, executor, self._bound, _MOST_BOUND)
+        return None
+
+    def _newly_opened(self, key: _CacheKey) -> Executor | None:
+        """Returns the same of a compilation that is made for these sizes and others like them."""
+        if len(self._opened) >= self.cluster.cache_size:
+            return None
+        made = self.cluster.open(dict(zip(self.inputs, key[0], strict=True)))
+        if made is None:
+            return None
+        self._opened.append(made)
+        return self._open_executor(key)
 
     def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
         """Returns what computes sizes that are not compiled yet, and counts its time."""
@@ -177,7 +254,14 @@ class DynamicRunner:
         """Returns what may run the cached shapes without this runner, the last ones first."""
         with self._lock:
             cached = list(reversed(self._executors.items()))
-        return [
+        record = self.cluster.record
+        count = partial(record.add_direct_runs, None)
+        opened = [
+            replace(run, count=count, timed=record.timed)
+            for made in self._opened
+            for run in made.direct_runs(self.inputs, self.outputs)
+        ]
+        return opened + [
             replace(run, given=self._given(key), used=partial(self._cached_executor, key))
             for key, executor in cached
             if isinstance(executor, Runner)
@@ -195,19 +279,27 @@ class DynamicRunner:
 
     def _cached_executor(self, key: _CacheKey) -> Executor | None:
         with self._lock:
-            if key in self._executors:
-                self._executors.move_to_end(key)
-            return self._executors.get(key)
+            for cache in (self._bound, self._executors):
+                if key in cache:
+                    cache.move_to_end(key)
+                    return cache[key]
+        return None
 
-    def _cache(self, key: _CacheKey, executor: Executor) -> Executor:
-        """Adds `engine` to the cache and evicts the least recently used ones; returns `engine`."""
+    def _cache(
+        self, key: _CacheKey, executor: Executor, cache: OrderedDict[_CacheKey, Executor], most: int
+    ) -> Executor:
+        """Adds `executor` to a cache and evicts the least recently used ones; returns it."""
         with self._lock:
-            self._executors[key] = executor
-            while len(self._executors) > self.cluster.cache_size:
-                self._executors.popitem(last=False)
+            cache[key] = executor
+            while len(cache) > most:
+                cache.popitem(last=False)
         return executor
 
-    def _specialized_executor(self, given: Mapping[str, Array]) -> Executor:
+    def _specialized_executor(self, key: _CacheKey, given: Mapping[str, Array]) -> Executor:
+        executor = self._specialized(given)
+        return self._cache(key, executor, self._executors, self.cluster.cache_size)
+
+    def _specialized(self, given: Mapping[str, Array]) -> Executor:
         try:
             return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:

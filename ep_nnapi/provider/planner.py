@@ -221,7 +221,7 @@ class Planner:
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
-            return DynamicCluster(
+            dynamic = DynamicCluster(
                 ids,
                 replace(report, device=self.compiler.place(lowered[-1])[1].name),  # cached
                 copy_constants(nodes),
@@ -236,6 +236,10 @@ class Planner:
                 shape_inputs,
                 record=self.compiler.new_record(),
             )
+            sampled = ([m.node for m in (s[i] for i in cluster)] for s in verdicts.samples)
+            edges = (_boundary_values(members, readers)[0] for members in sampled)
+            known = (values for values in edges if not is_dynamic(values))
+            return dynamic.with_opened({v.name: v.shape for v in values} for values in known)
         placed = self._compiler_for(cluster, verdicts.graph).compile(lowered[0])
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):

@@ -177,7 +177,7 @@ def test_ctrl_c_in_the_first_call_of_the_c_api_is_raised() -> None:
     done = python(
         """
 import ctypes, importlib.abc, signal, sys
-from ep_nnapi.nnapi.capi.header import libneuralnetworks_path
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
 
 class CtrlC(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import broadcast, is_symbolic
+from ep_nnapi.nnapi.sizes import broadcast, identical, is_symbolic
 from ep_nnapi.operators.lib.node import Lowering, Node, int32
 
 Computed: TypeAlias = Generator[Call, None, Value]
@@ -64,7 +64,7 @@ def each(steps: Iterable[Computed]) -> Generator[Call, None, list[Value]]:
 
 def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
-    if operand_shape(x.shape) == tuple(shape):
+    if identical(operand_shape(x.shape), shape):
         return x
     if prod(x.shape) != prod(shape):
         detail = f"{x.name} has shape {list(x.shape)}, which does not reshape to {list(shape)}"
@@ -98,7 +98,7 @@ def output_or_temp(n: Node, y: Value, shape: Sequence[int]) -> Value:
 
     `write_output` then emits the reshape to `y`.
     """
-    return y if operand_shape(y.shape) == tuple(shape) else n.temp(y, shape)
+    return y if identical(operand_shape(y.shape), shape) else n.temp(y, shape)
 
 
 def write_output(n: Node, result: Value, y: Value) -> Iterator[Call]:

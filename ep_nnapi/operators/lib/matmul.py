@@ -13,7 +13,7 @@ from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.sizes import is_symbolic
+from ep_nnapi.nnapi.sizes import is_one, is_symbolic
 from ep_nnapi.operators.lib.emit import (
     Computed,
     broadcast_shape,
@@ -42,7 +42,8 @@ def product(
 
     a [..., M, K], b [..., K, N]; the axes before them broadcast
     """
-    one_matrix = prod(b.shape[:-2]) == 1 and (a.rank == 2 or not adj_x)
+    one_matrix = is_one(prod(b.shape[:-2])) and (a.rank == 2 or not adj_x)
+    one_matrix = one_matrix and not is_symbolic(b.shape)  # a bias has one number for each unit
     if one_matrix and y.dtype is not DType.INT32:
         yield from _as_fully_connected(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
         return

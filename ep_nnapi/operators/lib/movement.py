@@ -160,7 +160,7 @@ def slice_spans(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
 
 
 def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
-    if all(s == Span.whole(size) for s, size in zip(spans, x.shape, strict=True)):
+    if all(s.takes_all(size) for s, size in zip(spans, x.shape, strict=True)):
         yield from reshape(n, x, y)
         return
     if x.rank <= MAX_RANK:
@@ -168,7 +168,7 @@ def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
         return
     sizes, folded = _merge_whole_axes(x.shape, spans)
     while len(sizes) > MAX_RANK:  # slice the last sliced axis alone, so that it can be merged
-        at = max(i for i, r in enumerate(folded) if r != Span.whole(sizes[i]))
+        at = max(i for i, r in enumerate(folded) if not r.takes_all(sizes[i]))
         seen = (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :]))
         x = yield from _slice_reshaped(
             n, x, seen, [Span.whole(seen[0]), folded[at], Span.whole(seen[2])]
@@ -183,7 +183,7 @@ def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
 
 def _merge_whole_axes(shape: Sequence[int], spans: Spans) -> tuple[list[int], list[Span]]:
     """Sizes and spans with adjacent axes merged that are taken whole."""
-    cut = [s != Span.whole(size) for s, size in zip(spans, shape, strict=True)]
+    cut = [not s.takes_all(size) for s, size in zip(spans, shape, strict=True)]
     groups = runs([i if c else -1 for i, c in enumerate(cut)])
     sizes = [prod(shape[i] for i in g) for g in groups]
     merged = zip(groups, sizes, strict=True)

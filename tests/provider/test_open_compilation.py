@@ -1,0 +1,185 @@
+"""Compilations that hold for many sizes: one computes them all, others are made outside it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+import ep_nnapi
+from ep_nnapi.lowering.border import Place
+from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.sessions import device_session
+from ep_nnapi.sessions.cpu import session_of
+from models import zoo
+from tests.provider.test_dynamic_cluster import on_host_cpu, run
+from tests.runtimes import host_only
+
+pytestmark = [host_only, pytest.mark.fast_devices]
+
+HEADS = """
+agraph (float[batch, length, 8] x, float[batch, past, 8] cache, int64[batch, length] ids)
+    => (float[batch, length, 8] y, float[batch, total, 8] grown)
+    <float[8, 8] w = {WEIGHTS}, int64[1] minus = {-1}, float[9, 8] table = {TABLE},
+     int64[1] two = {2}, int64[1] one = {1}, int64[1] zero = {0}> {
+    rows = Gather (table, ids)
+    sum = Add (x, rows)
+    grown = Concat <axis = 1> (cache, sum)
+    keys = Transpose <perm = [0, 2, 1]> (grown)
+    scores = MatMul (sum, keys)
+    weights = Softmax <axis = -1> (scores)
+    mixed = MatMul (weights, grown)
+    shape = Shape (mixed)
+    front = Slice (shape, zero, one)
+    length = Slice (shape, one, two)
+    target = Concat <axis = 0> (front, length, two, minus)
+    halves = Reshape (mixed, target)
+    turned = Transpose <perm = [0, 2, 1, 3]> (halves)
+    back = Transpose <perm = [0, 2, 1, 3]> (turned)
+    flat = Reshape (back, shape)
+    y = MatMul (flat, w)
+}
+"""
+
+
+def decoder() -> onnx.ModelProto:
+    """Attention of one head over a cache that grows."""
+    rng = np.random.default_rng(0)
+    text = '<ir_version: 8, opset_import: ["" : 17]>' + HEADS
+    for name, count in (("WEIGHTS", 64), ("TABLE", 72)):
+        numbers = ", ".join(f"{n:.4f}" for n in rng.normal(size=count))
+        text = text.replace(f"{{{name}}}", f"{{{numbers}}}")
+    return parser.parse_model(text)
+
+
+def feeds(batch: int, length: int, past: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(batch + length + past)
+    return {
+        "x": rng.normal(size=(batch, length, 8)).astype(np.float32),
+        "cache": rng.normal(size=(batch, past, 8)).astype(np.float32),
+        "ids": rng.integers(0, 9, (batch, length)),
+    }
+
+
+def session(model: onnx.ModelProto, **options: object) -> ort.InferenceSession:
+    settings = ort.SessionOptions()
+    settings.log_severity_level = 4
+    settings.intra_op_num_threads = 1
+    ep_nnapi.append_execution_provider(settings, **options)
+    return ort.InferenceSession(model.SerializeToString(), settings)
+
+
+def same(
+    ours: ort.InferenceSession, cpu: ort.InferenceSession, given: Mapping[str, object]
+) -> None:
+    pairs = zip(ours.run(None, given), cpu.run(None, given), strict=True)
+    for got, want in pairs:
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)  # sums in another order
+
+
+def receipt(cluster: int = 0) -> dict[str, object]:
+    gc.collect()
+    return ep_nnapi.receipts()[-1]["clusters"][cluster]
+
+
+STEPS = [(2, 5, 3), (1, 1, 1), (1, 1, 2), (1, 1, 30), (1, 7, 30), (3, 1, 4), (2, 64, 64)]
+
+
+def test_one_compilation_computes_a_decoder_with_a_growing_cache() -> None:
+    model = decoder()
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    for batch, length, past in STEPS:
+        for _ in range(2):  # the second one without Python
+            same(ours, cpu, feeds(batch, length, past))
+    found = receipt()
+    assert (found["device"], found["device_runs"], found["fallbacks"]) == ("host-cpu", 14, [])
+    assert found["compiled"]["operations"] == len_of_one(model)
+
+
+def len_of_one(model: onnx.ModelProto) -> int:
+    """The operations of one compilation: what a session has that has run nothing."""
+    alive = session(model)
+    count: int = receipt()["compiled"]["operations"]
+    del alive
+    return count
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "sizes"),
+    [
+        ("mobilenet_v2", ("height", "width"), (96, 65, 100)),
+        ("espcn", ("height", "width"), (33, 64)),
+        ("transformer_encoder", ("tokens",), (32, 5, 17)),
+    ],
+)
+def test_a_network_of_any_size_is_compiled_once(
+    name: str, axes: tuple[str, ...], sizes: tuple[int, ...]
+) -> None:
+    model = zoo.MODELS[name](dynamic=("batch", "size"))
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    once = receipt()["compiled"]
+    for size in sizes:
+        given = zoo.sample_inputs(model, **dict.fromkeys(axes, size))
+        for got, want in zip(ours.run(None, given), cpu.run(None, given), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)  # sums in another order
+    found = receipt()
+    assert found["compiled"]["operations"] == once["operations"]
+    assert (found["device_runs"], found["fallbacks"]) == (len(sizes), [])
+
+
+def test_sizes_outside_the_conditions_get_a_compilation_of_their_own() -> None:
+    """A table of 6 rows is sliced to the length: more elements than rows are another case."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    agraph (float[length, 3] x) => (float[part, 3] y) <int64[1] a = {0}, int64[1] b = {6}> {
+        few = Slice (x, a, b)
+        y = Tanh (few)
+    }"""
+    model = parser.parse_model(text)
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    for rows in (2, 6, 7, 100, 5, 9):
+        same(ours, cpu, {"x": np.random.default_rng(rows).normal(size=(rows, 3)).astype("f4")})
+    found = receipt()
+    assert (found["device_runs"], found["fallbacks"]) == (6, [])
+    assert found["compiled"]["operations"] == 2 * len_of_one(model)
+
+
+def test_runs_without_python_are_offered_once_for_all_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
+    bound = on_host_cpu()
+    for rows in (2, 3, 4):
+        run(bound, rows)
+    (found,) = bound.direct_runs()
+    (place,) = found.given
+    assert isinstance(place, Place)
+    assert [isinstance(size, Size) for size in place.shape] == [True, False]
+    assert found.sizes is not None
+    assert found.sizes.symbols == {"n": (0, 0)}
+
+
+def test_a_thousand_sizes_take_no_more_memory_and_threads() -> None:
+    model = decoder()
+    ours = session(model)
+    for past in range(1, 65):
+        ours.run(None, feeds(1, 1, past))
+    before, threads = memory(), threading.active_count()
+    for past in range(65, 1065):
+        ours.run(None, feeds(1, 1, past))
+    assert memory() - before < 8 << 20
+    assert threading.active_count() == threads
+    assert receipt()["device_runs"] == 1064
+
+
+def memory() -> int:
+    """Bytes of this process in memory."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
