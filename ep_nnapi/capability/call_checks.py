@@ -59,10 +59,8 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
             found = list(value.dims or ())
             raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")
         if bytes_of(value) > MAX_BYTES:
-            raise Reject(
-                Reason.SIZE,
-                f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}",
-            )
+            detail = f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}"
+            raise Reject(Reason.SIZE, detail)
 
 
 def _read_by_checks(call: Call, target: Target) -> Hashable | None:
@@ -113,10 +111,8 @@ def require_int32_scalars(call: Call) -> None:
     """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
     for param, arg in zip(call.params, call.inputs, strict=True):
         if isinstance(arg, int) and not -(2**31) <= int.__index__(arg) < 2**31:
-            raise Reject(
-                Reason.ATTRIBUTE,
-                f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32",
-            )
+            detail = f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32"
+            raise Reject(Reason.ATTRIBUTE, detail)
 
 
 def require_bounded_memory(node: GraphNode, call: Call) -> bool:

@@ -154,24 +154,24 @@ def _record(
     verdicts: Capability, node: GraphNode, found: Sequence[CapableNode | Rejection]
 ) -> None:
     """Adds the results for a node, one per sample; a single rejection rejects the node."""
-    refused = next((f for f in found if isinstance(f, Rejection)), None)
-    if refused is not None:
-        verdicts.rejected[node.id] = tuple(_member_rejections(node, refused))
+    rejection = next((f for f in found if isinstance(f, Rejection)), None)
+    if rejection is not None:
+        verdicts.rejected[node.id] = tuple(_member_rejections(node, rejection))
         return
     for sample, verdict in zip(verdicts.samples, found, strict=True):
         if isinstance(verdict, CapableNode):
             sample[node.id] = verdict
 
 
-def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
+def _member_rejections(node: GraphNode, rejection: Rejection) -> Iterator[Rejection]:
     """Yields a rejection for each original node that a rejected node represents."""
     for part in node.originals:
         if part.id == node.id:
-            same = (part.name, part.op_type) == (refused.node, refused.op_type)
-            yield refused if same else replace(refused, node=part.name, op_type=part.op_type)
+            same = (part.name, part.op_type) == (rejection.node, rejection.op_type)
+            yield rejection if same else replace(rejection, node=part.name, op_type=part.op_type)
         else:
-            detail = f"in the QDQ group of {node.name}, which is rejected: {refused.detail}"
-            yield Rejection(part.name, part.op_type, refused.reason, detail, caused_by=node.name)
+            detail = f"in the QDQ group of {node.name}, which is rejected: {rejection.detail}"
+            yield Rejection(part.name, part.op_type, rejection.reason, detail, caused_by=node.name)
 
 
 def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGraph:
@@ -209,14 +209,12 @@ def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
 
     seen = node.parts[0] if len(node.parts) == 1 else node
     try:
-        refused = builtin_rejection(seen, target)
+        rejection = builtin_rejection(seen, target)
     except Exception as error:
         return defect(node, error)
-    if refused is None:
-        return own
-    return (
-        replace(refused, accepted_by=RuleSet.EP_NNAPI) if isinstance(own, CapableNode) else refused
-    )
+    if rejection is None or not isinstance(own, CapableNode):
+        return rejection or own
+    return replace(rejection, accepted_by=RuleSet.EP_NNAPI)
 
 
 def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
@@ -254,22 +252,24 @@ _PUNCTUATION = ",;:."
 
 
 def with_root_causes(
-    graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]
+    graph: Graph, rejected: Mapping[int, tuple[Rejection, ...]]
 ) -> Iterator[Rejection]:
     """Yields the rejections in graph order, with the first node each follows from, and its kind."""
     roots: dict[str, str] = {}
     computed: dict[tuple[Reason, str], str] = {}
     for node in graph.nodes:
-        for part, refusal in zip(node.originals, refused.get(node.id, ()), strict=False):
-            reason = refusal.reason
-            words = [word.strip(_PUNCTUATION) for word in refusal.detail.split(" ")]
+        for part, rejection in zip(node.originals, rejected.get(node.id, ()), strict=False):
+            reason = rejection.reason
+            words = [word.strip(_PUNCTUATION) for word in rejection.detail.split(" ")]
             found = [w for w in words if w in roots or (reason, w) in computed]
             named = (roots.get(w) or computed.get((reason, w)) for w in found)
-            caused_by = refusal.caused_by or next((n for n in named if n and n != refusal.node), "")
-            root = roots[refusal.node] = caused_by or refusal.node
+            caused_by = rejection.caused_by or next(
+                (n for n in named if n and n != rejection.node), ""
+            )
+            root = roots[rejection.node] = caused_by or rejection.node
             for value in outputs_of(part):
                 computed[reason, value.name] = root
-            yield replace(refusal, caused_by=caused_by, kind=kind(refusal.detail, part))
+            yield replace(rejection, caused_by=caused_by, kind=kind(rejection.detail, part))
 
 
 def notes_of(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
-from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Op
+from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Operator
 from ep_nnapi.operators.lib.quantizing import require_storable
 from ep_nnapi.operators.unsupported import why
 from ep_nnapi.options.target import Target
@@ -204,16 +204,14 @@ def _operator(node: GraphNode) -> str:
     return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
 
 
-def _operator_version(node: GraphNode) -> Op:
+def _operator_version(node: GraphNode) -> Operator:
     variants = VARIANTS.get((node.domain, node.op_type), ())
     operator = _operator(node)
     if not variants:
         raise Reject(Reason.OP, f"{operator}: {why(node.domain, node.op_type)}")
     if not node.domain and node.since > KNOWN_OPSET:
-        raise Reject(
-            Reason.OPSET,
-            f"{operator}-{node.since} is newer than opset {KNOWN_OPSET}, the last known",
-        )
+        detail = f"{operator}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"
+        raise Reject(Reason.OPSET, detail)
     for variant in variants:
         if variant.since <= node.since:
             return variant

@@ -78,10 +78,8 @@ class _Requantizer:
                 self._rounded.update(r.name for r in results)
             return
         if not call.spec.traits.selects:
-            raise Reject(
-                Reason.QUANTIZATION,
-                "it takes several operations, each of which rounds",
-            )
+            detail = "it takes several operations, each of which rounds"
+            raise Reject(Reason.QUANTIZATION, detail)
         self._rounded.update(r.name for r in results)
 
     def _requantize_sources(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:

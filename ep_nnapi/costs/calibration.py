@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
+from typing import TypeVar
 
 from ep_nnapi.costs.cost_model import PHONE, CostClass, CostModel, Rates
 from ep_nnapi.nnapi.errors import OptionError
@@ -23,6 +24,7 @@ from ep_nnapi.options.table import HOST, SYSTEM, Options
 from ep_nnapi.options.target import RuleSet
 
 VERSION = 1
+T = TypeVar("T")
 _AGAIN = "measure again with ep-nnapi devices --calibrate"
 
 
@@ -164,16 +166,16 @@ def _names(key: str) -> bool:
 def _calibration(data: Mapping[str, object]) -> Calibration:
     if data["version"] != VERSION:
         raise ValueError("no version")
-    model = _mapping(data["model"])
+    model = _typed(data["model"], dict)
     return Calibration(
-        _text(data["runtime"]),
-        _text(data["device"]),
-        _text(data["device_version"]),
+        _typed(data["runtime"], str),
+        _typed(data["device"], str),
+        _typed(data["device_version"], str),
         int(_number(data["feature_level"])),
-        _text(data["machine"]),
+        _typed(data["machine"], str),
         CostModel(
-            _rates(_mapping(model["cpu"])),
-            _rates(_mapping(model["nnapi"])),
+            _rates(_typed(model["cpu"], dict)),
+            _rates(_typed(model["nnapi"], dict)),
             _number(model["per_byte"]),
             _number(model["per_cluster"]),
         ),
@@ -181,20 +183,14 @@ def _calibration(data: Mapping[str, object]) -> Calibration:
 
 
 def _rates(data: Mapping[str, object]) -> Rates:
-    per_mac = _mapping(data["per_mac"])
+    per_mac = _typed(data["per_mac"], dict)
     rates = {f: _number(per_mac[f]) for f in CostClass}
     return Rates(_number(data["per_node"]), _number(data["per_byte"]), rates)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError("not an object")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("not a string")
+def _typed(value: object, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"not of type {kind.__name__}")
     return value
 
 

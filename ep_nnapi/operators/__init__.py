@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.operators.lib.node import Op, ops_of
+from ep_nnapi.operators.lib.node import Operator, ops_of
 
 if TYPE_CHECKING:
     from ep_nnapi.operators.lib.reachable import Reachable
 
-OPS: tuple[Op, ...] = tuple(o for f in families(__name__, __path__) for o in ops_of(f))
+OPS: tuple[Operator, ...] = tuple(o for f in families(__name__, __path__) for o in ops_of(f))
 
 
-def _index() -> dict[tuple[str, str], tuple[Op, ...]]:
-    found: defaultdict[tuple[str, str], list[Op]] = defaultdict(list)
+def _index() -> dict[tuple[str, str], tuple[Operator, ...]]:
+    found: defaultdict[tuple[str, str], list[Operator]] = defaultdict(list)
     for declared in OPS:
         found[declared.domain, declared.op_type].append(declared)
     return {key: tuple(sorted(ops, key=lambda o: -o.since)) for key, ops in found.items()}
@@ -56,7 +56,7 @@ def ops() -> tuple[OperatorInfo, ...]:
 
 
 @cache
-def operations(op: Op) -> Reachable:
+def operations(op: Operator) -> Reachable:
     """Return the NNAPI operations that the operator can lower to, as `reachable` does."""
     # takes longer than a session should wait
     from ep_nnapi.operators.lib.reachable import reachable
@@ -64,7 +64,7 @@ def operations(op: Op) -> Reachable:
     return reachable(VARIANTS["", op.equivalent][0].lower if op.equivalent else op.lower)
 
 
-def _info(op: Op) -> OperatorInfo:
+def _info(op: Operator) -> OperatorInfo:
     found = operations(op)
     nearest = [row for distance, row in found if distance == found[0][0]]
     rows = nearest if found[0][0] == 0 else [row for _, row in found]

@@ -95,8 +95,7 @@ def gelu(n: Node) -> Iterator[Call]:
 @widened
 def bias_gelu(n: Node) -> Iterator[Call]:
     """Gelu of the sum of both inputs."""
-    total = yield from _biased(n)
-    yield from exact_gelu(n, total, n.output())
+    yield from exact_gelu(n, (yield from _biased(n)), n.output())
 
 
 def _biased(n: Node) -> Computed:

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.emit import Computed, compute, narrow, number_into, reshape, reshaped
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.node import Node, Op, op
+from ep_nnapi.operators.lib.node import Node, Operator, op
 from ep_nnapi.operators.lib.quantizing import EIGHT_BIT, dequantized, require_8bit, require_scale
 from ep_nnapi.operators.lib.reduction import reduce
 
@@ -79,8 +79,8 @@ def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 CASTS = (
-    Op("Cast", "", 6, lower, "The same numbers as another type; fractions are cut off."),
-    Op("CastLike", "", 15, lower, "The same numbers as the second input's type."),
+    Operator("Cast", "", 6, lower, "The same numbers as another type; fractions are cut off."),
+    Operator("CastLike", "", 15, lower, "The same numbers as the second input's type."),
 )
 
 
@@ -124,10 +124,10 @@ def _left(n: Node) -> Iterator[Call]:
     yield  # a generator, as every lowering
 
 
-def _qlinear(op_type: str, domain: str = MICROSOFT_DOMAIN, since: int = 1) -> Op:
+def _qlinear(op_type: str, domain: str = MICROSOFT_DOMAIN, since: int = 1) -> Operator:
     plain = op_type.removeprefix("Q").removeprefix("Linear")
     doc = f"{plain} of tensors with constant scales, as the QDQ group of {plain} that replaces it."
-    return Op(op_type, domain, since, _left, doc, plain)
+    return Operator(op_type, domain, since, _left, doc, plain)
 
 
 QUANTIZED = (
@@ -136,8 +136,8 @@ QUANTIZED = (
     *(_qlinear(name) for name in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearAveragePool")),
     _qlinear("QLinearGlobalAveragePool"),
     *(_qlinear(name, "", 10) for name in ("QLinearConv", "QLinearMatMul")),
-    Op("QuantizeLinear", MICROSOFT_DOMAIN, 1, quantize.lower, quantize.doc),
-    Op("DequantizeLinear", MICROSOFT_DOMAIN, 1, dequantize.lower, dequantize.doc),
+    Operator("QuantizeLinear", MICROSOFT_DOMAIN, 1, quantize.lower, quantize.doc),
+    Operator("DequantizeLinear", MICROSOFT_DOMAIN, 1, dequantize.lower, dequantize.doc),
 )
 
 
@@ -256,7 +256,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
 
 
 def _zero_point_shape(x: Value, zero: Value, axis: int | None) -> tuple[int, ...]:
-    """Return the shape in which the zero points of `x` broadcast to it; refuse other sizes."""
+    """Return the shape in which the zero points of `x` broadcast to it; reject other sizes."""
     if zero.size == 1:
         return (1,)
     allowed = "one number"

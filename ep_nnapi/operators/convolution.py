@@ -93,7 +93,7 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
     result = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
-    whole = _Transposed(image, taps, shift, axes)
+    whole = _TransposedConvolution(image, taps, shift, axes)
     if group == 1:
         yield whole.call(n, result)
     else:
@@ -124,7 +124,7 @@ def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis
 
 
 @frozen
-class _Transposed:
+class _TransposedConvolution:
     """A transposed convolution: image [N, C, H, W], filter [C, O / group, kH, kW], bias [O]."""
 
     image: Value
@@ -161,5 +161,5 @@ class _Transposed:
         for i, (part, out) in enumerate(zip(parts, outs, strict=True)):
             taps = filter_rows(n, self.taps, i * channels, (i + 1) * channels)
             bias = filter_rows(n, self.bias, i * filters, (i + 1) * filters)
-            yield _Transposed(part, taps, bias, self.axes).call(n, out)
+            yield _TransposedConvolution(part, taps, bias, self.axes).call(n, out)
         yield apply(spec.CONCATENATION, inputs=outs, axis=1, out=y)

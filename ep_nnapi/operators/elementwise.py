@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,19 +14,19 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.emit import Computed, broadcast_shape, compute, each, recast, reshape
 from ep_nnapi.operators.lib.movement import broadcast, select
-from ep_nnapi.operators.lib.node import Node, Op, one_to_one, op
+from ep_nnapi.operators.lib.node import Node, Operator, one_to_one, op
 
 
-def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
+def binary(op_type: str, row: OperationSpec, since: int = 7) -> Operator:
     """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
 
-    return Op(op_type, "", since, lower, f"{row.name} of two tensors.")
+    return Operator(op_type, "", since, lower, f"{row.name} of two tensors.")
 
 
-def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
+def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Operator:
     """Return an operator on any number of tensors, lowered to a chain of binary operations.
 
     The tensors broadcast from opset 8 on; before, their shapes are equal.
@@ -35,7 +35,7 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
     def lower(n: Node) -> Iterator[Call]:
         yield from _chain(n, row, n.inputs, n.output())
 
-    return Op(op_type, "", since, lower, f"{row.name} of the tensors, one after the other.")
+    return Operator(op_type, "", since, lower, f"{row.name} of the tensors, one after the other.")
 
 
 TABLE = (
@@ -163,24 +163,17 @@ def power(n: Node) -> Iterator[Call]:
     yield from broadcast(n, spec.POW, (x, recast(n, exponent, x.dtype)), y)
 
 
-def _square(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(spec.MUL, x, x, out=y)
-
-
 def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
     square = yield from compute(n, spec.MUL, x, x)
     yield apply(spec.MUL, square, x, out=y)
 
 
-def _root(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(spec.SQRT, x, out=y)
-
-
-def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield apply(spec.DIV, n.scalar(1, x), x, out=y)
-
-
-_KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}
+_KNOWN: Mapping[float, Callable[[Node, Value, Value], Iterator[Call]]] = {
+    2.0: lambda n, x, y: iter((apply(spec.MUL, x, x, out=y),)),
+    3.0: _cube,
+    0.5: lambda n, x, y: iter((apply(spec.SQRT, x, out=y),)),
+    -1.0: lambda n, x, y: iter((apply(spec.DIV, n.scalar(1, x), x, out=y),)),
+}
 
 
 @op("Where", since=9)

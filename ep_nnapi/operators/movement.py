@@ -34,7 +34,7 @@ from ep_nnapi.operators.lib.movement import (
     transposed,
 )
 from ep_nnapi.operators.lib.movement import transpose as permute
-from ep_nnapi.operators.lib.node import Lowering, Node, Op, int32, op
+from ep_nnapi.operators.lib.node import Lowering, Node, Operator, int32, op
 from ep_nnapi.operators.lib.quantizing import dequantized
 
 
@@ -44,9 +44,9 @@ def lower(n: Node) -> Iterator[Call]:
     yield from reshape(n, n.input(0), n.output())
 
 
-def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
+def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Operator:
     """Return an operator whose output has the elements of its first input, in order."""
-    return Op(op_type, "", since, lower, doc, moves=True)
+    return Operator(op_type, "", since, lower, doc, moves=True)
 
 
 TABLE = (

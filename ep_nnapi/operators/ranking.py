@@ -21,10 +21,10 @@ from ep_nnapi.operators.lib.emit import (
     write_output,
 )
 from ep_nnapi.operators.lib.movement import sizes_around, transposed
-from ep_nnapi.operators.lib.node import Node, Op, op
+from ep_nnapi.operators.lib.node import Node, Operator, op
 
 
-def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
+def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Operator:
     """Return the operator for ArgMax or ArgMin, lowered to `row`."""
 
     def lower(n: Node) -> Iterator[Call]:
@@ -48,7 +48,7 @@ def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
         f"Where the {which} element along `axis` is: the first of several, or the last with "
         f"`select_last_index`."
     )
-    return Op(op_type, "", 1, lower, doc)
+    return Operator(op_type, "", 1, lower, doc)
 
 
 TABLE = (

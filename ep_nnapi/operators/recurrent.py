@@ -175,7 +175,7 @@ def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
     if results is not None:
         return (yield from _sequence_lstm(n, layer, direction, (h, c), results))
     x = yield from _rows(n, layer)
-    cell = _LstmCell(n, layer, direction)
+    cell = _UnrolledLstm(n, layer, direction)
     return (yield from _unrolled(n, layer, direction, x, (h, c), cell.step))
 
 
@@ -250,7 +250,7 @@ def _sequence_lstm(
     return output, tuple(states)
 
 
-class _LstmCell:
+class _UnrolledLstm:
     """One direction's unrolled cell; `coupled`: the forget gate is 1 - the input gate."""
 
     def __init__(self, n: Node, layer: RecurrentLayer, direction: int) -> None:

@@ -21,7 +21,7 @@ from ep_nnapi.operators.lib.emit import (
     widened,
 )
 from ep_nnapi.operators.lib.movement import broadcast, sizes_around
-from ep_nnapi.operators.lib.node import Node, Op, int32
+from ep_nnapi.operators.lib.node import Node, Operator, int32
 from ep_nnapi.operators.lib.reduction import reduce, reduced
 
 LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
@@ -43,7 +43,7 @@ class _ReductionOperator:
     widens: bool = False
 
 
-def variants(reduction: _ReductionOperator) -> Iterator[Op]:
+def variants(reduction: _ReductionOperator) -> Iterator[Operator]:
     """Return the operator's two variants: `axes` as an attribute, and as an input."""
 
     def by_attribute(n: Node) -> Iterator[Call]:
@@ -59,7 +59,7 @@ def variants(reduction: _ReductionOperator) -> Iterator[Op]:
 
     for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
         by = widened(lower) if reduction.widens else lower
-        yield Op(reduction.op_type, "", since, by, reduction.doc)
+        yield Operator(reduction.op_type, "", since, by, reduction.doc)
 
 
 def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:

@@ -87,16 +87,13 @@ def upsample_7(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals("scales")))
 
 
-@op("Upsample", since=9)
-def upsample_9(n: Node) -> Iterator[Call]:
-    """Resized by the input `scales`, without centres."""
-    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
-
-
 @op("Resize", since=10, moves=True)
 def resize_10(n: Node) -> Iterator[Call]:
     """Resized by the input `scales`, without centres."""
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
+
+
+UPSAMPLE_9 = replace(resize_10, op_type="Upsample", since=9, moves=False)
 
 
 @op("Resize", since=11)

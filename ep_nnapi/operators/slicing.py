@@ -152,16 +152,6 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
 @op("ScatterElements", since=11)
 def scatter_elements(n: Node) -> Iterator[Call]:
     """The data with elements replaced where constant indexes say, gathered from both."""
-    yield from _elements(n)
-
-
-@op("Scatter", since=9)
-def scatter_9(n: Node) -> Iterator[Call]:
-    """ScatterElements by its first name."""
-    yield from _elements(n)
-
-
-def _elements(n: Node) -> Iterator[Call]:
     n.constant(1)
     x, index = n.input(0), n.input(1)
     fits = index.rank == x.rank and all(i <= s for i, s in zip(index.shape, x.shape, strict=True))
@@ -171,6 +161,9 @@ def _elements(n: Node) -> Iterator[Call]:
     _require_updates(n, index.shape)
     places = yield from element_positions(n, x, index, n.axis(default=0))
     yield from _scattered(n, places, 1)
+
+
+SCATTER = replace(scatter_elements, op_type="Scatter", since=9)
 
 
 @op("ScatterND", since=11)

@@ -16,7 +16,7 @@ _SAMPLES = "it reads or writes at data-dependent positions; NNAPI has no such op
 _TRAINING = "it is for training; NNAPI supports only inference"
 _COMPOSED = "NNAPI has no such operation; export the model with it composed of simpler operators"
 
-REFUSED: Mapping[str, str] = {
+REJECTED: Mapping[str, str] = {
     **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), _DATA),
     **dict.fromkeys(
         (
@@ -107,5 +107,5 @@ _DOMAINS: Mapping[str, str] = {
 
 def why(domain: str, op_type: str) -> str:
     """Return the reason why the operator has no lowering; "no lowering" if none is recorded."""
-    known = {"": REFUSED, "com.microsoft": _CONTRIB}.get(domain, {})
+    known = {"": REJECTED, "com.microsoft": _CONTRIB}.get(domain, {})
     return known.get(op_type) or _DOMAINS.get(domain, "no lowering")

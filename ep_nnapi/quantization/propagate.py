@@ -218,10 +218,8 @@ def require_unquantized(node: GraphNode) -> None:
         return
     names = " and ".join(found.values())
     if len(found) > 1:
-        raise Reject(
-            Reason.QUANTIZATION,
-            f"{names} have different scales or zero points; {node.op_type} does not requantize",
-        )
+        detail = f"{names} have different scales or zero points; {node.op_type} does not requantize"
+        raise Reject(Reason.QUANTIZATION, detail)
     if node.op_type not in _MOVERS | _ORDER_ONLY:
         raise Reject(
             Reason.QUANTIZATION,

@@ -54,7 +54,7 @@ _MAX_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RewriteStep:
     """One rewrite that gains nodes or saves clusters, with the reports before and after it."""
 
     name: str
@@ -66,14 +66,14 @@ class Step:
         return {"rewrite": self.name, "before": _counts(self.before), "after": _counts(self.after)}
 
 
-class Search:
+class RewriteSearch:
     """The model so far, its report, and the steps that led to it."""
 
     model: ModelProto
     report: Report
 
     def __init__(self, folder: Path, options: Options) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[RewriteStep] = []
         self.useless: list[str] = []
         self._folder = folder
         self._options = options
@@ -82,33 +82,33 @@ class Search:
         """Begins with the optimized model, which is a step if it is better than the original."""
         self.model, self.report = first, self._checked(first)
         if _better(self.report, before):
-            self.steps.append(Step(name, before, self.report))
+            self.steps.append(RewriteStep(name, before, self.report))
 
     def attempt(self, name: str, rewrite: Rewrite) -> None:
-        """Applies a rewrite to the refused nodes, and keeps the result if it is better.
+        """Applies a rewrite to the rejected nodes, and keeps the result if it is better.
 
         Nodes of one operator type are rewritten at a time.
         """
         possible = kept = False
-        for op_type in self._refused_types():
+        for op_type in self._rejected_types():
             for model, report in self._rounds(rewrite, op_type):
                 possible = True
                 if _better(report, self.report):
-                    self.steps.append(Step(f"{name} ({op_type})", self.report, report))
+                    self.steps.append(RewriteStep(f"{name} ({op_type})", self.report, report))
                     self.model, self.report, kept = model, report, True
                     break
         if possible and not kept:
             self.useless.append(name)
 
     def gains(self, rewrite: Rewrite) -> bool:
-        """True if a rewrite of the refused nodes of some operator type is better; keeps nothing."""
+        """True if a rewrite of rejected nodes of some operator type is better; keeps nothing."""
         return any(
             _better(report, self.report)
-            for op_type in self._refused_types()
+            for op_type in self._rejected_types()
             for _, report in self._rounds(rewrite, op_type)
         )
 
-    def _refused_types(self) -> tuple[str, ...]:
+    def _rejected_types(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(r.op_type for r in self.report.rejections))
 
     def _rounds(self, rewrite: Rewrite, op_type: str) -> Iterator[tuple[ModelProto, Report]]:
@@ -201,7 +201,7 @@ class Fixed:
 
     before: Report
     after: Report
-    steps: tuple[Step, ...]
+    steps: tuple[RewriteStep, ...]
     useless: tuple[str, ...]
     verdict: Verdict | None = None
     unknown_ranges: Mapping[str, Interval | None] = field(default_factory=dict)
@@ -318,7 +318,7 @@ class _Given:
         return rewrite
 
 
-def _searched(given: _Given, progress: Progress) -> tuple[Fixed, Search]:
+def _searched(given: _Given, progress: Progress) -> tuple[Fixed, RewriteSearch]:
     """Tries all rewrites; returns what is gained, and the search with the model."""
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")
@@ -326,7 +326,7 @@ def _searched(given: _Given, progress: Progress) -> tuple[Fixed, Search]:
     proto = _loaded(given.model, given.sizes)
     check_ranges(proto, given.ranges)
     given.inputs()  # inputs outside of the ranges are refused before the work
-    search = Search(given.folder, given.checked_options)
+    search = RewriteSearch(given.folder, given.checked_options)
     first = search.optimized(proto)
     search.start("sizes fixed, shapes folded" if given.sizes else "shapes folded", before, first)
     rewrites = {**REWRITES, "INT64 as INT32": given.int64_as_int32(given.ranges)}

@@ -4,15 +4,15 @@ import pytest
 from onnx import defs
 
 from ep_nnapi.operators import OPS
-from ep_nnapi.operators.unsupported import REFUSED, why
+from ep_nnapi.operators.unsupported import REJECTED, why
 
 OF_ONNX = [o for o in OPS if o.domain == ""]
 
 
 def test_what_is_refused_has_no_lowering_but_a_schema():
     lowered = {o.op_type for o in OF_ONNX}
-    assert not lowered & REFUSED.keys()
-    assert REFUSED.keys() <= {s.name for s in defs.get_all_schemas() if s.domain == ""}
+    assert not lowered & REJECTED.keys()
+    assert REJECTED.keys() <= {s.name for s in defs.get_all_schemas() if s.domain == ""}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse
 from ep_nnapi.rewriting import fix as fixing
-from ep_nnapi.rewriting.fix import Search
+from ep_nnapi.rewriting.fix import RewriteSearch
 from ep_nnapi.rewriting.rewrites import clips_as_min_and_max, expand_definitions
 from ep_nnapi.sessions.cpu import session_of
 from models.quantized import quantized
@@ -34,15 +34,15 @@ def unknown_operator(model: onnx.ModelProto, names: object) -> onnx.ModelProto |
 
 
 @pytest.fixture
-def search(tmp_path: Path) -> Search:
+def search(tmp_path: Path) -> RewriteSearch:
     """One that has begun with activations that ONNX Runtime's own provider refuses."""
-    found = Search(tmp_path, parse({"target": "builtin-nnapi"}))
+    found = RewriteSearch(tmp_path, parse({"target": "builtin-nnapi"}))
     first = found.optimized(activations())
     found.start("optimized", found._checked(first), first)
     return found
 
 
-def test_each_step_starts_where_the_last_one_ended(search: Search):
+def test_each_step_starts_where_the_last_one_ended(search: RewriteSearch):
     search.attempt("clips", clips_as_min_and_max)
     search.attempt("definitions", expand_definitions)
     assert [s.name for s in search.steps] == ["clips (Clip)", "definitions (HardSigmoid)"]
@@ -54,17 +54,17 @@ def test_each_step_starts_where_the_last_one_ended(search: Search):
         assert (left(step.after), len(step.after.clusters)) < before
 
 
-def test_a_rewrite_that_gains_nothing_is_named(search: Search):
+def test_a_rewrite_that_gains_nothing_is_named(search: RewriteSearch):
     search.attempt("copies", copy)
     assert (search.steps, search.useless) == ([], ["copies"])
 
 
-def test_a_result_that_onnx_runtime_cannot_load_is_no_rewrite(search: Search):
+def test_a_result_that_onnx_runtime_cannot_load_is_no_rewrite(search: RewriteSearch):
     search.attempt("unknown", unknown_operator)
     assert (search.steps, search.useless) == ([], [])
 
 
-def test_gains_keeps_nothing(search: Search):
+def test_gains_keeps_nothing(search: RewriteSearch):
     before = search.model
     assert search.gains(clips_as_min_and_max)
     assert not search.gains(copy)

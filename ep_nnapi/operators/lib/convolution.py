@@ -68,14 +68,8 @@ class Window:
             return {"padding": PaddingCode.VALID, **strides}
         if not self.dilated and self.pads.are(self._same()):
             return {"padding": PaddingCode.SAME, **strides}
-        p = self.pads
-        return {
-            "padding_left": p.left,
-            "padding_right": p.right,
-            "padding_top": p.top,
-            "padding_bottom": p.bottom,
-            **strides,
-        }
+        sides = ("left", "right", "top", "bottom")
+        return {**{f"padding_{side}": getattr(self.pads, side) for side in sides}, **strides}
 
     def _same(self) -> Pads:
         (top, bottom), (left, right) = (

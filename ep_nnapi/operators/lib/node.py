@@ -56,17 +56,11 @@ class Node:
 
     def input(self, index: int) -> Value:
         """Input `index`; raises Reject(ATTRIBUTE) when it is omitted."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"input {index} is missing")
-        return value
+        return _present(self.node.inputs, index, "input")
 
     def output(self, index: int = 0) -> Value:
         """Output `index`; raises Reject(ATTRIBUTE) when it is omitted."""
-        value = self.node.outputs[index] if index < len(self.node.outputs) else None
-        if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"output {index} is missing")
-        return value
+        return _present(self.node.outputs, index, "output")
 
     def constant(self, index: int) -> Constant:
         """The constant at input `index`, not loaded; raises Reject(CONSTANT) if not constant."""
@@ -197,10 +191,8 @@ class Node:
         if isinstance(number, Size) and to.kind in "iu":
             return Constant.of_sizes((number,), (1,), like.dtype)
         if to.kind in "iu" and not _holds(to, number):
-            raise Reject(
-                Reason.DTYPE,
-                f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats",
-            )
+            detail = f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats"
+            raise Reject(Reason.DTYPE, detail)
         require_finite(number, to, f"a number in {self.node.op_type}")
         return Constant.of(np.array([number], to))
 
@@ -212,6 +204,13 @@ class Node:
         """True if the target's feature level and kernels take the operation and its operands."""
         target = self.target
         return call.is_supported(target.feature_level, target.kernel_level)
+
+
+def _present(values: Sequence[Value | None], index: int, side: str) -> Value:
+    value = values[index] if index < len(values) else None
+    if value is None:
+        raise Reject(Reason.ATTRIBUTE, f"{side} {index} is missing")
+    return value
 
 
 def _holds(to: np.dtype[np.integer[Any]], number: float) -> bool:
@@ -228,7 +227,7 @@ Lowering = Callable[[Node], Iterator[Call]]
 
 
 @frozen
-class Op:
+class Operator:
     """One ONNX operator from schema version `since` on.
 
     There is no separate capability check: a node is supported if `lower` raises no Reject.
@@ -259,37 +258,37 @@ def op(
     keeps: bool = False,
     moves: bool = False,
     function: bool = False,
-) -> Callable[[Lowering], Op]:
+) -> Callable[[Lowering], Operator]:
     """Return a decorator that declares a generator as the lowering of an operator."""
 
-    def declare(lower: Lowering) -> Op:
+    def declare(lower: Lowering) -> Operator:
         doc = lower.__doc__ or ""
-        return Op(op_type, domain, since, lower, doc, "", keeps, moves, function)
+        return Operator(op_type, domain, since, lower, doc, "", keeps, moves, function)
 
     return declare
 
 
-def one_to_one(op_type: str, row: OperationSpec, since: int, *, function: bool = False) -> Op:
+def one_to_one(op_type: str, row: OperationSpec, since: int, *, function: bool = False) -> Operator:
     """Return an operator that lowers to one NNAPI operation on its inputs, in order."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield apply(row, *n.inputs, out=n.output())
 
-    return Op(op_type, "", since, lower, f"{row.name} of the inputs.", function=function)
+    return Operator(op_type, "", since, lower, f"{row.name} of the inputs.", function=function)
 
 
-def ops_of(module: ModuleType) -> tuple[Op, ...]:
+def ops_of(module: ModuleType) -> tuple[Operator, ...]:
     """Return all operators that a module declares, in the order of the file, with their sources."""
-    found: list[Op] = []
+    found: list[Operator] = []
     for declared in vars(module).values():
-        if isinstance(declared, Op):
+        if isinstance(declared, Operator):
             found.append(declared)
         elif isinstance(declared, tuple):
-            found.extend(o for o in declared if isinstance(o, Op))
+            found.extend(o for o in declared if isinstance(o, Operator))
     return tuple(replace(o, doc=f"{o.doc}\n\n{_source(o)}") for o in found)
 
 
-def _source(declared: Op) -> str:
+def _source(declared: Operator) -> str:
     return f"Source: {declared.domain or 'ONNX'} {declared.op_type}-{declared.since} and later."
 
 

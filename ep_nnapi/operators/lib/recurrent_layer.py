@@ -95,10 +95,8 @@ def _require_fitting_inputs(n: Node, layer: RecurrentLayer) -> None:
     for index, shape in wanted.items():
         if n.has(index) and n.input(index).shape != shape:
             value = n.input(index)
-            raise Reject(
-                Reason.SHAPE,
-                f"{value.name} has shape {list(value.shape)}; it must be {list(shape)}",
-            )
+            detail = f"{value.name} has shape {list(value.shape)}; it must be {list(shape)}"
+            raise Reject(Reason.SHAPE, detail)
 
 
 def _activation(name: str) -> OperationSpec:
