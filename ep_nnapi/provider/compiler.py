@@ -265,6 +265,9 @@ class Compiler:
         Raises Declined as `lower_for_shapes`, or if it holds for no other sizes.
         """
         traced = self._traced(nodes, edges, opsets, Tracing.of(edges[0], shapes))
+        if traced.tracing.coincides:
+            apart = self._traced_apart(nodes, edges, opsets, traced.tracing)
+            traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
         for other in traced.tracing.others(traced.lowered.model.conditions):
             again = self._traced(nodes, edges, opsets, other)
             why = difference(traced.lowered.bind(other.symbols), again.lowered.bind(other.symbols))
@@ -273,6 +276,22 @@ class Compiler:
             return traced.lowered
         held = "; ".join(map(str, traced.lowered.model.conditions))
         raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
+
+    def _traced_apart(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        tracing: Tracing,
+    ) -> Traced:
+        """Returns the same for sizes that differ from each other: equal ones may be so by chance.
+
+        Sizes that must be equal are rejected by the nodes.
+        """
+        try:
+            return self._traced(nodes, edges, opsets, tracing.apart)
+        except Declined:
+            return self._traced(nodes, edges, opsets, tracing)
 
     def _traced(
         self,

@@ -99,6 +99,17 @@ class Tracing:
         made = Constant.of_sizes(numbers, constant.shape, constant.dtype)
         return replace(value, constant=made)
 
+    @property
+    def coincides(self) -> bool:
+        """True if symbols are found to be equal that had equal values."""
+        symbols = self.trace.equal
+        return len({*self.symbols.values()}) < len(self.symbols) and bool(symbols)
+
+    @property
+    def apart(self) -> Tracing:
+        """The same symbols with a value of their own each."""
+        return self.bind({n: v + 1 + 2 * i for i, (n, v) in enumerate(self.symbols.items())})
+
     def others(self, conditions: Sequence[Condition]) -> Iterator[Tracing]:
         """The same symbols with other values that meet the conditions."""
         for pattern in _OTHERS:

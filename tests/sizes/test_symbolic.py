@@ -7,6 +7,7 @@ import pytest
 
 from ep_nnapi.nnapi.sizes import Size, Trace, bound
 from ep_nnapi.sizes.bind import bind_shapes
+from ep_nnapi.sizes.symbols import size_named
 from tests.onnx_graph import graph_of, parsed
 
 IMAGE, ROWS = "float[n,3,h,w] x", "float[n,h,w] x"
@@ -140,3 +141,21 @@ def _dims(graph, shape):
     """The sizes of the last node's first output."""
     bound_graph = bind_shapes(graph, {graph.inputs[0].name: tuple(shape)})
     return bound_graph.nodes[-1].outputs[0].dims
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("past + length", 12),
+        ("(height//2)", 4),
+        ("2*((height//2))", 8),
+        ("batch*past - 1", None),
+        ("height", None),
+        ("__import__('os')", None),
+        ("height//0", None),
+        ("?", None),
+        ("1+" * 150 + "1", None),
+    ],
+)
+def test_names_that_are_expressions_of_sizes(text: str, size: int | None) -> None:
+    assert size_named(text, {"past": 5, "length": 7, "height": 9}) == size

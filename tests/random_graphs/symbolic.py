@@ -1,0 +1,89 @@
+"""Drawn graphs with symbols for their sizes: lowered once, and anew for other sizes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.options.target import Target
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.tracing import difference
+from tests.onnx_graph import graph_of
+from tests.random_graphs.trial import draw
+
+RUNTIME = HostRuntime()
+COMPILER = Compiler(Target(8), RUNTIME, RUNTIME.devices()[0])
+BINDINGS, TRIES, MOST = 6, 40, 12
+
+
+def with_symbols(model: onnx.ModelProto) -> dict[str, int]:
+    """Names the sizes of the inputs, equal ones alike; returns them. Outputs have no shape then."""
+    found: dict[str, int] = {}
+    for value in model.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value > 1:
+                name = f"s{dim.dim_value}"
+                found[name] = dim.dim_value
+                dim.dim_param = name
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    return found
+
+
+def attempt(seed: int) -> Counter[str]:
+    """Counts what became of the graph of a seed; raises AssertionError if a size is wrong."""
+    model = draw(seed).model
+    symbols = with_symbols(model)
+    graph = graph_of(model)
+
+    def lowered(sizes: Mapping[str, int], *, traced: bool) -> Lowered:
+        shapes = {v.name: tuple(sizes.get(str(d), d) for d in v.dims or ()) for v in graph.inputs}
+        by = COMPILER.lower_traced if traced else COMPILER.lower_for_shapes
+        return by(graph.nodes, (graph.inputs, graph.outputs), graph.opsets, shapes)
+
+    try:
+        once = lowered(symbols, traced=False)
+    except Declined:
+        return Counter(("not capable",))
+    try:
+        traced = lowered(symbols, traced=True)
+    except Declined as declined:
+        return Counter(("these sizes alone" if "alone" in declined.detail else declined.detail,))
+    rng, found = random.Random(seed), Counter[str](("traced",))
+    assert_equal(traced.bind(symbols), once, seed)
+    for _ in range(TRIES):
+        other = {name: rng.randint(2, MOST) for name in symbols}
+        if all(c.holds(other) for c in traced.model.conditions):
+            assert_equal(traced.bind(other), lowered(other, traced=False), seed)
+            found["bindings"] += 1
+            if found["bindings"] == BINDINGS:
+                break
+    return found
+
+
+def assert_equal(one: Lowered, other: Lowered, seed: int) -> None:
+    """Equal models, or equal results: what is filled at run time may be a constant elsewhere."""
+    if not difference(one, other):
+        return
+    results = [_computed(low, seed) for low in (one, other)]
+    for name, values in results[0].items():
+        np.testing.assert_allclose(values, results[1][name], rtol=1e-5, err_msg=f"seed {seed}")
+
+
+def _computed(low: Lowered, seed: int) -> dict[str, np.ndarray]:
+    compiled = COMPILER.compile(low)
+    rng, ins = np.random.default_rng(seed), {c.name: c for c in low.border.inputs}
+    feeds = [rng.integers(0, 2, c.shape).astype(c.dtype.numpy) for c in ins.values()]
+    outs = {c.name: np.empty(c.shape, c.dtype.numpy) for c in low.border.outputs}
+    border, allocated = low.border.bind([*ins], [*outs]), [*outs.values()]
+    border.run(compiled.compilation, feeds, lambda i, _: allocated[i], RunOptions())
+    return outs
