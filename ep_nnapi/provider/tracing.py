@@ -115,7 +115,9 @@ class Tracing:
         for pattern in _OTHERS:
             values = self._values(*pattern)
             least = min(values.values(), default=0)
-            if least >= _LEAST and all(c.holds(values) for c in conditions):
+            if values == self.symbols or least < _LEAST:
+                continue
+            if all(c.holds(values) for c in conditions):
                 yield self.bind(values)
 
     def _values(self, factor: int, more: int, apart: int) -> dict[str, int]:

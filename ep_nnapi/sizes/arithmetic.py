@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.sizes import is_symbolic, plain
 
 _INTEGERS = (DType.INT64, DType.INT32)
+_FOLDED = (*_INTEGERS, DType.BOOL)
 Step: TypeAlias = Callable[[GraphNode, Sequence[Array]], Sequence[Array]]
 
 
@@ -39,6 +40,11 @@ def sized_constants(node: GraphNode, folded: Sequence[Array]) -> list[Constant]:
         ]
     plain(read)
     return plainly
+
+
+def is_computed(node: GraphNode, outputs: Sequence[Value]) -> bool:
+    """True if floats depend on sizes: no constant has them, so they are computed in a run."""
+    return any(v.dtype not in _FOLDED for v in outputs) and is_symbolic(_read(node))
 
 
 def _read(node: GraphNode) -> list[int]:
@@ -163,6 +169,13 @@ def _product(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [found if isinstance(found, np.ndarray) else _scalar(found)]
 
 
+def _range(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
+    """A range of as many numbers for all sizes, as the position of one more token is."""
+    start, limit, delta = (array.item() for array in given)
+    (count,) = plain([-((start - limit) // delta)])
+    return [np.array([*(start + i * delta for i in range(count)), None], object)[:-1]]
+
+
 def _same(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return given[:1]
 
@@ -170,6 +183,16 @@ def _same(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
 def _expand(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     to = np.broadcast_shapes(given[0].shape, tuple(_plain(given[1]).tolist()))
     return [np.broadcast_to(given[0], to)]
+
+
+def _tile(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
+    return [np.tile(given[0], _plain(given[1]).tolist())]
+
+
+def _transpose(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
+    perm = node.attributes.get("perm")
+    axes = [int(axis) for axis in perm] if isinstance(perm, tuple) else None
+    return [given[0].transpose(axes)]
 
 
 _STEPS_ON_SHAPES: Mapping[str, Step] = {"Shape": _shape, "Size": _size}
@@ -192,12 +215,15 @@ _STEPS: Mapping[str, Step] = {
     "Mod": _elementwise(lambda a, b: a % b),
     "Mul": _elementwise(lambda a, b: a * b),
     "Neg": _elementwise(lambda a: -a),
+    "Range": _range,
     "ReduceProd": _product,
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
     "Sub": _elementwise(lambda a, b: a - b),
+    "Tile": _tile,
+    "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
     "Where": _elementwise(lambda c, a, b: a if c else b),
 }

@@ -22,7 +22,7 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Size, is_symbolic
-from ep_nnapi.sizes.arithmetic import sized_constants
+from ep_nnapi.sizes.arithmetic import is_computed, sized_constants
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
@@ -249,7 +249,7 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     """The outputs, folded to constants where possible."""
     sized = [v for v in outputs if is_sized(v)]
     large = any(is_symbolic(v.shape) or v.size > _MAX_FOLDED for v in sized)  # others are not
-    if node.domain or node.op_type not in _FOLDABLE or large:
+    if node.domain or node.op_type not in _FOLDABLE or large or is_computed(node, outputs):
         return outputs
     if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
         return outputs

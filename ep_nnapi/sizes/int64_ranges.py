@@ -97,7 +97,8 @@ def values_fitting_int32(graph: Graph, stated: Mapping[str, Interval]) -> frozen
 def narrow_to_int32(node: GraphNode) -> GraphNode:
     """Converts the node's INT64 values to INT32, if all fit and not all are constants."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype is DType.INT64]
-    if not all(v.fits_int32 for v in values) or all(v.constant is not None for v in values):
+    stored = all(v.constant is not None and not v.constant.numbers for v in values)
+    if stored or not all(v.fits_int32 for v in values):
         return node
 
     def narrow(value: Value | None) -> Value | None:
