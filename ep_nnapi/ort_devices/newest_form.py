@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SPECIAL = (
     *("ArgMax", "ArgMin", "Asinh", "Atanh", "Celu", "Clip", "CumSum", "Einsum", "Gemm"),
     *("GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "Hardmax", "InstanceNormalization"),
-    *("LSTM", "LogSoftmax", "LpNormalization", "LpPool", "MatMul", "MaxPool"),
+    *("LSTM", "LogSoftmax", "LpNormalization", "LpPool", "MatMul"),
     *("MeanVarianceNormalization", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"),
     *("ReduceSumSquare", "Resize", "RoiAlign", "Round", "Selu", "Sign", "Sinh", "TopK"),
 )
