@@ -133,12 +133,14 @@ class Constant:
     `load()` returns the array; `shape` and `dtype` are known without loading it.
 
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
+    owned     True if the array in memory lives as long as whoever reads it
     """
 
     shape: tuple[int, ...]
     dtype: DType
     load: Callable[[], Array] = field(repr=False, compare=False)
     numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    owned: bool = field(default=False, repr=False, compare=False)
 
     @staticmethod
     def of(array: Array) -> Constant:

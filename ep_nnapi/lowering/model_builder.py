@@ -238,9 +238,10 @@ class _Writer:
         operand = _operand(value, constant.shape, perm)
         if constant.numbers:
             return replace(operand, value=Data.of_sizes(constant.numbers, operand.type.numpy))
-        # a copy: the constant may be a view of memory that ONNX Runtime frees later
-        data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
-        return replace(operand, value=data)
+        array, dtype = constant.array, operand.type.numpy
+        if not constant.owned or array.dtype != dtype:
+            array = np.array(array, dtype, order="C")  # of memory that ONNX Runtime may free later
+        return replace(operand, value=Data.of(array))
 
     def _interned(self, operand: Operand) -> int:
         if operand not in self._constants:

@@ -109,14 +109,15 @@ class DynamicCluster:
             self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
         return made
 
-    def with_opened(self, samples: Iterable[Shapes]) -> DynamicCluster:
+    def with_opened(self, samples: Iterable[Shapes]) -> DynamicCluster | None:
         """Returns the cluster with a compilation for sizes like those of the first that has one."""
         for shapes in samples:
             made = self.open(shapes)
             if made is not None:
                 report = replace(self.report, device=made.placed.device.name)
-                return replace(self, report=report, opened=(made,))
-        return self
+                models = (made.placed.lowered.model,)
+                return replace(self, report=report, models=models, opened=(made,))
+        return None
 
     def at(self, made: OpenCompilation, symbols: Symbols) -> CompiledCluster:
         """Returns the cluster for one of the sizes that a compilation holds for."""
@@ -349,7 +350,8 @@ def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
         if value is None or value.constant is None:
             return value
         if value.name not in copies:
-            copies[value.name] = Constant.of(np.array(value.constant.array, order="C"))
+            array = np.array(value.constant.array, order="C")
+            copies[value.name] = replace(Constant.of(array), owned=True)
         return replace(value, constant=copies[value.name])
 
     def copied_node(node: GraphNode) -> GraphNode:

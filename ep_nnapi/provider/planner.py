@@ -210,10 +210,8 @@ class Planner:
             raise Declined(
                 (), Reason.CONSTANT_NODE, "depends on constants only; ONNX Runtime computes it once"
             )
-        lowered = [
-            self.compiler.lower(members, *_boundary_values([m.node for m in members], readers))
-            for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
-        ]
+        sampled = [[sample[i] for i in cluster] for sample in verdicts.samples]
+        edges = [_boundary_values([m.node for m in members], readers) for members in sampled]
         originals = [part for n in nodes for part in n.originals]
         report = _report(originals, inputs, outputs, self.compiler.device)
         ids = tuple(n.id for n in originals)
@@ -223,12 +221,12 @@ class Planner:
         if shape_inputs or is_dynamic(values):
             dynamic = DynamicCluster(
                 ids,
-                replace(report, device=self.compiler.place(lowered[-1])[1].name),  # cached
+                report,
                 copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
                 opsets,
-                tuple(low.model for low in lowered),
+                (),
                 self.compiler,
                 fallback,
                 self.options.shape_cache,
@@ -236,11 +234,17 @@ class Planner:
                 shape_inputs,
                 record=self.compiler.new_record(),
             )
-            sampled = ([m.node for m in (s[i] for i in cluster)] for s in verdicts.samples)
-            edges = (_boundary_values(members, readers)[0] for members in sampled)
-            known = (values for values in edges if not is_dynamic(values))
-            return dynamic.with_opened({v.name: v.shape for v in values} for values in known)
-        placed = self._compiler_for(cluster, verdicts.graph).compile(lowered[0])
+            known = (values for values, _ in edges if not is_dynamic(values))
+            opened = dynamic.with_opened({v.name: v.shape for v in values} for values in known)
+            if opened is not None:
+                return opened
+            lowered = [self.compiler.lower(m, *e) for m, e in zip(sampled, edges, strict=True)]
+            device = self.compiler.place(lowered[-1])[1].name  # cached
+            models = tuple(low.model for low in lowered)
+            return replace(dynamic, report=replace(report, device=device), models=models)
+        placed = self._compiler_for(cluster, verdicts.graph).compile(
+            self.compiler.lower(sampled[0], *edges[0])
+        )
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
