@@ -63,7 +63,7 @@ CONSTANTS: Mapping[str, object] = {
     "one": [1],
     "two": [2],
     "low": np.float32(-5),
-    "table": np.arange(400, dtype=np.float32).reshape(100, 4),
+    "hundred": np.arange(400, dtype=np.float32).reshape(100, 4),
     "half": np.array([0.5], np.float32),
     "filters": np.ones((4, 3, 3, 3), np.float32),
 }
@@ -118,7 +118,7 @@ COMPUTED = {
         j = Concat <axis=1> (u, i) v = GatherND (x, j) y = Unsqueeze (v, one) }""",
     "one more token": """(float[1,1,4] x, float[1,m,4] past) => (float[1,k,4] y) {
         s = Shape <start=1, end=2> (past) l = Squeeze (s) e = Add (l, step) r = Range (l, e, step)
-        g = Gather (table, r) c = Cast <to=1> (r) u = Unsqueeze (c, one) a = Add (x, u)
+        g = Gather (hundred, r) c = Cast <to=1> (r) u = Unsqueeze (c, one) a = Add (x, u)
         b = Add (a, g) y = Concat <axis=1> (past, b) }""",
     "expanded": """(float[n,m] x) => (float[n,m] y) {
         s = Shape (x) e = Expand (half, s) y = Mul (x, e) }""",
