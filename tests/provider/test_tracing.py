@@ -1,6 +1,6 @@
 """Clusters lowered once for all sizes: bound, they are what is lowered for those sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -13,8 +13,10 @@ from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.tracing import Tracing, difference
+from models.zoo import MODELS
 from tests.onnx_graph import graph_of, parsed
 from tests.oracle import on_cpu
+from tests.random_graphs.symbolic import assert_equal
 
 RUNTIME = HostRuntime()
 COMPILER = Compiler(Target(8), RUNTIME, RUNTIME.devices()[0])
@@ -146,6 +148,28 @@ def computed(bound: Lowered, feeds: Mapping[str, np.ndarray], shape: tuple[int, 
     border = compiled.lowered.border.bind([*feeds], ["y"])
     border.run(compiled.compilation, [*feeds.values()], lambda *_: out, RunOptions())
     return out
+
+
+ZOO: Mapping[str, tuple[Mapping[str, int], Sequence[Mapping[str, int]]]] = {
+    "resnet18": (
+        {"batch": 2, "height": 64, "width": 96},
+        [{"batch": b, "height": h, "width": w} for b, h, w in ((3, 65, 97), (2, 200, 33))],
+    ),
+    "segmentation": (
+        {"batch": 2, "height": 64, "width": 96},
+        [{"batch": b, "height": h, "width": w} for b, h, w in ((3, 80, 112), (2, 32, 240))],
+    ),
+    "denoiser_lstm": ({"batch": 2, "frames": 7}, [{"batch": 3, "frames": f} for f in (5, 40)]),
+}
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_networks_are_lowered_once(name: str) -> None:
+    sizes, others = ZOO[name]
+    model = MODELS[name](dynamic=("batch", "size"))
+    traced = lowered(model, sizes, traced=True)
+    for found in (sizes, *others):
+        assert_equal(traced.bind(found), lowered(model, found, traced=False), 0)
 
 
 def test_what_is_a_constant_of_one_size_is_declined() -> None:
