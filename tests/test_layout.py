@@ -35,6 +35,7 @@ TESTED_BY = {
     "nnapi/host/test_runtime": "nnapi/host/execution_plan nnapi/host/reference "
     "nnapi/host/prepared_graph",
     "nnapi/test_model": "nnapi/array",
+    "nnapi/test_sizes": "nnapi/expressions",
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_onnx_io": "graph/ort_io",

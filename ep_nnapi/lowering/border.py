@@ -12,9 +12,10 @@ import numpy as np
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
-from ep_nnapi.nnapi.sizes import Symbols, bound
+from ep_nnapi.nnapi.sizes import bound
 
 _SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]

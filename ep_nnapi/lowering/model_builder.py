@@ -20,6 +20,7 @@ from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, 
 from ep_nnapi.lowering.reshapes import delay_reshapes
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
+from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
@@ -31,7 +32,7 @@ from ep_nnapi.nnapi.model import (
     Port,
 )
 from ep_nnapi.nnapi.signature import Match
-from ep_nnapi.nnapi.sizes import Size, Symbols, typical
+from ep_nnapi.nnapi.sizes import Size, typical
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.options.target import Target
 

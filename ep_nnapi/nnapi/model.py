@@ -12,8 +12,9 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.expressions import Condition, Expression, Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
-from ep_nnapi.nnapi.sizes import Condition, Expression, Size, Symbols, bound
+from ep_nnapi.nnapi.sizes import Size, bound
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec

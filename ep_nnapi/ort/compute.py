@@ -17,8 +17,9 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.nnapi.expressions import Atom, Condition, Expression, Relation
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.sizes import Atom, Condition, Expression, Relation, Size
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 from ep_nnapi.ort.inner_session import InnerSession

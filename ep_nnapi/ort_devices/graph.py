@@ -18,8 +18,9 @@ from onnx import (
 )
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.expressions import Atom, Expression, Quotient
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.sizes import Atom, Expression, Quotient, Size, identical
+from ep_nnapi.nnapi.sizes import Size, identical
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""

@@ -12,6 +12,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
+from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Model
@@ -21,7 +22,6 @@ from ep_nnapi.nnapi.runtime import (
     CompileOptions,
     RunOptions,
 )
-from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiler import Compiler, Placed

@@ -18,6 +18,7 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
+from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import (
     Compilation,
@@ -28,7 +29,6 @@ from ep_nnapi.nnapi.runtime import (
     Runtime,
     Spin,
 )
-from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.declined import TOO_LARGE, Declined

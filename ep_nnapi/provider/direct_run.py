@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ep_nnapi.lowering.border import BoundBorder, Place, Unconverted
+from ep_nnapi.nnapi.expressions import Condition
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
-from ep_nnapi.nnapi.sizes import Condition
 from ep_nnapi.provider.cluster_record import CountDirectRuns
 from ep_nnapi.provider.compiler import Compiler
 

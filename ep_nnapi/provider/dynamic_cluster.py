@@ -17,10 +17,10 @@ from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import module_logger
+from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.sizes import Symbols
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (

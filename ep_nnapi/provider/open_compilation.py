@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import SizedRuntime
-from ep_nnapi.nnapi.sizes import Condition, Expression, Relation, Size
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
 from ep_nnapi.sizes.symbols import Shapes

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
+from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.layout import is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
@@ -43,6 +44,9 @@ Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
 ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 """The ids of the nodes that read each value; -1 represents the graph's outputs."""
+
+_Edges: TypeAlias = Sequence[tuple[Sequence[Value], Sequence[Value]]]
+"""The inputs and outputs of a cluster for each of the sample sizes."""
 
 _MAX_COMPILATIONS = 24
 """Maximum compilations to find the failing nodes of one cluster, as each may take seconds.
@@ -219,7 +223,7 @@ class Planner:
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
-            dynamic = DynamicCluster(
+            cluster_of_sizes = DynamicCluster(
                 ids,
                 report,
                 copy_constants(nodes),
@@ -234,14 +238,7 @@ class Planner:
                 shape_inputs,
                 record=self.compiler.new_record(),
             )
-            known = (values for values, _ in edges if not is_dynamic(values))
-            opened = dynamic.with_opened({v.name: v.shape for v in values} for values in known)
-            if opened is not None:
-                return opened
-            lowered = [self.compiler.lower(m, *e) for m, e in zip(sampled, edges, strict=True)]
-            device = self.compiler.place(lowered[-1])[1].name  # cached
-            models = tuple(low.model for low in lowered)
-            return replace(dynamic, report=replace(report, device=device), models=models)
+            return self._opened(cluster_of_sizes, sampled, edges)
         placed = self._compiler_for(cluster, verdicts.graph).compile(
             self.compiler.lower(sampled[0], *edges[0])
         )
@@ -250,6 +247,19 @@ class Planner:
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
+
+    def _opened(
+        self, cluster: DynamicCluster, sampled: Sequence[Sequence[CapableNode]], edges: _Edges
+    ) -> DynamicCluster:
+        """Returns the cluster compiled for open sizes, or if that is impossible, for none yet."""
+        known = (values for values, _ in edges if not is_dynamic(values))
+        opened = cluster.with_opened({v.name: v.shape for v in values} for values in known)
+        if opened is not None:
+            return opened
+        lowered = [self.compiler.lower(m, *e) for m, e in zip(sampled, edges, strict=True)]
+        device = self.compiler.place(lowered[-1])[1].name  # cached
+        models = tuple(low.model for low in lowered)
+        return replace(cluster, report=replace(cluster.report, device=device), models=models)
 
     def _compiler_for(self, cluster: Sequence[int], graph: Graph) -> Compiler:
         """Returns the compiler for a cluster of these nodes of the graph."""

@@ -11,8 +11,9 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, Dim, DType, Value
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.expressions import Condition, Symbols
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.sizes import Condition, Size, Symbols, Trace
+from ep_nnapi.nnapi.sizes import Size, Trace
 from ep_nnapi.sizes.int64_ranges import Interval
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_of
 

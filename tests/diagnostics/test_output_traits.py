@@ -9,6 +9,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, Traits, traits_of
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
@@ -106,7 +107,7 @@ def test_an_ort_file_has_the_steps_of_its_model(tmp_path: Path) -> None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     last = helper.make_node("Identity", ["d"], ["y"])
     content = model(QUANTIZE, DEQUANTIZE, last, tensors=SCALES)
-    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session_of(content, options)
     assert (
         traits_of(options.optimized_model_filepath).steps == traits_of(content).steps == {"y": 0.5}
     )

@@ -8,6 +8,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.ort_devices.composites import RULES
 from ep_nnapi.ort_devices.newest_form import SPECIAL, has_newest_form
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.trial import quiet
 
 INF, NAN = float("inf"), float("nan")
@@ -54,7 +55,7 @@ def test_special_values_are_the_cpu_providers(name: str) -> None:
     options = quiet()
     ep_nnapi.append_execution_provider(options, device="host-cpu", partitioning="maximal")
     session = onnxruntime.InferenceSession(content, options)
-    plain = onnxruntime.InferenceSession(content, quiet(), providers=["CPUExecutionProvider"])
+    plain = session_of(content, quiet())
     for seed in range(8):
         feeds = {"x": np.random.default_rng(seed).permutation(VALUES).reshape(SHAPE)}
         (got,), (want,) = (each.run(["y"], feeds) for each in (session, plain))
