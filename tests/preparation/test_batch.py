@@ -12,6 +12,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.preparation import manifest
+from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.manifest import Status, merged
 from ep_nnapi.preparation.task import locked
 from tests.onnx_graph import parsed
@@ -28,7 +29,7 @@ def tiny(path: Path, seed: int = 0, op: str = "Relu") -> Path:
     return path
 
 
-def statuses(done: ep_nnapi.preparation.batch.Preparation) -> dict[str, str]:
+def statuses(done: Preparation) -> dict[str, str]:
     return {m.model: str(m.status) for m in done.models}
 
 
