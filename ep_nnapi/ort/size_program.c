@@ -13,7 +13,9 @@ static OrtStatus *read_symbols(const SizeProgram *program, OrtKernelContext *con
     TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims,
                                                        &found.rank));
     *fits = program->symbols[i].axis < found.rank;
-    if (*fits) symbols[i] = found.dims[program->symbols[i].axis];
+    if (!*fits) break;
+    symbols[i] = found.dims[program->symbols[i].axis];
+    *fits = symbols[i] >= 1; /* what is known of expressions holds for such sizes */
   }
   return NULL;
 }

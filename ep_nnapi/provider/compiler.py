@@ -27,6 +27,7 @@ from ep_nnapi.nnapi.runtime import (
     ExplainingRuntime,
     RunOptions,
     Runtime,
+    SizedRuntime,
     Spin,
 )
 from ep_nnapi.options.target import Target
@@ -109,6 +110,14 @@ class Compiler:
     def health(self) -> DeviceHealth:
         """The failures of the runtime's devices."""
         return health_of(self.runtime)
+
+    @property
+    def takes_sizes(self) -> bool:
+        """True if a device compiles models whose sizes are expressions."""
+        runtime = self.runtime
+        return isinstance(runtime, SizedRuntime) and any(
+            runtime.takes_sizes(device) for device in (*self.fast, self.device)
+        )
 
     def new_record(self) -> ClusterRecord:
         """Returns a record for a cluster that has not been compiled yet."""

@@ -94,7 +94,7 @@ class DynamicCluster:
 
         The contents of inputs that determine shapes would be a part of it: there is none then.
         """
-        if self.shape_inputs:
+        if self.shape_inputs or not self.compiler.takes_sizes:
             return None
         try:
             edges = self.inputs, self.outputs

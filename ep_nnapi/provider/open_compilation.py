@@ -9,7 +9,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import SizedRuntime
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.nnapi.sizes import Size, bound
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
 from ep_nnapi.sizes.symbols import Shapes
@@ -44,20 +44,15 @@ class OpenCompilation:
 
     def symbols(self, shapes: Shapes) -> dict[str, int] | None:
         """Returns the symbols' values for inputs of these shapes; None if it does not hold."""
-        for crossing in self.lowered.border.inputs:
-            given = shapes[crossing.name]
-            if len(given) != len(crossing.shape) or not all(
-                isinstance(size, Size) or size == now
-                for size, now in zip(crossing.shape, given, strict=True)
-            ):
-                return None
         found: dict[str, int] = {}
         for symbol, places in self.lowered.symbols.items():
             for name, axis in places:
                 size = shapes[name][axis] if axis < len(shapes[name]) else 0
                 if size < 1 or found.setdefault(symbol, size) != size:
                     return None
-        return found if all(c.holds(found) for c in self.conditions) else None
+        inputs = self.lowered.border.inputs
+        fits = all(shapes[c.name] == bound(c.shape, found) for c in inputs)
+        return found if fits and all(c.holds(found) for c in self.conditions) else None
 
     def direct_runs(
         self, input_names: Sequence[str], output_names: Sequence[str]
@@ -69,18 +64,29 @@ class OpenCompilation:
             yield replace(run, sizes=self._open_sizes(input_names))
 
     def _open_sizes(self, input_names: Sequence[str]) -> OpenSizes:
-        """What inputs must meet; each further place of a symbol is a symbol equal to it."""
+        """What inputs must meet; each further size of one is a symbol equal to what it must be."""
         positions = {name: i for i, name in enumerate(input_names)}
-        symbols: dict[str, tuple[int, int]] = {}
+        symbols = {
+            symbol: (positions[name], axis)
+            for symbol, ((name, axis), *_) in self.lowered.symbols.items()
+        }
         equal = []
-        for symbol, places in self.lowered.symbols.items():
-            for n, (name, axis) in enumerate(places):
-                alias = symbol if n == 0 else f"{symbol} of {name}.{axis}"
-                symbols[alias] = positions[name], axis
-                if n:
-                    difference = Expression.symbol(alias) - Expression.symbol(symbol)
-                    equal.append(Condition(difference, Relation.ZERO))
+        for (name, axis), size in dict(self._sizes()).items():
+            place = positions[name], axis
+            if place not in symbols.values():
+                symbols[f"{name}.{axis} as given"] = place
+                difference = Expression.symbol(f"{name}.{axis} as given") - size
+                equal.append(Condition(difference, Relation.ZERO))
         return OpenSizes(symbols, (*equal, *self.conditions))
+
+    def _sizes(self) -> Iterator[tuple[tuple[str, int], Expression]]:
+        """Yields what open sizes of inputs, by name and axis, must be."""
+        for symbol, places in self.lowered.symbols.items():
+            yield from ((place, Expression.symbol(symbol)) for place in places)
+        for crossing in self.lowered.border.inputs:
+            for axis, size in enumerate(crossing.shape):
+                if isinstance(size, Size):
+                    yield (crossing.name, axis), size.expression
 
 
 def _conditions(lowered: Lowered) -> tuple[Condition, ...]:

@@ -15,10 +15,17 @@ from onnx import parser
 
 import ep_nnapi
 from ep_nnapi.lowering.border import Place
+from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import Target
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.planner import Planner
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.onnx_graph import graph_of
 from tests.provider.test_dynamic_cluster import on_host_cpu, run
 from tests.runtimes import host_only
 
@@ -183,3 +190,39 @@ def memory() -> int:
     """Bytes of this process in memory."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+NAMED = """<ir_version: 8, opset_import: ["" : 17]>
+agraph (float[1, past, 3] cache, float[1, length, 3] x, float[1, total, 3] mask)
+    => (float[1, all, 3] y) {
+    grown = Concat <axis = 1> (cache, x)
+    y = Mul (grown, mask)
+}"""
+
+
+def test_a_size_that_is_named_as_a_sum_is_checked_in_each_run() -> None:
+    model = parser.parse_model(NAMED)
+    model.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "past + length"
+    runtime = host_runtime()
+    device = next(d for d in runtime.devices() if d.name == "host-cpu")
+    planner = Planner(Compiler(Target(8), runtime, device), parse({}))
+    (cluster,) = planner.plan(graph_of(model)).clusters
+    assert isinstance(cluster, DynamicCluster)
+    (made,) = cluster.opened
+
+    def shapes(past: int, length: int, total: int) -> dict[str, tuple[int, ...]]:
+        sizes = {"cache": past, "x": length, "mask": total}
+        return {name: (1, size, 3) for name, size in sizes.items()}
+
+    assert made.symbols(shapes(3, 2, 5)) == {"past": 3, "length": 2}
+    assert made.symbols(shapes(4, 2, 1)) is None  # broadcast, which the sum is not
+    assert made.symbols(shapes(4, 2, 5)) is None
+    bound = cluster.bind(["cache", "x", "mask"], ["y"])
+    x = {n: np.ones(s, np.float32) for n, s in shapes(3, 2, 5).items()}
+    bound([*x.values()], lambda _, shape: np.zeros(shape, np.float32), lambda: None)
+    (direct,) = bound.direct_runs()
+    assert direct.sizes is not None
+    values = {name: (3, 2, 5)[at] for name, (at, _) in direct.sizes.symbols.items()}
+    assert all(c.holds(values) for c in direct.sizes.conditions)
+    values = {name: (3, 2, 6)[at] for name, (at, _) in direct.sizes.symbols.items()}
+    assert not all(c.holds(values) for c in direct.sizes.conditions)
