@@ -137,6 +137,8 @@ class Reader:
         """Disallows loading of constants from now on."""
         self._open = False
         self._loaded.clear()
+        self._values.clear()  # whose constants refer to this object
+        self._by_name.clear()
 
     def node(self, handle: int) -> GraphNode:
         """Returns the node behind a handle; an unnamed one is named after its first output."""

@@ -133,10 +133,12 @@ def require(condition: bool, detail: str) -> None:
 
 
 class SizeNodes:
-    """Sizes in a graph as int64 tensors, each computed once."""
+    """Sizes in a graph as int64 tensors, each computed once.
 
-    def __init__(self, nodes: OnnxGraph) -> None:
-        self._nodes = nodes
+    The graph, which has this object, is passed on: each would keep the other alive.
+    """
+
+    def __init__(self) -> None:
         self._sources: dict[Expression, tuple[str, int]] = {}
         self._made: dict[Expression, str] = {}
         self._vectors: dict[tuple[Expression, ...], str] = {}
@@ -147,67 +149,69 @@ class SizeNodes:
             if isinstance(dim, Size):
                 self._sources.setdefault(dim.expression, (name, axis))
 
-    def vector(self, sizes: Sequence[int]) -> str:
+    def vector(self, graph: OnnxGraph, sizes: Sequence[int]) -> str:
         """Name of the sizes as a tensor [n]; raises Inexpressible."""
         key = tuple(map(Expression.of, sizes))
         if key not in self._vectors:
             parts = [
                 name
                 for known, group in groupby(key, lambda e: e.constant is not None)
-                for name in ([self._numbers(group)] if known else map(self._of, group))
+                for name in (
+                    [self._numbers(graph, group)] if known else (self._of(graph, e) for e in group)
+                )
             ]
-            joined = parts[0] if len(parts) == 1 else self._nodes.node("Concat", *parts, axis=0)
+            joined = parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=0)
             self._vectors[key] = joined
         return self._vectors[key]
 
-    def _numbers(self, given: Iterable[Expression]) -> str:
-        return self._nodes.constant(np.array([e.constant for e in given], np.int64))
+    def _numbers(self, graph: OnnxGraph, given: Iterable[Expression]) -> str:
+        return graph.constant(np.array([e.constant for e in given], np.int64))
 
-    def _of(self, expression: Expression) -> str:
+    def _of(self, graph: OnnxGraph, expression: Expression) -> str:
         """Name of the value of an expression, a tensor [1]."""
         if expression not in self._made:
-            self._made[expression] = self._new(expression)
+            self._made[expression] = self._new(graph, expression)
         return self._made[expression]
 
-    def _new(self, expression: Expression) -> str:
+    def _new(self, graph: OnnxGraph, expression: Expression) -> str:
         if expression in self._sources:
             name, axis = self._sources[expression]
-            return self._nodes.node("Shape", name, start=axis, end=axis + 1)
-        terms = [self._product(monomial, factor) for monomial, factor in expression.terms]
-        total = terms[0] if terms else self._numbers([expression])
+            return graph.node("Shape", name, start=axis, end=axis + 1)
+        terms = [self._product(graph, monomial, factor) for monomial, factor in expression.terms]
+        total = terms[0] if terms else self._numbers(graph, [expression])
         for term in terms[1:]:
-            total = self._nodes.node("Add", total, term)
+            total = graph.node("Add", total, term)
         return total
 
-    def _product(self, monomial: tuple[Atom, ...], factor: int) -> str:
+    def _product(self, graph: OnnxGraph, monomial: tuple[Atom, ...], factor: int) -> str:
         whole = Expression(((monomial, 1),))
         if len(monomial) > 1 and whole in self._sources:
-            factors = [self._of(whole)]
+            factors = [self._of(graph, whole)]
         else:
-            factors = [self._atom(atom) for atom in monomial]
+            factors = [self._atom(graph, atom) for atom in monomial]
         if factor != 1 or not factors:
-            factors.append(self._numbers([Expression.of(factor)]))
+            factors.append(self._numbers(graph, [Expression.of(factor)]))
         product = factors[0]
         for name in factors[1:]:
-            product = self._nodes.node("Mul", product, name)
+            product = graph.node("Mul", product, name)
         return product
 
-    def _atom(self, atom: Atom) -> str:
+    def _atom(self, graph: OnnxGraph, atom: Atom) -> str:
         if isinstance(atom, Quotient):
-            return self._quotient(atom)
+            return self._quotient(graph, atom)
         symbol = Expression.symbol(atom)
         if symbol not in self._sources:
             raise Inexpressible(f"the size {atom} is no size of an input")
-        return self._of(symbol)
+        return self._of(graph, symbol)
 
-    def _quotient(self, quotient: Quotient) -> str:
+    def _quotient(self, graph: OnnxGraph, quotient: Quotient) -> str:
         """The quotient rounded down, where ONNX's Div rounds towards zero."""
-        dividend, divisor = self._of(quotient.dividend), self._of(quotient.divisor)
+        dividend, divisor = self._of(graph, quotient.dividend), self._of(graph, quotient.divisor)
         least = quotient.dividend.least
         if least is None or least < 0:
-            rest = self._nodes.node("Mod", dividend, divisor)  # has the divisor's sign
-            dividend = self._nodes.node("Sub", dividend, rest)
-        return self._nodes.node("Div", dividend, divisor)
+            rest = graph.node("Mod", dividend, divisor)  # has the divisor's sign
+            dividend = graph.node("Sub", dividend, rest)
+        return graph.node("Div", dividend, divisor)
 
 
 class OnnxGraph:
@@ -223,7 +227,7 @@ class OnnxGraph:
         self._sources: dict[str, str] = {}
         self._inner: set[str] = set()  # results of nodes that are no outputs of the graph
         self._counter = 0
-        self.sizes = SizeNodes(self)
+        self.sizes = SizeNodes()
 
     def name(self) -> str:
         """Return a value name that is new in this graph."""
@@ -280,7 +284,7 @@ class OnnxGraph:
     def ints(self, values: Sequence[int]) -> str:
         """Name of an int64 tensor [n]: shapes, axes and the like; constant without a `Size`."""
         if any(isinstance(n, Size) for n in values):
-            return self.sizes.vector(values)
+            return self.sizes.vector(self, values)
         return self.constant(np.array(values, np.int64))
 
     def constant(self, value: Array) -> str:

@@ -89,6 +89,7 @@ class Planner:
         nodes, readers = _nodes_with_known_shapes(verdicts), _reader_ids(verdicts.graph)
         dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
         selection, compiled = self._compile_clusters(dag, nodes, verdicts, readers, progress)
+        dag.clear()  # its views and it refer to each other
         for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
         prepared = [

@@ -126,7 +126,6 @@ def test_a_receipt_is_written(mode: str, host: Path, folder: Path, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.xfail(reason="open: sessions that have run leave some 80 KiB each", strict=False)
 def test_a_thousand_sessions_leak_nothing(host: Path, folder: Path):
     """The later 500 sessions: 2 MiB are less than 4.2 KiB for each, which a node alone takes."""
     done = hosted(host, folder, "sessions", 1000, timeout=550)
