@@ -130,13 +130,18 @@ def trilu(n: Node) -> Iterator[Call]:
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
     shape, sizes = x.shape, operand_shape(x.shape)
     diagonal = n.integer_at(1) if n.has(1) else 0
-    if is_symbolic((*shape[-2:], diagonal)):
-        rows, columns = shape[-2:]
+    rows, columns = shape[-2:]
+    if is_symbolic((rows, columns, diagonal)):
         kept = yield from _triangle(n, rows, columns, diagonal, upper=bool(upper))
         yield from _where(n, (yield from expanded(n, kept, shape)), x, y)
         return
-    far = max(shape)
-    diagonal = max(-far, min(diagonal, far))
+    least, most = (diagonal, columns - 1) if upper else (1 - rows, diagonal)
+    if least <= 1 - rows and most >= columns - 1:
+        yield from reshape(n, x, y)
+        return
+    if least > columns - 1 or most < 1 - rows:
+        yield from reshape(n, (yield from full(n, 0, shape, x.dtype)), y)
+        return
 
     def triangle() -> np.ndarray:
         ones = np.ones(shape[-2:], np.bool_)

@@ -91,6 +91,18 @@ def test_trilu_matches(diagonal, upper, given):
     matches(node("Trilu", given(2, 4, 5), *more, upper=upper), FL[8])
 
 
+@pytest.mark.parametrize(("upper", "far"), [(1, -3), (0, 4)])
+def test_trilu_of_all_elements_is_a_copy(upper, far):
+    """Of [4, 5] a step further to the other side is a mask again, and beyond all is zero."""
+    inward, nothing = (1, 5) if upper else (-1, -4)
+    for diagonal, mask in ((far, False), (far + inward, True), (nothing, False)):
+        case = node("Trilu", f32(4, 5), np.array(diagonal, np.int64), upper=upper)
+        (taken,) = accepts(case, FL[8])
+        assert ("SELECT" in {c.spec.name for c in taken.calls}) is mask
+        if diagonal != nothing:  # constants alone have no model
+            matches(case, FL[8])
+
+
 @pytest.mark.parametrize("shape", [(5, 4), (2, 3, 1, 4, 4), (1, 70, 70)])
 def test_trilu_of_every_rank_matches(shape):
     matches(node("Trilu", f32(*shape)), FL[3])
