@@ -12,7 +12,7 @@ from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.costs.cost_model import work
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.dag import outputs_of
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
@@ -245,40 +245,27 @@ class Compiler:
         )
         return Placed(placed, compiled, placed_on, time.perf_counter_ns() - start)
 
-    def lower_for_shapes(
-        self,
-        nodes: Sequence[GraphNode],
-        edges: tuple[Sequence[Value], Sequence[Value]],
-        opsets: Mapping[str, int],
-        shapes: Shapes,
-    ) -> Lowered:
+    def lower_for_shapes(self, cluster: Graph, shapes: Shapes) -> Lowered:
         """Returns the NNAPI model of a cluster with symbolic dimensions, for input `shapes`.
 
-        edges   inputs and outputs of the cluster
         Raises Declined if the cluster cannot be lowered for these shapes.
         """
-        graph, members = self._judged(nodes, edges, opsets, shapes)
+        graph, members = self._judged(cluster, shapes)
         return self.lower(members, graph.inputs, graph.outputs)
 
-    def lower_traced(
-        self,
-        nodes: Sequence[GraphNode],
-        edges: tuple[Sequence[Value], Sequence[Value]],
-        opsets: Mapping[str, int],
-        shapes: Shapes,
-    ) -> Lowered:
+    def lower_traced(self, cluster: Graph, shapes: Shapes) -> Lowered:
         """Returns the same for all sizes that meet the conditions of its model.
 
         Every open dimension of more than one element is a symbol; others are these numbers. What
         is made for these shapes is compared with what is made for others.
         Raises Declined as `lower_for_shapes`, or if it holds for no other sizes.
         """
-        traced = self._traced(nodes, edges, opsets, Tracing.of(edges[0], shapes))
+        traced = self._traced(cluster, Tracing.of(cluster.inputs, shapes))
         if traced.tracing.coincides:
-            apart = self._traced_apart(nodes, edges, opsets, traced.tracing)
+            apart = self._traced_apart(cluster, traced.tracing)
             traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
         for other in traced.tracing.others(traced.lowered.model.conditions):
-            again = self._traced(nodes, edges, opsets, other)
+            again = self._traced(cluster, other)
             why = difference(traced.lowered.bind(other.symbols), again.lowered.bind(other.symbols))
             if why:
                 raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
@@ -286,31 +273,19 @@ class Compiler:
         held = "; ".join(map(str, traced.lowered.model.conditions))
         raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
 
-    def _traced_apart(
-        self,
-        nodes: Sequence[GraphNode],
-        edges: tuple[Sequence[Value], Sequence[Value]],
-        opsets: Mapping[str, int],
-        tracing: Tracing,
-    ) -> Traced:
+    def _traced_apart(self, cluster: Graph, tracing: Tracing) -> Traced:
         """Returns the same for sizes that differ from each other: equal ones may be so by chance.
 
         Sizes that must be equal are rejected by the nodes.
         """
         try:
-            return self._traced(nodes, edges, opsets, tracing.apart)
+            return self._traced(cluster, tracing.apart)
         except Declined:
-            return self._traced(nodes, edges, opsets, tracing)
+            return self._traced(cluster, tracing)
 
-    def _traced(
-        self,
-        nodes: Sequence[GraphNode],
-        edges: tuple[Sequence[Value], Sequence[Value]],
-        opsets: Mapping[str, int],
-        tracing: Tracing,
-    ) -> Traced:
-        edges = tracing.inputs, edges[1]
-        graph, members = self._judged(nodes, edges, opsets, tracing.shapes, tracing.ranges)
+    def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
+        cluster = replace(cluster, inputs=tuple(tracing.inputs))
+        graph, members = self._judged(cluster, tracing.shapes, tracing.ranges)
         made = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
         model = replace(made.model, conditions=tracing.trace.conditions)
         contents = dict(tracing.contents)
@@ -318,17 +293,10 @@ class Compiler:
         return Traced(tracing, made)
 
     def _judged(
-        self,
-        nodes: Sequence[GraphNode],
-        edges: tuple[Sequence[Value], Sequence[Value]],
-        opsets: Mapping[str, int],
-        shapes: Shapes,
-        ranges: Mapping[str, Interval] = NO_RANGES,
+        self, cluster: Graph, shapes: Shapes, ranges: Mapping[str, Interval] = NO_RANGES
     ) -> tuple[Graph, list[CapableNode]]:
         """Returns the cluster's graph for these shapes, and its capable nodes."""
-        inputs, outputs = edges
-        whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
-        graph = mark_int32_ranges(bind_shapes(whole, shapes), ranges)
+        graph = mark_int32_ranges(bind_shapes(cluster, shapes), ranges)
         members = []
         for node in graph.nodes:
             verdict = judge(node, self.target)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.graph import Attribute, GraphNode
+from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
@@ -55,10 +55,10 @@ class DynamicCluster:
     """One cluster whose NNAPI model depends on the shapes of its inputs.
 
     nodes    its nodes, with copies of their constants that outlive the graph
-    models   NNAPI models for the sample shapes that its capability was checked with
+    models   NNAPI models for the sample shapes that its capability was checked with, or of `opened`
     cache_size  maximum number of compiled variants in the cache
     at_once     number of sizes that are compiled when they are met, see `SizeAdmission`
-    numbers  inputs whose contents determine shapes inside; they are part of the cache's key
+    shape_inputs  inputs whose contents determine shapes inside; they are part of the cache's key
     opened   what was compiled for many sizes when the session was created
     """
 
@@ -97,8 +97,7 @@ class DynamicCluster:
         if self.shape_inputs or not self.compiler.takes_sizes:
             return None
         try:
-            edges = self.inputs, self.outputs
-            lowered = self.compiler.lower_traced(self.nodes, edges, self.opsets, shapes)
+            lowered = self.compiler.lower_traced(self._graph(self.inputs), shapes)
             made = OpenCompilation.of(self.compiler, lowered)
         except Exception as error:  # sizes that contradict the model, too
             why = error.detail if isinstance(error, Declined) else error
@@ -143,8 +142,8 @@ class DynamicCluster:
         The result does not reference the arrays.
         """
         shapes = {name: array.shape for name, array in given.items()}
-        edges = (tuple(self._with_contents(v, given[v.name]) for v in self.inputs), self.outputs)
-        lowered = self.compiler.lower_for_shapes(self.nodes, edges, self.opsets, shapes)
+        inputs = tuple(self._with_contents(v, given[v.name]) for v in self.inputs)
+        lowered = self.compiler.lower_for_shapes(self._graph(inputs), shapes)
         placed = self.compiler.compile(lowered)
         if placed.substitute is None and placed.device.name != self.report.device:
             placed = replace(placed, substitute=self.elsewhere(placed.device.name))
@@ -153,6 +152,9 @@ class DynamicCluster:
             self.node_ids, self.report, placed, self.fallback, cpu, self.record
         )
         return replace(made, failures=self.failures, durations=self.durations)
+
+    def _graph(self, inputs: tuple[Value, ...]) -> Graph:
+        return Graph("cluster", self.nodes, inputs, self.outputs, self.opsets)
 
     def elsewhere(self, to: str, why: str = "other devices take other sizes") -> Substitute:
         """Returns that these sizes are computed by `to` and not by the device of the report."""

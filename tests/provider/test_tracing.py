@@ -7,26 +7,18 @@ import onnx
 import pytest
 
 from ep_nnapi.lowering.model_builder import Lowered
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.options.target import Target
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.tracing import Tracing, difference
 from models.zoo import MODELS
 from tests.onnx_graph import graph_of, parsed
 from tests.oracle import on_cpu
-from tests.random_graphs.symbolic import assert_equal
-
-RUNTIME = HostRuntime()
-COMPILER = Compiler(Target(8), RUNTIME, RUNTIME.devices()[0])
+from tests.random_graphs import symbolic
+from tests.random_graphs.symbolic import COMPILER, assert_equal
 
 
 def lowered(model: onnx.ModelProto, sizes: Mapping[str, int], *, traced: bool) -> Lowered:
-    graph = graph_of(model)
-    shapes = {v.name: tuple(sizes.get(str(d), d) for d in v.dims or ()) for v in graph.inputs}
-    by = COMPILER.lower_traced if traced else COMPILER.lower_for_shapes
-    return by(graph.nodes, (graph.inputs, graph.outputs), graph.opsets, shapes)
+    return symbolic.lowered(graph_of(model), sizes, traced=traced)
 
 
 def test_symbols_are_named_dimensions_and_others_of_their_own() -> None:

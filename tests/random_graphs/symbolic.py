@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx.shape_inference import InferenceError
 
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -40,6 +41,12 @@ def with_symbols(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
+def lowered(graph: Graph, sizes: Mapping[str, int], *, traced: bool) -> Lowered:
+    """The graph as one cluster, for inputs with these sizes or for all that are like them."""
+    shapes = {v.name: tuple(sizes.get(str(d), d) for d in v.dims or ()) for v in graph.inputs}
+    return (COMPILER.lower_traced if traced else COMPILER.lower_for_shapes)(graph, shapes)
+
+
 def attempt(seed: int) -> Counter[str]:
     """Counts what became of the graph of a seed; raises AssertionError if a size is wrong."""
     model = draw(seed).model
@@ -49,17 +56,12 @@ def attempt(seed: int) -> Counter[str]:
     except InferenceError:  # an operator without a type where a symbol is a size
         return Counter(("not capable",))
 
-    def lowered(sizes: Mapping[str, int], *, traced: bool) -> Lowered:
-        shapes = {v.name: tuple(sizes.get(str(d), d) for d in v.dims or ()) for v in graph.inputs}
-        by = COMPILER.lower_traced if traced else COMPILER.lower_for_shapes
-        return by(graph.nodes, (graph.inputs, graph.outputs), graph.opsets, shapes)
-
     try:
-        once = lowered(symbols, traced=False)
+        once = lowered(graph, symbols, traced=False)
     except Declined:
         return Counter(("not capable",))
     try:
-        traced = lowered(symbols, traced=True)
+        traced = lowered(graph, symbols, traced=True)
     except Declined as declined:
         return Counter(("these sizes alone" if "alone" in declined.detail else declined.detail,))
     rng, found = random.Random(seed), Counter[str](("traced",))
@@ -67,7 +69,7 @@ def attempt(seed: int) -> Counter[str]:
     for _ in range(TRIES):
         other = {name: rng.randint(2, MOST) for name in symbols}
         if all(c.holds(other) for c in traced.model.conditions):
-            assert_equal(traced.bind(other), lowered(other, traced=False), seed)
+            assert_equal(traced.bind(other), lowered(graph, other, traced=False), seed)
             found["bindings"] += 1
             if found["bindings"] == BINDINGS:
                 break
