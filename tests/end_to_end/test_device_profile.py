@@ -87,7 +87,10 @@ def on_device(name: str) -> Iterator[None]:
 
 
 def compare(name: str, profile: Path, content: str | bytes, **options: object) -> int:
-    """Requires equal clusters on the device and with its profile; returns the nodes taken."""
+    """Requires equal clusters on the device and with its profile; returns the nodes taken.
+
+    A profile speaks for its device; the level alone stands for Android's kernels that never finish.
+    """
     try:
         with on_device(name):
             there = ep_nnapi.check(content, **options).to_json()
@@ -99,7 +102,12 @@ def compare(name: str, profile: Path, content: str | bytes, **options: object) -
     for rejection in here["rejections"]:
         assert "not in its profile" not in rejection["detail"], rejection
         rejection["detail"] = rejection["detail"].removesuffix(" (profile)")
-    assert here == there
+    lifted = [r for r in there["rejections"] if "earlier kernels of Android's" in r["detail"]]
+    if lifted:
+        assert here["taken"] == there["taken"] + len(lifted)
+        assert here["rejections"] == [r for r in there["rejections"] if r not in lifted]
+    else:
+        assert here == there
     return int(here["taken"])
 
 
@@ -170,9 +178,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_zoo_on_every_device(model: str, profiles: dict[str, Path]):
     content = MODELS[model]().SerializeToString()
     for name, path in profiles.items():
-        # a profile speaks for its device, where a level alone stands for all devices of it
-        if model != "efficientnet_lite0" or name not in ("level-1", "level-2", "level-3"):
-            compare(name, path, content)
+        compare(name, path, content)
 
 
 @pytest.mark.long
