@@ -131,7 +131,7 @@ class Options:
         values.DynamicShapes.SPECIALIZE,
         values.one_of(values.DynamicShapes),
         "HOW",
-        "symbolic sizes: specialize (default) compiles for the sizes of each run, "
+        "symbolic sizes: specialize (default) compiles for all at once, or for those of each run, "
         "off (default with target builtin-nnapi) refuses them",
     )
     shape_cache: int = Category.SHAPES.option(
