@@ -47,7 +47,7 @@ def partitions_of(
     data: bytes, device: FaultyDevice | None = None, **options: object
 ) -> list[Partition]:
     """The partitions of a model's graphs, those of later rounds of a graph after the first."""
-    last: dict[int, Partition] = {}
+    last: dict[int, tuple[nx.DiGraph, Partition]] = {}
     select = ClusterSelector.select
 
     def recording(
@@ -58,7 +58,8 @@ def partitions_of(
     ) -> ClusterSelection:
         able = frozenset(capable)
         choice = select(self, dag, nodes, able)
-        last[id(dag)] = Partition(dag, nodes, able, choice, self.model)  # it keeps dag alive
+        copy = dag.copy()  # the planner clears its own, which is kept for its id
+        last[id(dag)] = dag, Partition(copy, nodes, able, choice, self.model)
         return choice
 
     with ExitStack() as stack:
@@ -66,7 +67,7 @@ def partitions_of(
             stack.enter_context(installed(device))
         stack.enter_context(patch.object(ClusterSelector, "select", recording))
         ep_nnapi.check(data, **without(options))
-    return list(last.values())
+    return [partition for _, partition in last.values()]
 
 
 def declining(data: bytes, every: int, **options: object) -> FaultyDevice:
