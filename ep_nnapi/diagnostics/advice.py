@@ -208,7 +208,7 @@ def _litert(model: str, facts: _Facts, provider: Provider) -> Alternative:
     left = Counter(r.op_type for r in report.rejections)
     notes = ["float32, uint8 and int8, as NNAPI computes them; checked operation by operation"]
     if facts.half:
-        notes.append("float16 is not computed: convert the model to float32")
+        notes.append("float16 is computed in float32")
     if len(report.clusters) > 1:
         notes.append(f"{len(report.clusters)} files, one for each cluster; the rest needs another")
     if facts.symbolic:

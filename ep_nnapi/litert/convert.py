@@ -14,6 +14,7 @@ from ep_nnapi.litert.operation import FlatOp, TensorScope, is_signed, parameters
 from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
+from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
 from ep_nnapi.ort_devices.graph import Inexpressible
@@ -136,9 +137,11 @@ def _obstacle(model: Model, dims: Mapping[int, Dims], named: NamedOperation) -> 
 
 def _lower(scope: TensorScope, named: NamedOperation) -> None:
     spec = named.operation.spec
-    lowering = LOWERINGS.get((spec, named.code)) or LOWERINGS.get((spec, None))
+    code = F32 if named.code is F16 else named.code
+    lowering = LOWERINGS.get((spec, code)) or LOWERINGS.get((spec, None))
     if lowering is None:
-        raise Inexpressible(f"LiteRT has no {spec} of {named.code.name if named.code else None}")
+        of = f" of {named.code.name}" if named.code else ""
+        raise Inexpressible(f"LiteRT has no {spec}{of}")
     lowering(FlatOp(scope, named))
 
 

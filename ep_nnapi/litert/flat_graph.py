@@ -114,10 +114,10 @@ def _converts(dtype: type[np.generic]) -> Callable[[Signature], bool]:
 
 _RULES: Mapping[str, Callable[[Signature], int]] = {
     "ABS": _first((_int32, 5), (_byte, 2)),
-    "CAST": _first((_converts(np.float64), 5), (_converts(np.int8), 3)),
+    "CAST": _first((_converts(np.float64), 5), (_converts(np.float16), 5), (_converts(np.int8), 3)),
     "CONV_2D": _first((_grouped, 6), (_int8, 3)),
     "DEPTHWISE_CONV_2D": _first((_int8, 3), (_dilated, 2)),
-    "DEQUANTIZE": _first((_of_channels, 5)),
+    "DEQUANTIZE": _first((_of_channels, 5), (_converts(np.float16), 3)),
     "FULLY_CONNECTED": _first((_int8, 4)),
     "GATHER": _first((_bool, 3)),
     "MUL": _first((_amplifies, 3)),
@@ -141,6 +141,7 @@ _IDENTIFIER = b"TFL3"
 _MAX_BYTES = (1 << 31) - 1
 """Largest flatbuffer: its offsets are signed 32-bit numbers."""
 _TYPES = {
+    np.dtype(np.float16): "FLOAT16",
     np.dtype(np.float32): "FLOAT32",
     np.dtype(np.float64): "FLOAT64",
     np.dtype(np.int32): "INT32",

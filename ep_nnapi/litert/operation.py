@@ -3,7 +3,7 @@
 Operands are LiteRT tensors, which have the same layouts: NHWC, OHWI. An 8-bit quantized operand has
 one or two tensors, of uint8 and of int8, whose zero points differ by 128: the same real numbers.
 Only the int8 kernels take weights with scales per channel, only the uint8 kernels weights with a
-zero point. A QUANTIZE operator between both only flips a bit.
+zero point. A QUANTIZE operator between both only flips a bit. Float16 is computed in float32.
 """
 
 from __future__ import annotations
@@ -17,15 +17,23 @@ import numpy as np
 from ep_nnapi.litert.flat_graph import FlatGraph, Option, Parameters, Tensor
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import NamedOperation
+from ep_nnapi.nnapi.host.kernel import NamedOperation, Names, indexes
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
-from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import OperandAccess
-from ep_nnapi.ort_devices.scope import TO_NCHW, TO_NHWC, OperandFacts, Perm, is_coded, permuted
+from ep_nnapi.ort_devices.scope import (
+    TO_NCHW,
+    TO_NHWC,
+    OperandFacts,
+    Perm,
+    Shape,
+    is_coded,
+    permuted,
+)
 
-_KINDS = frozenset((F32, I32, BOOL8, Q8, Q8S, Q8C, Q8Y))
+_KINDS = frozenset((F32, F16, I32, INT32, BOOL8, Q8, Q8S, Q8C, Q8Y))
 """Types of operands that LiteRT computes with here."""
 _FLIP = np.uint8(128)
 
@@ -51,12 +59,34 @@ class TensorScope(OperandFacts):
     model: Model
     dims: dict[int, Dims]
     _values: dict[int, dict[bool, int]] = field(default_factory=dict)
+    _real: dict[int, Operand] = field(default_factory=dict)
+
+    def operand(self, index: int) -> Operand:
+        """The operand of that index, which may be one that `real` has added."""
+        return self._real[index] if index in self._real else self.model.operands[index]
+
+    def real(self, index: int, *, computed: bool = True) -> int:
+        """The index of a float32 operand for a quantized one; other operands are their own.
+
+        computed   False for an operand that is yet to be computed, from the new one
+        """
+        operand = self.operand(index)
+        if not is_coded(operand):
+            return index
+        made = len(self.model.operands) + len(self._real)
+        self._real[made] = Operand(F32, operand.dimensions)
+        self.dims[made] = self.shape(index)
+        if computed:
+            given = self.value(index, signed=self.has(index, signed=True))
+            result = self.described(made, signed=False)
+            self.define(made, self._converted("DEQUANTIZE", given, result))
+        return made
 
     def described(self, index: int, *, signed: bool) -> Tensor:
         """Type, shape and quantization of the operand's tensor; Inexpressible for other types."""
         operand = self.operand(index)
         require(operand.type in _KINDS, f"LiteRT has no kernels for {operand.type.name}")
-        dtype = operand.type.numpy
+        dtype = np.dtype(np.float32) if operand.type is F16 else operand.type.numpy
         if is_coded(operand):
             dtype = np.dtype(np.int8 if signed else np.uint8)
         return Tensor(dtype, self.shape(index), parameters(operand, signed=signed))
@@ -94,11 +124,24 @@ class TensorScope(OperandFacts):
             def load() -> Array:
                 return stored(operand.array, operand.type, signed=signed)
 
-            return self.graph.constant(tensor, (id(operand.value),), load)
+            held = tensor
+            if operand.type is F16:
+                held = replace(tensor, dtype=operand.type.numpy)
+            value = self.graph.constant(held, (id(operand.value),), load)
+            return value if held is tensor else self._converted("DEQUANTIZE", value, tensor)
         other = self._values[index].get(not signed)
         require(other is not None, f"operand {index} is not computed")
-        made = self.graph.tensor(tensor)
-        self.graph.operator("QUANTIZE", [other or 0], [made], ("Quantize", {}))
+        return self._converted("QUANTIZE", other or 0, tensor)
+
+    def quantize(self, source: int, index: int) -> None:
+        """Define a quantized operand by one of real numbers."""
+        signed = self.own_form(index)
+        wanted = self.described(index, signed=signed)
+        self.define(index, self._converted("QUANTIZE", self.value(source), wanted), signed=signed)
+
+    def _converted(self, operator: str, value: int, result: Tensor) -> int:
+        made = self.graph.tensor(result)
+        self.graph.operator(operator, [value], [made], (operator.capitalize(), {}))
         return made
 
 
@@ -152,14 +195,22 @@ class FlatOp(OperandAccess):
         self.scope.define(self.index(name), made, signed=signed)
         return made
 
+    def requantized(self, index: int, *, signed: bool) -> int:
+        """The tensor of an operand with the output's quantization, if that is quantized."""
+        value, output = self.scope.value(index, signed=signed), self.operand("output")
+        operand = self.scope.operand(index)
+        if not is_coded(output) or _quantization(operand) == _quantization(output):
+            return value
+        wanted = replace(self.described(signed=signed), shape=self.scope.shape(index))
+        return self.computed("QUANTIZE", [value], wanted, "Quantize")
+
     def same_quantization(self, *names: str) -> None:
         """Raises Inexpressible unless quantized operands have the output's parameters."""
         output = self.operand("output")
         for index in (i for name in names for i in self.indexes(name)):
-            operand = self.scope.operand(index)
-            equal = (operand.scale, operand.zero_point) == (output.scale, output.zero_point)
             require(
-                equal or not is_coded(output),
+                not is_coded(output)
+                or _quantization(self.scope.operand(index)) == _quantization(output),
                 f"operand {index} has another quantization than the output, which LiteRT requires",
             )
 
@@ -187,15 +238,23 @@ class FlatOp(OperandAccess):
         """Define an output by a tensor that has been computed."""
         self.scope.define(self.index(output), value, signed=signed)
 
+    def cast(self, value: int, dtype: type[np.generic]) -> int:
+        """Add a conversion of stored numbers."""
+        result = Tensor(np.dtype(dtype), self.graph.tensors[value].shape)
+        return self.computed("CAST", [value], result)
+
     def transposed(self, value: int, perm: Perm) -> int:
         """Add a transposition."""
         given = self.graph.tensors[value]
         result = replace(given, shape=permuted(given.shape, perm))
         return self.computed("TRANSPOSE", [value, self.graph.ints(perm)], result, "Transpose")
 
-    def reshaped(self, value: int, shape: Sequence[int]) -> int:
-        """Add a change of shape."""
-        result = replace(self.graph.tensors[value], shape=tuple(shape))
+    def reshaped(
+        self, value: int, shape: Sequence[int], *, parameters: Parameters | None = None
+    ) -> int:
+        """Add a change of shape; `parameters`: the result's quantization, if it is another."""
+        given = self.graph.tensors[value]
+        result = replace(given, shape=tuple(shape), parameters=parameters or given.parameters)
         sizes = self.graph.ints(shape)
         return self.computed("RESHAPE", [value, sizes], result, "Reshape", newShape=list(shape))
 
@@ -204,10 +263,13 @@ class FlatOp(OperandAccess):
         value = self.tensor(name, signed=signed)
         return self.transposed(value, TO_NHWC) if self.nchw else value
 
+    def image_shape(self, name: str) -> Shape:
+        """The shape of an image in NHWC."""
+        return permuted(self.shape(name), TO_NHWC) if self.nchw else self.shape(name)
+
     def image_output(self, *, signed: bool) -> Tensor:
         """The output in NHWC."""
-        found = self.described(signed=signed)
-        return replace(found, shape=permuted(found.shape, TO_NHWC)) if self.nchw else found
+        return replace(self.described(signed=signed), shape=self.image_shape("output"))
 
     def finish_image(
         self, operator: str, inputs: Sequence[int], kind: str, *, signed: bool, **fields: Option
@@ -220,5 +282,33 @@ class FlatOp(OperandAccess):
         self.finish(self.transposed(value, TO_NCHW), signed=signed)
 
 
+def _quantization(operand: Operand) -> tuple[float, int]:
+    return operand.scale, operand.zero_point
+
+
 FlatLowering: TypeAlias = Callable[[FlatOp], None]
 """Lowers an operation to LiteRT."""
+
+
+def through_float(lower: FlatLowering) -> FlatLowering:
+    """A lowering of quantized operations by that of float32 ones, as nnapi-reference computes."""
+
+    def lowered(op: FlatOp) -> None:
+        scope, named = op.scope, op.named
+
+        def real(names: Names, *, computed: bool) -> Names:
+            return {
+                name: tuple(scope.real(i, computed=computed) for i in index)
+                if isinstance(index, tuple)
+                else scope.real(index, computed=computed)
+                for name, index in names.items()
+            }
+
+        inputs, outputs = real(named.inputs, computed=True), real(named.outputs, computed=False)
+        lower(FlatOp(scope, replace(named, inputs=inputs, outputs=outputs, code=F32)))
+        for name, index in named.outputs.items():
+            for whole, made in zip(indexes(index), indexes(outputs[name]), strict=True):
+                if whole != made:
+                    scope.quantize(made, whole)
+
+    return lowered

@@ -3,6 +3,11 @@
 nnapi-reference, whose kernels are this package's own, says what is right.
 """
 
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,11 +18,13 @@ from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8S
 from tests.litert.needs import LITERT
+from tests.nnapi import conformance
 from tests.ort_devices.networks import Network, chain, feed
 
 ONE_QUANTUM = 1
+SHARE = 0.756  # of the conformance cases that expect success
 SUMS = 1e-5  # of some dozens of products, in another order
 
 
@@ -115,47 +122,159 @@ def test_quantized_outputs_of_fixed_scales_match(code: OperandCode) -> None:
     matches(unary(spec.LOGISTIC, code=code, scale=1 / 256, zero_point=zero), ONE_QUANTUM)
 
 
+def single(row: spec.OperationSpec, *given: Operand | np.ndarray | float, out: object) -> Model:
+    """A model of one operation: operands are its inputs, arrays and numbers constants."""
+    net, arguments, inputs = Network(), [], []
+    for each in given:
+        if isinstance(each, Operand):
+            inputs.append(net.add(each))
+            arguments.append(inputs[-1])
+        elif isinstance(each, np.ndarray):
+            arguments.append(net.tensor(each, I32 if each.dtype == np.int32 else F32))
+        else:
+            arguments.append(net.scalar(each))
+    outputs = [out] if isinstance(out, Operand) else [*out]
+    first = net.operation(row, arguments, *outputs)
+    return net.model(inputs, [first + n for n in range(len(outputs))])
+
+
+def coded(*shape: int, scale: float = 0.05, zero_point: int = 128, code: OperandCode = Q8):
+    return Operand(code, shape, scale, zero_point)
+
+
+BITS, FINE = Operand(BOOL8, (2, 3)), {"scale": 0.03, "zero_point": 100}
+REAL, INTEGERS = Operand(F32, (2, 3)), Operand(I32, (2, 3))
+SIX = Operand(I32, (6,))
+IMAGE = 1, 8, 6, 2
+
+
+@LITERT
+@pytest.mark.parametrize(
+    "model",
+    [
+        single(spec.EQUAL, coded(2, 3), coded(2, 3, **FINE), out=BITS),
+        single(spec.LESS, BITS, BITS, out=BITS),
+        single(spec.MAXIMUM, coded(2, 3), coded(2, 3, **FINE), out=coded(2, 3)),
+        single(spec.SELECT, BITS, coded(2, 3, **FINE), coded(2, 3), out=coded(2, 3)),
+        single(spec.RSQRT, coded(6, zero_point=0), out=coded(6, scale=0.1, zero_point=0)),
+        single(spec.CAST, REAL, out=coded(2, 3)),
+        single(spec.CAST, INTEGERS, out=coded(2, 3)),
+        single(spec.CAST, REAL, out=Operand(F16, (2, 3))),
+        single(spec.RANK, Operand(F32, (2, 3)), out=Operand(INT32)),
+        single(spec.LOG_SOFTMAX, REAL, 2.0, 0, out=REAL),
+        single(spec.DIV, SIX, np.array([1, -2, 3, -4, 5, 7], np.int32), 0, out=SIX),
+    ],
+    ids=lambda model: f"{model.operations[0].spec} of {model.operands[0].type.name}",
+)
+def test_combinations_of_operators_match(model: Model) -> None:
+    """Operations that LiteRT has no single operator for, with these types or parameters."""
+    matches(model, ONE_QUANTUM if model.operands[model.outputs[0]].scale else SUMS)
+
+
+@LITERT
+@pytest.mark.parametrize("code", [F32, I32, Q8, Q8S])
+def test_of_equal_elements_the_last_one_is_first(code: OperandCode) -> None:
+    x = Operand(code, (2, 5), *quantization(code))
+    outputs = replace(x, dimensions=(2, 3)), Operand(I32, (2, 3))
+    model = single(spec.TOPK_V2, x, 3, out=outputs)
+    array = np.array([[1, 2, 2, 0, 1], [3, 3, 3, 3, 3]], code.numpy)
+    found = load(convert(model)).run({"i0": array})
+    assert found["o0"].tolist() == [[2, 2, 1], [3, 3, 3]]
+    assert found["o1"].tolist() == [[2, 1, 4], [4, 3, 2]]
+
+
+def averaged(
+    row: spec.OperationSpec, padding: tuple[int, ...], stride: int = 1, code: OperandCode = F32
+) -> Model:
+    """A pool of 3 x 3 with a code of padding, or with pixels left, right, top, bottom."""
+    pixels = padding if len(padding) == 4 else (padding[0] == PaddingCode.SAME,) * 4
+    wide, high = (
+        (n + a + b - 3) // stride + 1
+        for n, a, b in zip((6, 8), pixels[::2], pixels[1::2], strict=True)
+    )
+    x = Operand(code, IMAGE, *quantization(code))
+    numbers = *map(int, padding), stride, stride, 3, 3, int(FuseCode.RELU6)
+    return single(row, x, *numbers, out=replace(x, dimensions=(1, high, wide, 2)))
+
+
+@LITERT
+@pytest.mark.parametrize("row", [spec.AVERAGE_POOL_2D, spec.L2_POOL_2D])
+@pytest.mark.parametrize(
+    ("padding", "stride"),
+    [
+        ((PaddingCode.VALID,), 1),
+        ((PaddingCode.SAME,), 1),
+        ((0, 0, 0, 0), 1),
+        ((1, 1, 1, 1), 1),
+        ((2, 2, 2, 2), 1),
+        ((1, 0, 2, 1), 2),
+    ],
+)
+def test_averages_leave_padding_out(
+    row: spec.OperationSpec, padding: tuple[int, ...], stride: int
+) -> None:
+    matches(averaged(row, padding, stride))
+
+
+@LITERT
+@pytest.mark.parametrize("code", [Q8, Q8S])
+def test_quantized_averages_leave_padding_out(code: OperandCode) -> None:
+    matches(averaged(spec.AVERAGE_POOL_2D, (2, 1, 1, 2), code=code), ONE_QUANTUM)
+
+
+def transposed(padding: tuple[int, ...], code: OperandCode = F32) -> Model:
+    """A transposed convolution of 3 x 3 by stride 2, padding left, right, top, bottom."""
+    net = Network()
+    x = net.add(Operand(code, (1, 4, 3, 2), *quantization(code)))
+    weights = net.random.integers(1, 255, (2, 3, 3, 2))
+    if code is F32:
+        w, b = net.tensor(weights / 255, F32), net.tensor(np.ones(2), F32)
+    else:
+        w = net.tensor(weights, Q8, scale=0.01, zero_point=128)
+        b = net.add(Operand(I32, (2,), 0.0005))  # not constant
+    left, right, top, bottom = padding
+    shape = 1, 9 - top - bottom, 7 - left - right, 2
+    scalars = [*padding, 2, 2, 0, False]
+    y = net.operation(
+        spec.TRANSPOSE_CONV_2D,
+        [x, w, b, *map(net.scalar, scalars)],
+        Operand(code, shape, *(0.1, 128) if code is Q8 else ()),
+    )
+    return net.model([x] if code is F32 else [x, b], [y])
+
+
+@LITERT
+@pytest.mark.parametrize("code", [F32, Q8])
+@pytest.mark.parametrize("padding", [(0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 2, 1), (1, 1, 1, 1)])
+def test_transposed_convolutions_are_cut_off(padding: tuple[int, ...], code: OperandCode) -> None:
+    matches(transposed(padding, code), ONE_QUANTUM if code is Q8 else SUMS)
+
+
+@LITERT
+@pytest.mark.parametrize("code", [F16, F32])
+def test_float16_is_computed_as_float32(code: OperandCode) -> None:
+    """Inputs, outputs and constants are float16."""
+    net = Network()
+    x = net.add(Operand(code, (1, 4)))
+    w, b = (net.tensor(net.random.uniform(-1, 1, size), code) for size in ((3, 4), (3,)))
+    y = net.operation(spec.FULLY_CONNECTED, [x, w, b, net.scalar(1)], Operand(code, (1, 3)))
+    matches(net.model([x], [y]), 2**-10 if code is F16 else SUMS)  # half of the last bit of 1
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (unary(spec.FLOOR, code=F16), "LiteRT has no kernels for TENSOR_FLOAT16"),
         (unary(spec.ELU, 0.5), "alpha is 0.5, LiteRT's ELU has 1"),
-        (unary(spec.LOG_SOFTMAX, 2.0, 3), "beta is 2, LiteRT's LOG_SOFTMAX has 1"),
+        (
+            single(spec.DIV, SIX, np.array([1, 2, 3, 4, 0, 6], np.int32), 0, out=SIX),
+            "a divisor is 0 or -1, which may end LiteRT's process",
+        ),
+        (single(spec.DIV, SIX, SIX, 0, out=SIX), "operand input2 is not constant"),
+        (unary(spec.SOFTMAX, -1.0, 1), "beta is not positive"),
     ],
 )
 def test_what_litert_computes_otherwise_is_declined(model: Model, reason: str) -> None:
     assert obstacles(model) == (reason,)
-
-
-def test_top_elements_are_declined() -> None:
-    """LiteRT puts the first of equal elements first, NNAPI the last."""
-    net = Network()
-    x = net.add(Operand(F32, (4,)))
-    outputs = Operand(F32, (2,)), Operand(I32, (2,))
-    first = net.operation(spec.TOPK_V2, [x, net.scalar(2)], *outputs)
-    model = net.model([x], [first, first + 1])
-    assert obstacles(model) == ("LiteRT has no TOPK_V2 of TENSOR_FLOAT32",)
-
-
-def averaged(padding: int, code: int | None = None) -> Model:
-    net = Network()
-    x = net.add(Operand(F32, (1, 8, 6, 2)))
-    size = (8 + 2 * padding - 3) // 1 + 1, (6 + 2 * padding - 3) // 1 + 1
-    ends = [padding] * 4 if code is None else [code]
-    given = [x, *map(net.scalar, [*map(int, ends), 1, 1, 3, 3, 0])]
-    y = net.operation(spec.AVERAGE_POOL_2D, given, Operand(F32, (1, *size, 2)))
-    return net.model([x], [y])
-
-
-@LITERT
-def test_averages_leave_padding_out() -> None:
-    matches(averaged(1))  # as SAME
-    matches(averaged(0))  # as VALID
-    matches(averaged(0, PaddingCode.VALID))
-
-
-def test_averages_with_other_padding_are_declined() -> None:
-    assert obstacles(averaged(2)) == ("its padding is neither SAME nor VALID",)
 
 
 pytestmark = LITERT
@@ -231,3 +350,26 @@ def test_two_outputs_of_one_operand() -> None:
         "y": [-1, -2],
         "z": [-1, -2],
     }
+
+
+# The conformance cases: how many of them the writer takes
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not conformance.FOLDER.exists(), reason="needs ../shared/nnapi_conformance")
+def test_the_share_of_the_conformance_cases() -> None:
+    """`test_device` runs those that it takes; the others have an operation with its reason."""
+    taken, every, reasons = Counter(), Counter(), Counter()
+    for case in conformance.cases():
+        if not case.expect_failure:
+            found = {
+                re.sub(r"operand \d+", "an operand", why)
+                for why in obstacles(conformance.model(case))
+            }
+            every.update({"all", *case.ops})
+            taken.update({"all", *case.ops} if found == {""} else ())
+            reasons.update(found - {""})
+    table = [f"{taken[name]} of {count} {name}" for name, count in every.most_common()]
+    table += [f"{count} declined: {reason}" for reason, count in reasons.most_common()]
+    sys.stdout.write("\n".join(table))
+    assert taken["all"] / every["all"] >= SHARE

@@ -10,7 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8C, Q8S
+from ep_nnapi.nnapi.spec import F32, Q8, Q8C, Q8S, Q16
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
 from ep_nnapi.ort_devices.graph import Inexpressible
 from tests.ort_devices.networks import Network
@@ -153,8 +153,8 @@ def test_float32_has_one_form() -> None:
 
 
 def test_other_types_and_unknown_sizes_are_refused() -> None:
-    with pytest.raises(Inexpressible, match="LiteRT has no kernels for TENSOR_FLOAT16"):
-        scope(Operand(F16, (2,))).described(0, signed=False)
+    with pytest.raises(Inexpressible, match="LiteRT has no kernels for TENSOR_QUANT16_ASYMM"):
+        scope(Operand(Q16, (2,), 0.5)).described(0, signed=False)
     unknown = scope(Operand(F32, (0,)))
     unknown.dims.clear()
     with pytest.raises(Inexpressible, match="the shape of operand 0 is unknown"):

@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.litert.flat_graph import Option, Parameters
-from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed
+from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
-from ep_nnapi.ort_devices.scope import TO_NHWC, is_coded, permuted
+from ep_nnapi.ort_devices.scope import is_coded
 
 SAME, VALID = 0, 1
 """Padding schemes. Source: LiteRT's schema, Padding."""
@@ -25,8 +26,7 @@ def pads(
     op: FlatOp, window: WindowGeometry, taps: tuple[int, int]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Padding before and after the image's rows, and its columns."""
-    shape = op.shape("input")
-    _, high, wide, _ = permuted(shape, TO_NHWC) if op.nchw else shape
+    _, high, wide, _ = op.image_shape("input")
     return window.height.pads(high, taps[0]), window.width.pads(wide, taps[1])
 
 
@@ -49,8 +49,7 @@ def _keeps_extent(
     op: FlatOp, window: WindowGeometry, same: WindowGeometry, taps: tuple[int, int]
 ) -> bool:
     """True if both paddings give an output of the same size."""
-    shape = op.shape("input")
-    _, high, wide, _ = permuted(shape, TO_NHWC) if op.nchw else shape
+    _, high, wide, _ = op.image_shape("input")
     ends = ((window.height, same.height, high, taps[0]), (window.width, same.width, wide, taps[1]))
     return all(a.extent(size, t) == b.extent(size, t) for a, b, size, t in ends)
 
@@ -115,12 +114,13 @@ def bias(op: FlatOp, weights: str, *, signed: bool) -> int:
     """The tensor of the bias, with the scales that LiteRT expects of a quantized one."""
     if not is_coded(op.operand("input")):
         return op.tensor("bias")
-    require(op.scope.constant(op.index("bias")), "the bias is not constant")
     source, filters = op.operand("input"), op.operand(weights)
     scales = filters.channels.scales if filters.channels else (filters.scale,)
     found = Parameters(tuple(float(np.float32(source.scale * s)) for s in scales))
-    array = op.constant("bias")
     tensor = replace(op.described("bias", signed=signed), parameters=found)
+    if not op.scope.constant(op.index("bias")):
+        return op.reshaped(op.tensor("bias"), tensor.shape, parameters=found)
+    array = op.constant("bias")
     return op.graph.constant(tensor, (id(op.operand("bias").value),), lambda: array)
 
 
@@ -168,44 +168,60 @@ def _convolve(op: FlatOp, operator: str, kind: str, taps: tuple[int, ...], **mor
 def transpose_conv_2d(op: FlatOp) -> None:
     """Transposed convolution, filter [O, kH, kW, C].
 
-    LiteRT derives the padding from the output's shape; explicit padding must be what it derives.
+    LiteRT derives the padding from the output's shape; of other padding the result is cut off.
     Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     window = WindowGeometry.of(**op.scalars())
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "filter")
     result = op.image_output(signed=signed).shape
+    crops = _crops(op, window, result)
+    whole = (result[0], *_whole(op, window), result[3]) if crops else result
     image = op.image("input", signed=signed)
     inputs = [
-        op.graph.ints(result),
+        op.graph.ints(whole),
         op.tensor("filter", signed=signed),
         image,
         bias(op, "filter", signed=signed),
     ]
-    fields = {
-        "padding": _cropping(op, window, result),
+    fields: dict[str, Option] = {
+        "padding": VALID if crops else SAME,
         "strideW": window.width.stride,
         "strideH": window.height.stride,
         "fusedActivationFunction": op.number("activation"),
     }
-    op.finish_image("TRANSPOSE_CONV", inputs, "TransposeConv", signed=signed, **fields)
+    if not crops or whole == result:
+        op.finish_image("TRANSPOSE_CONV", inputs, "TransposeConv", signed=signed, **fields)
+        return
+    wide = replace(op.image_output(signed=signed), shape=whole)
+    value = op.computed("TRANSPOSE_CONV", inputs, wide, "TransposeConv", **fields)
+    begin = op.graph.ints((0, *crops, 0))
+    op.finish_image("SLICE", [value, begin, op.graph.ints(result)], "Slice", signed=signed)
 
 
-def _cropping(op: FlatOp, window: WindowGeometry, result: tuple[int, ...]) -> int:
-    """The padding scheme of a transposed convolution."""
-    sizes = [op.shape("input")[i] for i in ((2, 3) if op.nchw else (1, 2))]
-    axes = (window.height, window.width)
-    taps = op.shape("filter")[1:3]
+def _crops(op: FlatOp, window: WindowGeometry, result: tuple[int, ...]) -> tuple[int, ...]:
+    """Rows and columns to remove in front of what VALID computes; none for SAME."""
     if window.height.scheme is not None:
-        return SAME if window.height.scheme.name == "SAME" else VALID
-    whole = zip(axes, sizes, taps, result[1:3], strict=True)
-    crops = [((size - 1) * a.stride + tap - out, a) for a, size, tap, out in whole]
-    if all(total == 0 and a.before == 0 for total, a in crops):
-        return VALID
-    same = zip(axes, sizes, result[1:3], strict=True)
-    fits = all(out == size * a.stride for a, size, out in same)
-    halves = all(a.before == max(0, total) // 2 for total, a in crops)
-    require(fits and halves, "its padding is neither SAME nor VALID")
-    return SAME
+        return () if window.height.scheme is PaddingCode.SAME else (0, 0)
+    axes = window.height, window.width
+    whole = _whole(op, window)
+    same = zip(axes, op.image_shape("input")[1:3], whole, result[1:3], strict=True)
+    if all(
+        out == size * a.stride and a.before == max(0, total - out) // 2
+        for a, size, total, out in same
+    ):
+        return ()
+    return tuple(a.before for a in axes)
+
+
+def _whole(op: FlatOp, window: WindowGeometry) -> list[int]:
+    """Rows and columns that a transposed convolution has with VALID padding."""
+    axes = zip(
+        (window.height, window.width),
+        op.image_shape("input")[1:3],
+        op.shape("filter")[1:3],
+        strict=True,
+    )
+    return [(size - 1) * a.stride + tap for a, size, tap in axes]
 
 
 def max_pool_2d(op: FlatOp) -> None:
@@ -226,20 +242,49 @@ def max_pool_2d(op: FlatOp) -> None:
     op.finish_image("MAX_POOL_2D", [image], "Pool2D", signed=signed, **fields)
 
 
-def _averaging(operator: str) -> FlatLowering:
-    """Pools that leave padding out of the mean, which LiteRT does with its own padding only."""
+def _averaging(operator: str, root: bool = False) -> FlatLowering:
+    """Pools that leave padding out of the mean, which LiteRT does with its own padding only.
+
+    Of other padding the mean with zeros is multiplied by the share of taps that are in the image.
+    root   True if it is the square root of a mean
+    """
 
     def lower(op: FlatOp) -> None:
         op.same_quantization("input")
         window, taps = _window(op)
-        padding = scheme(op, window, taps)
-        require(padding is not None, "its padding is neither SAME nor VALID")
         signed = op.signed("input")
-        image = op.image("input", signed=signed)
-        fields = _fields(op, window, taps, padding or 0)
-        op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
+        padding = scheme(op, window, taps)
+        if padding is None and is_coded(op.operand("input")):
+            through_float(lower)(op)
+            return
+        if padding is not None:
+            image = op.image("input", signed=signed)
+            fields = _fields(op, window, taps, padding)
+            op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
+            return
+        image, padding = padded_image(op, window, taps, signed=False)
+        fields = {**_fields(op, window, taps, padding), "fusedActivationFunction": 0}
+        mean = op.computed(operator, [image], op.image_output(signed=False), "Pool2D", **fields)
+        shares = _shares(op, window, taps)
+        factor = op.graph.array(np.sqrt(shares) if root else shares)
+        activation = op.number("activation")
+        op.finish_image(
+            "MUL", [mean, factor], "Mul", signed=False, fusedActivationFunction=activation
+        )
 
     return lower
+
+
+def _shares(op: FlatOp, window: WindowGeometry, taps: tuple[int, int]) -> Array:
+    """Taps of a window by those of them that are in the image, [1, rows, columns, 1]."""
+    axes = window.height, window.width
+    sizes = op.image_shape("input")[1:3], op.image_shape("output")[1:3]
+    counts = []
+    for axis, tap, size, count in zip(axes, taps, *sizes, strict=True):
+        starts = np.arange(count) * axis.stride - axis.pads(size, tap)[0]
+        inside = np.minimum(starts + tap, size) - np.maximum(starts, 0)
+        counts.append(tap / inside)
+    return np.multiply.outer(*counts)[None, :, :, None].astype(np.float32)
 
 
 def _window(op: FlatOp) -> tuple[WindowGeometry, tuple[int, int]]:
@@ -268,5 +313,5 @@ ROWS = (
     row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
     row(spec.MAX_POOL_2D, max_pool_2d, F32, Q8, Q8S),
     row(spec.AVERAGE_POOL_2D, _averaging("AVERAGE_POOL_2D"), F32, Q8, Q8S),
-    row(spec.L2_POOL_2D, _averaging("L2_POOL_2D"), F32),
+    row(spec.L2_POOL_2D, _averaging("L2_POOL_2D", root=True), F32),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed
+import numpy as np
+
+from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8C, Q8S, Q8Y
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import BINARY, row
 
@@ -18,28 +20,41 @@ def _arithmetic(operator: str, kind: str) -> FlatLowering:
     return lower
 
 
-def _plain(
-    operator: str, kind: str = "", names: tuple[str, ...] = BINARY, *, same: bool = False
-) -> FlatLowering:
-    """Operations without activation; `same`: on stored numbers, of one quantization."""
+def _plain(operator: str, kind: str = "", names: tuple[str, ...] = BINARY) -> FlatLowering:
+    """Operations without activation."""
 
     def lower(op: FlatOp) -> None:
-        if same:
-            op.same_quantization(*names)
         op.run(operator, names, kind)
 
     return lower
 
 
+def _extreme(operator: str) -> FlatLowering:
+    """MAXIMUM and MINIMUM of stored numbers, in the output's quantization."""
+
+    def lower(op: FlatOp) -> None:
+        signed = op.signed(*BINARY)
+        inputs = [op.requantized(op.index(name), signed=signed) for name in BINARY]
+        op.graph.operator(operator, inputs, [op.out(signed=signed)], ("MaximumMinimum", {}))
+
+    return lower
+
+
 def _comparison(operator: str, kind: str) -> FlatLowering:
-    """Comparisons; quantized numbers of two scales end LiteRT's process for some scales."""
+    """Comparisons of numbers; booleans are compared as 0 and 1.
+
+    Quantized numbers of two scales are dequantized: as they are, some scales end LiteRT's process.
+    """
 
     def lower(op: FlatOp) -> None:
         first, second = (op.operand(name) for name in BINARY)
-        same = (first.scale, first.zero_point) == (second.scale, second.zero_point)
-        require(same, "the operands have different quantizations")
+        if (first.scale, first.zero_point) != (second.scale, second.zero_point):
+            through_float(lower)(op)
+            return
         signed = op.signed(*BINARY)
         inputs = [op.tensor(name, signed=signed) for name in BINARY]
+        if first.type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
+            inputs = [op.cast(value, np.int32) for value in inputs]
         op.graph.operator(operator, inputs, [op.out()], (kind, {}))
 
     return lower
@@ -50,11 +65,10 @@ def select(op: FlatOp) -> None:
 
     Source: NDK ANEURALNETWORKS_SELECT.
     """
-    op.same_quantization("input1", "input2")
     shapes = {op.shape(name) for name in ("condition", "input1", "input2")}
     require(len(shapes) == 1, "the operands have different shapes")
     signed = op.signed("input1", "input2")
-    values = [op.tensor(name, signed=signed) for name in ("input1", "input2")]
+    values = [op.requantized(op.index(name), signed=signed) for name in BINARY]
     inputs = [op.tensor("condition"), *values]
     op.graph.operator("SELECT_V2", inputs, [op.out(signed=signed)], ("SelectV2", {}))
 
@@ -84,18 +98,32 @@ def quantize(op: FlatOp) -> None:
 
 
 def cast(op: FlatOp) -> None:
-    """Converts stored numbers; to 8 bits LiteRT wraps where NNAPI saturates.
+    """Converts stored numbers, to the nearest ones that the output has.
 
     Source: NDK ANEURALNETWORKS_CAST.
     """
     source, result = op.operand("input").type, op.operand("output").type
-    require(source is result or result in (F32, I32), f"a cast to {result.name} saturates")
     signed = is_signed(source)
     value = op.tensor("input", signed=signed)
     if source is result:
         op.finish(op.reshaped(value, op.shape("output")), signed=signed)
         return
+    if result is Q8:
+        given = op.graph.tensors[value]
+        for operator, end in (("MAXIMUM", 0), ("MINIMUM", 255)):
+            limit = op.graph.array(np.array(end, given.dtype))
+            value = op.computed(operator, [value, limit], given, "MaximumMinimum")
+    if result is F16:
+        value = op.cast(value, np.float16)
     op.graph.operator("CAST", [value], [op.out()])
+
+
+def divide_integers(op: FlatOp) -> None:
+    """Quotients rounded down. Source: NDK ANEURALNETWORKS_DIV."""
+    require(op.number("activation") == 0, "LiteRT's FLOOR_DIV has no activation")
+    safe = not np.isin(op.constant("input2"), (0, -1)).any()
+    require(safe, "a divisor is 0 or -1, which may end LiteRT's process")
+    op.run("FLOOR_DIV", BINARY, "FloorDiv")
 
 
 _DATA = (F32, Q8, Q8S)
@@ -106,18 +134,19 @@ ROWS = (
     row(spec.SUB, _arithmetic("SUB", "Sub"), *_NUMBERS),
     row(spec.MUL, _arithmetic("MUL", "Mul"), *_NUMBERS),
     row(spec.DIV, _arithmetic("DIV", "Div"), F32),
+    row(spec.DIV, divide_integers, I32),
     row(spec.POW, _plain("POW", "Pow", ("base", "exponent")), F32),
     row(spec.PRELU, _plain("PRELU", "", ("input", "alpha")), *_DATA),
-    row(spec.MAXIMUM, _plain("MAXIMUM", "MaximumMinimum", same=True), *_NUMBERS),
-    row(spec.MINIMUM, _plain("MINIMUM", "MaximumMinimum", same=True), *_NUMBERS),
+    row(spec.MAXIMUM, _extreme("MAXIMUM"), *_NUMBERS),
+    row(spec.MINIMUM, _extreme("MINIMUM"), *_NUMBERS),
     row(spec.LOGICAL_AND, _plain("LOGICAL_AND", "LogicalAnd"), BOOL8),
     row(spec.LOGICAL_OR, _plain("LOGICAL_OR", "LogicalOr"), BOOL8),
     row(spec.EQUAL, _comparison("EQUAL", "Equal"), *_NUMBERS, BOOL8),
     row(spec.NOT_EQUAL, _comparison("NOT_EQUAL", "NotEqual"), *_NUMBERS, BOOL8),
-    row(spec.LESS, _comparison("LESS", "Less"), *_NUMBERS),
-    row(spec.LESS_EQUAL, _comparison("LESS_EQUAL", "LessEqual"), *_NUMBERS),
-    row(spec.GREATER, _comparison("GREATER", "Greater"), *_NUMBERS),
-    row(spec.GREATER_EQUAL, _comparison("GREATER_EQUAL", "GreaterEqual"), *_NUMBERS),
+    row(spec.LESS, _comparison("LESS", "Less"), *_NUMBERS, BOOL8),
+    row(spec.LESS_EQUAL, _comparison("LESS_EQUAL", "LessEqual"), *_NUMBERS, BOOL8),
+    row(spec.GREATER, _comparison("GREATER", "Greater"), *_NUMBERS, BOOL8),
+    row(spec.GREATER_EQUAL, _comparison("GREATER_EQUAL", "GreaterEqual"), *_NUMBERS, BOOL8),
     row(spec.SELECT, select, *_NUMBERS),
     row(spec.ABS, _unary("ABS", "Abs"), F32, I32),
     row(spec.EXP, _unary("EXP", "Exp"), F32),
@@ -127,6 +156,7 @@ ROWS = (
     row(spec.LOGISTIC, _unary("LOGISTIC"), F32, *_CODED),
     row(spec.NEG, _unary("NEG", "Neg"), F32, I32),
     row(spec.RSQRT, _unary("RSQRT"), F32),
+    row(spec.RSQRT, through_float(_unary("RSQRT")), *_CODED),
     row(spec.SIN, _unary("SIN"), F32),
     row(spec.SQRT, _unary("SQRT"), F32),
     row(spec.TANH, _unary("TANH"), F32, *_CODED),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ep_nnapi.litert.lowering.convolution import filler
-from ep_nnapi.litert.operation import FlatOp, is_signed, stored
+from ep_nnapi.litert.operation import FlatOp, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
-from ep_nnapi.ort_devices.scope import is_coded
 
 
 def reshape(op: FlatOp) -> None:
@@ -40,19 +37,9 @@ def concatenation(op: FlatOp) -> None:
 
     Source: NDK ANEURALNETWORKS_CONCATENATION.
     """
-    output = op.operand("output")
     signed = op.signed("inputs")
     axis = op.axis("axis", op.rank("output"))
-    parts = []
-    for index in op.indexes("inputs"):
-        operand, value = op.scope.operand(index), op.scope.value(index, signed=signed)
-        if is_coded(output) and (operand.scale, operand.zero_point) != (
-            output.scale,
-            output.zero_point,
-        ):
-            wanted = replace(op.described(signed=signed), shape=op.scope.shape(index))
-            value = op.computed("QUANTIZE", [value], wanted, "Quantize")
-        parts.append(value)
+    parts = [op.requantized(index, signed=signed) for index in op.indexes("inputs")]
     out = [op.out(signed=signed)]
     op.graph.operator("CONCATENATION", parts, out, ("Concatenation", {"axis": axis}))
 
@@ -112,9 +99,14 @@ def split(op: FlatOp) -> None:
 
 def fill(op: FlatOp) -> None:
     """A tensor of one number. Source: NDK ANEURALNETWORKS_FILL."""
-    require(not is_signed(op.operand("output").type), "LiteRT fills no quantized tensors here")
-    value = op.graph.array(np.array(op.scalar("value"), op.operand("output").type.numpy))
+    result = op.described(signed=False)
+    value = op.graph.array(np.array(op.scalar("value"), result.dtype))
     op.graph.operator("FILL", [op.tensor("dims"), value], [op.out()], ("Fill", {}))
+
+
+def rank(op: FlatOp) -> None:
+    """The number of axes. Source: NDK ANEURALNETWORKS_RANK."""
+    op.finish(op.graph.array(np.array(op.rank("input"), np.int32)))
 
 
 def slice_(op: FlatOp) -> None:
@@ -178,6 +170,7 @@ ROWS = (
     row(spec.PACK, pack, *_NUMBERS),
     row(spec.SPLIT, split, *_NUMBERS),
     row(spec.FILL, fill, F32, I32),
+    row(spec.RANK, rank),
     row(spec.SLICE, slice_, *_NUMBERS),
     row(spec.STRIDED_SLICE, strided_slice, F32, Q8, Q8S),
     row(spec.GATHER, gather, *_NUMBERS),

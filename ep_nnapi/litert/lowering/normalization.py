@@ -23,10 +23,13 @@ def softmax(op: FlatOp) -> None:
 
 
 def log_softmax(op: FlatOp) -> None:
-    """Logarithm of softmax; LiteRT's has no beta. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
+    """Logarithm of softmax of beta * x. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
     beta = float(op.scalar("beta"))
-    require(beta == 1.0, f"beta is {beta:g}, LiteRT's LOG_SOFTMAX has 1")
-    _along_last(op, "LOG_SOFTMAX", "LogSoftmax")
+    x = op.tensor("input")
+    if beta != 1.0:
+        factor = op.graph.array(np.array([beta], np.float32))
+        x = op.computed("MUL", [x, factor], op.graph.tensors[x], "Mul")
+    _along_last(op, "LOG_SOFTMAX", "LogSoftmax", x)
 
 
 def l2_normalization(op: FlatOp) -> None:
@@ -45,16 +48,21 @@ def local_response_normalization(op: FlatOp) -> None:
     _along_last(op, operator, "LocalResponseNormalization", radius=op.number("radius"), **fields)
 
 
-def _along_last(op: FlatOp, operator: str, kind: str, **fields: Option) -> None:
-    """Add an operator along the operation's axis, moved to the end if it is not there."""
-    rank = op.rank("input")
+def _along_last(
+    op: FlatOp, operator: str, kind: str, given: int | None = None, /, **fields: Option
+) -> None:
+    """Add an operator along the operation's axis, moved to the end if it is not there.
+
+    given   tensor in place of the operation's input
+    """
+    rank, signed = op.rank("input"), op.signed("input")
     axis = op.axis("axis", rank, -1)
+    value = op.tensor("input", signed=signed) if given is None else given
     if axis == rank - 1:
-        op.run(operator, ["input"], kind, **fields)
+        op.graph.operator(operator, [value], [op.out(signed=signed)], (kind, fields))
         return
-    signed = op.signed("input")
     perm: Perm = (*(i for i in range(rank) if i != axis), axis)
-    moved = op.transposed(op.tensor("input", signed=signed), perm)
+    moved = op.transposed(value, perm)
     result = op.described(signed=signed)
     wanted = replace(result, shape=tuple(result.shape[i] for i in perm))
     value = op.computed(operator, [moved], wanted, kind, **fields)
