@@ -122,12 +122,14 @@ class Place:
     """Position of an ONNX tensor, and its shape; an INT64 tensor that is INT32 is `narrowed`.
 
     contents  the bytes that it must have; None: any
+    most      of the absolute values of an INT64 tensor; 0: any
     """
 
     position: int
     shape: tuple[int, ...]
     narrowed: bool = False
     contents: bytes | None = None
+    most: int = 0
 
 
 @frozen

@@ -44,9 +44,9 @@ _FEW = 4096
 class Lowered:
     """One cluster ready to compile; `permutes` are those inside, by index of their operation.
 
-    symbols  where each symbol of its sizes is read, as inputs and axes, which must all agree
-    contents  of integer inputs that determine shapes, with a size for each number of a symbol: the
-              symbol `name[i]` is element i of the input
+    symbols  where each symbol of its sizes is read, as inputs and axes, which must all agree; the
+             symbol `name[i]` of `Model.contents` is element i of that input instead
+    ranges   least and greatest of what INT64 inputs must have as contents
     inner   the same cluster `with_inner_transposes`, for devices that cancel them; None if there is
             no such device, or no permutation that can be moved
     """
@@ -55,7 +55,7 @@ class Lowered:
     border: Border
     permutes: Mapping[int, Permute] = field(default_factory=dict)
     symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    contents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     inner: Lowered | None = field(default=None, repr=False, compare=False)
 
     def bind(self, symbols: Symbols) -> Lowered:

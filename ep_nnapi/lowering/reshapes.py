@@ -120,9 +120,10 @@ def _fits(other: Arg, call: Call, source: Value, out: Value) -> bool:
     """
     if not isinstance(other, Value):
         return False
-    row = other.rank == 1 and source.shape[-1:] == out.shape[-1:] == other.shape
+    row = identical(source.shape[-1:], other.shape) and identical(out.shape[-1:], other.shape)
     rank, most = (len(operand_shape(v.shape)) for v in (other, source))
-    return (other.size == 1 or row) and (rank == most or (rank < most and call.spec is not SELECT))
+    fits = rank == most or (rank < most and call.spec is not SELECT)
+    return fits and (is_one(other.size) or row)
 
 
 def _same_type(source: Value | None, value: Value) -> Value | None:

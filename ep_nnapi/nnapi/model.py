@@ -285,6 +285,8 @@ class Model:
     makes it one for others that meet the conditions.
 
     conditions  of the symbols of its sizes
+    contents    of its last inputs, as many as these: integers of which some are a `Size`; no
+                operation reads these inputs
     composites  what groups of operations compute together; ignored when models are compared
     validated   what a valid model requires, as found by `validate`; empty before
     """
@@ -296,6 +298,7 @@ class Model:
     relaxed: bool = False
     composites: tuple[Composite, ...] = field(default=(), compare=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False)
+    contents: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
     validated: list[Requirements] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -311,6 +314,7 @@ class Model:
             operands=tuple(o.bind(symbols) for o in self.operands),
             composites=tuple(c.bind(symbols) for c in self.composites),
             conditions=(),
+            contents=(),
         )
 
     def match(self, operation: int, feature_level: int) -> Match:

@@ -24,6 +24,16 @@ static int enter_direct_run(void) {
   return 0;
 }
 
+/* 1 for INT64 numbers of which none is further from 0. */
+static int is_within(const Tensor *tensor, int64_t most) {
+  const int64_t *numbers = tensor->data;
+  size_t i, count = tensor->bytes / sizeof *numbers;
+  if (tensor->dtype != INT64) return 0;
+  for (i = 0; i < count; i++)
+    if (numbers[i] > most || numbers[i] < -most) return 0;
+  return 1;
+}
+
 /* Sets *fits to 0 if the fused node's input is not what `wanted` says. */
 static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, int *fits) {
   const OrtValue *value = NULL;
@@ -38,10 +48,12 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   for (i = 0; i < found.rank; i++)
     if (wanted->dims[i] < 0 ? found.dims[i] < 1 : found.dims[i] != wanted->dims[i]) return NULL;
   *fits = 1;
-  if (wanted->contents == NULL) return NULL;
+  if (wanted->contents == NULL && wanted->most == 0) return NULL;
   TRY(read_tensor(value, &found));
-  *fits = found.bytes == wanted->bytes &&
-          (found.bytes == 0 || !memcmp(found.data, wanted->contents, found.bytes));
+  *fits = wanted->contents == NULL ? is_within(&found, wanted->most)
+                                   : found.bytes == wanted->bytes &&
+                                         (found.bytes == 0 ||
+                                          !memcmp(found.data, wanted->contents, found.bytes));
   return NULL;
 }
 
@@ -71,7 +83,6 @@ static int is_converted(const DirectTensor *tensor) {
 }
 
 static OrtStatus *narrow(Tensor *tensor, Converted *made) {
-  enum { INT32 = 6 };
   made->wide = (int64_t *)tensor->data;
   made->count = tensor->bytes / sizeof *made->wide;
   tensor->bytes = made->count * sizeof *made->numbers;

@@ -62,15 +62,19 @@ typedef struct {
   size_t count;
 } NamedTensors;
 
+/* Element types, as in ONNXTensorElementDataType. */
+enum { INT32 = 6, INT64 = 7 };
+
 /* An input or output of a fused node: its position, the only shape that it may have and, unless
  * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session; a scalar
- * has one axis there. */
+ * has one axis there. `most`: unless 0, of the absolute values of an INT64 tensor. */
 typedef struct {
   size_t position, rank;
   const int64_t *dims;
   int narrowed;
   const void *contents;
   size_t bytes;
+  int64_t most;
 } DirectTensor;
 
 /* Runs that needed no Python and ended well; `timed`: with the nanoseconds of all of them and of
@@ -82,9 +86,10 @@ typedef struct {
 
 enum { MOST_DIRECT_TENSORS = 64, MOST_DIRECT_RUNS = 8 };
 
-/* A size of a fused node's input. */
+/* A size of a fused node's input, or one of its contents, which are INT64 or INT32. */
 typedef struct {
-  size_t position, axis;
+  size_t position, at;
+  int contents;
 } SizeSymbol;
 
 /* Instructions of a stack machine for 64-bit integers; a number follows the first two. The others

@@ -1,21 +1,42 @@
 /* Sizes of a run, computed from the sizes of its inputs. native.c stands in front of this file. */
 
+/* 0 if the tensor is no integers, or too few of them. */
+static int read_number(const Tensor *tensor, size_t at, int64_t *number) {
+  size_t bytes = tensor->dtype == INT64 ? sizeof(int64_t) : sizeof(int32_t);
+  if (tensor->dtype != INT64 && tensor->dtype != INT32) return 0;
+  if (at >= tensor->bytes / bytes) return 0;
+  *number = tensor->dtype == INT64 ? ((const int64_t *)tensor->data)[at]
+                                   : ((const int32_t *)tensor->data)[at];
+  return 1;
+}
+
+/* Sets *fits to 0 if there is none. */
+static OrtStatus *read_symbol(const OrtValue *value, const SizeSymbol *symbol, int64_t *number,
+                              int *fits) {
+  Tensor found;
+  if (symbol->contents) {
+    TRY(read_tensor(value, &found));
+    *fits = read_number(&found, symbol->at, number);
+    return NULL;
+  }
+  TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims,
+                                                     &found.rank));
+  *fits = symbol->at < found.rank;
+  if (!*fits) return NULL;
+  *number = found.dims[symbol->at];
+  *fits = *number >= 1; /* what is known of expressions holds for such sizes */
+  return NULL;
+}
+
 static OrtStatus *read_symbols(const SizeProgram *program, OrtKernelContext *context,
                                int64_t *symbols, int *fits) {
   const OrtValue *value;
-  Tensor found;
   size_t i;
   for (i = 0; i < program->symbol_count && *fits; i++) {
     value = NULL;
     TRY(api->KernelContext_GetInput(context, program->symbols[i].position, &value));
     *fits = value != NULL;
-    if (!*fits) break;
-    TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims,
-                                                       &found.rank));
-    *fits = program->symbols[i].axis < found.rank;
-    if (!*fits) break;
-    symbols[i] = found.dims[program->symbols[i].axis];
-    *fits = symbols[i] >= 1; /* what is known of expressions holds for such sizes */
+    if (*fits) TRY(read_symbol(value, &program->symbols[i], &symbols[i], fits));
   }
   return NULL;
 }

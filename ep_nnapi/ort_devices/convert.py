@@ -205,6 +205,8 @@ def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
         scope.shape(index)
         inputs.append(scope.declare(index, f"input{n}"))
         scope.enter(index, f"input{n}")
+    for value, numbers in zip(reversed(inputs), reversed(model.contents), strict=False):
+        scope.graph.sizes.enter_contents(value.name, numbers)
     _lower_all(scope, operations, kernels)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
     return _Lowered(given, kernels, scope, inputs, outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TypeAlias
 
@@ -139,7 +140,7 @@ class SizeNodes:
     """
 
     def __init__(self) -> None:
-        self._sources: dict[Expression, tuple[str, int]] = {}
+        self._sources: dict[Expression, Callable[[OnnxGraph], str]] = {}
         self._made: dict[Expression, str] = {}
         self._vectors: dict[tuple[Expression, ...], str] = {}
 
@@ -147,7 +148,13 @@ class SizeNodes:
         """Declare an input of the graph, whose sizes are known in a run."""
         for axis, dim in enumerate(dims):
             if isinstance(dim, Size):
-                self._sources.setdefault(dim.expression, (name, axis))
+                self._sources.setdefault(dim.expression, partial(_axis, name, axis))
+
+    def enter_contents(self, name: str, numbers: Iterable[int]) -> None:
+        """Declare an input of the graph, an INT32 vector of sizes."""
+        for index, number in enumerate(numbers):
+            if isinstance(number, Size):
+                self._sources.setdefault(number.expression, partial(_element, name, index))
 
     def vector(self, graph: OnnxGraph, sizes: Sequence[int]) -> str:
         """Name of the sizes as a tensor [n]; raises Inexpressible."""
@@ -175,8 +182,7 @@ class SizeNodes:
 
     def _new(self, graph: OnnxGraph, expression: Expression) -> str:
         if expression in self._sources:
-            name, axis = self._sources[expression]
-            return graph.node("Shape", name, start=axis, end=axis + 1)
+            return self._sources[expression](graph)
         terms = [self._product(graph, monomial, factor) for monomial, factor in expression.terms]
         total = terms[0] if terms else self._numbers(graph, [expression])
         for term in terms[1:]:
@@ -212,6 +218,15 @@ class SizeNodes:
             rest = graph.node("Mod", dividend, divisor)  # has the divisor's sign
             dividend = graph.node("Sub", dividend, rest)
         return graph.node("Div", dividend, divisor)
+
+
+def _axis(name: str, axis: int, graph: OnnxGraph) -> str:
+    return graph.node("Shape", name, start=axis, end=axis + 1)
+
+
+def _element(name: str, index: int, graph: OnnxGraph) -> str:
+    number = graph.node("Gather", name, graph.ints([index]))
+    return graph.node("Cast", number, to=TensorProto.INT64)
 
 
 class OnnxGraph:

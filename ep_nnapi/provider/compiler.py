@@ -287,10 +287,7 @@ class Compiler:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))
         graph, members = self._judged(cluster, tracing.shapes, tracing.ranges)
         made = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
-        model = replace(made.model, conditions=tracing.trace.conditions)
-        contents = dict(tracing.contents)
-        made = replace(made, model=model, symbols=tracing.places, contents=contents)
-        return Traced(tracing, made)
+        return Traced(tracing, tracing.completed(made))
 
     def _judged(
         self, cluster: Graph, shapes: Shapes, ranges: Mapping[str, Interval] = NO_RANGES

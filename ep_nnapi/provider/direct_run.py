@@ -16,10 +16,11 @@ from ep_nnapi.provider.compiler import Compiler
 class OpenSizes:
     """What the sizes of a run's inputs must meet, where others than those of one run will do.
 
-    symbols  for each symbol the position of an input that has it as a size, and the axis
+    symbols  for each symbol the position of an input that has it as a size, and the axis; or True
+             and the position among the contents of an input of integers
     """
 
-    symbols: Mapping[str, tuple[int, int]]
+    symbols: Mapping[str, tuple[int, int, bool]]
     conditions: tuple[Condition, ...]
 
 

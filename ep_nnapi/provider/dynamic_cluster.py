@@ -32,7 +32,7 @@ from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executo
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
-from ep_nnapi.provider.open_compilation import OpenCompilation
+from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
@@ -89,15 +89,16 @@ class DynamicCluster:
         """Returns a runner for inputs and outputs with these names in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
 
-    def open(self, shapes: Shapes) -> OpenCompilation | None:
+    def open(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> OpenCompilation | None:
         """Returns a compilation for sizes like these of its inputs; None if there is none.
 
-        The contents of inputs that determine shapes would be a part of it: there is none then.
+        contents  of `shape_inputs`
         """
-        if self.shape_inputs or not self.compiler.takes_sizes:
+        if not self.compiler.takes_sizes:
             return None
         try:
-            lowered = self.compiler.lower_traced(self._graph(self.inputs), shapes)
+            graph = self._graph(self._with_contents(contents))
+            lowered = self.compiler.lower_traced(graph, shapes)
             made = OpenCompilation.of(self.compiler, lowered)
         except Exception as error:  # sizes that contradict the model, too
             why = error.detail if isinstance(error, Declined) else error
@@ -108,10 +109,15 @@ class DynamicCluster:
             self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
         return made
 
-    def with_opened(self, samples: Iterable[Shapes]) -> DynamicCluster | None:
-        """Returns the cluster with a compilation for sizes like those of the first that has one."""
-        for shapes in samples:
-            made = self.open(shapes)
+    def with_opened(self, samples: Iterable[Sequence[Value]]) -> DynamicCluster | None:
+        """Returns the cluster with a compilation for sizes like those of the first that has one.
+
+        samples  its inputs with sizes, and contents where these determine shapes
+        """
+        for values in samples:
+            known = {v.name: v.constant.array for v in values if v.folded and v.constant}
+            contents = {name: known[name] for name in self.shape_inputs if name in known}
+            made = self.open({v.name: v.shape for v in values}, contents)
             if made is not None:
                 report = replace(self.report, device=made.placed.device.name)
                 models = (made.placed.lowered.model,)
@@ -142,8 +148,9 @@ class DynamicCluster:
         The result does not reference the arrays.
         """
         shapes = {name: array.shape for name, array in given.items()}
-        inputs = tuple(self._with_contents(v, given[v.name]) for v in self.inputs)
-        lowered = self.compiler.lower_for_shapes(self._graph(inputs), shapes)
+        contents = {name: given[name] for name in self.shape_inputs}
+        graph = self._graph(self._with_contents(contents))
+        lowered = self.compiler.lower_for_shapes(graph, shapes)
         placed = self.compiler.compile(lowered)
         if placed.substitute is None and placed.device.name != self.report.device:
             placed = replace(placed, substitute=self.elsewhere(placed.device.name))
@@ -160,11 +167,13 @@ class DynamicCluster:
         """Returns that these sizes are computed by `to` and not by the device of the report."""
         return Substitute(self.report.device, to, Phase.COMPILE, why)
 
-    def _with_contents(self, value: Value, array: Array) -> Value:
-        """Returns the input, with its contents as a constant if these determine shapes."""
-        if value.name not in self.shape_inputs:
-            return value
-        return replace(value, constant=Constant.of(array.copy()), folded=True)
+    def _with_contents(self, contents: Contents) -> tuple[Value, ...]:
+        """Returns the inputs, with their contents as constants if these determine shapes."""
+        known = {name: Constant.of(array.copy()) for name, array in contents.items()}
+        return tuple(
+            replace(v, constant=known[v.name], folded=True) if v.name in known else v
+            for v in self.inputs
+        )
 
     def cpu_model(self) -> CpuModel:
         """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
@@ -223,9 +232,9 @@ class DynamicRunner:
 
     def _open_executor(self, key: _CacheKey) -> Executor | None:
         """Returns what an open compilation computes these sizes with; None if none holds."""
-        shapes = dict(zip(self.inputs, key[0], strict=True))
+        shapes, contents = self._sizes(key)
         for made in self._opened:
-            symbols = made.symbols(shapes)
+            symbols = made.symbols(shapes, contents)
             if symbols is not None:
                 executor = self.cluster.at(made, symbols).bind(self.inputs, self.outputs)
                 return self._cache(key, executor, self._bound, _MOST_BOUND)
@@ -235,11 +244,19 @@ class DynamicRunner:
         """Returns the same of a compilation that is made for these sizes and others like them."""
         if len(self._opened) >= self.cluster.cache_size:
             return None
-        made = self.cluster.open(dict(zip(self.inputs, key[0], strict=True)))
+        made = self.cluster.open(*self._sizes(key))
         if made is None:
             return None
         self._opened.append(made)
         return self._open_executor(key)
+
+    def _sizes(self, key: _CacheKey) -> tuple[Shapes, Contents]:
+        """Returns the shapes of the inputs, and the contents of those that determine shapes."""
+        shapes = dict(zip(self.inputs, key[0], strict=True))
+        known = zip(self.cluster.shape_inputs, key[1], strict=True)
+        types = {value.name: value.dtype.numpy for value in self.cluster.inputs}
+        arrays = {n: np.frombuffer(data, types[n]).reshape(shapes[n]) for n, data in known}
+        return shapes, arrays
 
     def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
         """Returns what computes sizes that are not compiled yet, and counts its time."""

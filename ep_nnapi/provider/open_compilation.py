@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeAlias
 
+import numpy as np
+
+from ep_nnapi.lowering.border import Place
 from ep_nnapi.lowering.model_builder import Lowered
-from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, one
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
 from ep_nnapi.sizes.symbols import Shapes
+
+Contents: TypeAlias = Mapping[str, Array]
+NO_CONTENTS: Contents = MappingProxyType({})
+_SizePlace: TypeAlias = tuple[str, int, bool]
+"""An input, and one of its axes; or the position among its contents, and True."""
+_MOST = 2**31 - 1
+"""Sizes are at most so large, in NNAPI's INT32 tensors too."""
 
 
 @frozen
@@ -42,17 +55,22 @@ class OpenCompilation:
             return None  # it failed, and another one has the numbers of now
         return OpenCompilation(placed, lowered, _conditions(lowered))
 
-    def symbols(self, shapes: Shapes) -> dict[str, int] | None:
-        """Returns the symbols' values for inputs of these shapes; None if it does not hold."""
-        found: dict[str, int] = {}
-        for symbol, places in self.lowered.symbols.items():
-            for name, axis in places:
-                size = shapes[name][axis] if axis < len(shapes[name]) else 0
-                if size < 1 or found.setdefault(symbol, size) != size:
-                    return None
-        inputs = self.lowered.border.inputs
-        fits = all(shapes[c.name] == bound(c.shape, found) for c in inputs)
-        return found if fits and all(c.holds(found) for c in self.conditions) else None
+    def symbols(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> dict[str, int] | None:
+        """Returns the symbols' values for inputs of these shapes; None if it does not hold.
+
+        contents  of the inputs that determine shapes
+        """
+        read = {s: _read(place, shapes, contents) for s, (place, *_) in self._symbols().items()}
+        found = {symbol: size for symbol, size in read.items() if size is not None}
+        crossings, ranges = self.lowered.border.inputs, self.lowered.ranges
+        if (
+            len(found) < len(read)
+            or any(_read(p, shapes, contents) != e.evaluate(found) for p, e in self._sizes())
+            or any(shapes[c.name] != bound(c.shape, found) for c in crossings)
+            or any(not _within(contents[name], most) for name, (_, most) in ranges.items())
+        ):
+            return None
+        return found if all(c.holds(found) for c in self.conditions) else None
 
     def direct_runs(
         self, input_names: Sequence[str], output_names: Sequence[str]
@@ -61,37 +79,75 @@ class OpenCompilation:
         border = self.placed.lowered.border.bind(input_names, output_names)
         run = direct_run(self.placed.compiler, self.placed.compilation, border)
         if run is not None:
-            yield replace(run, sizes=self._open_sizes(input_names))
+            given = tuple(self._limited(place, input_names) for place in run.given)
+            yield replace(run, given=given, sizes=self._open_sizes(input_names))
+
+    def _limited(self, place: Place, input_names: Sequence[str]) -> Place:
+        _, most = self.lowered.ranges.get(input_names[place.position], (0, 0))
+        return replace(place, most=most)
 
     def _open_sizes(self, input_names: Sequence[str]) -> OpenSizes:
         """What inputs must meet; each further size of one is a symbol equal to what it must be."""
         positions = {name: i for i, name in enumerate(input_names)}
-        symbols = {
-            symbol: (positions[name], axis)
-            for symbol, ((name, axis), *_) in self.lowered.symbols.items()
-        }
+        places = {symbol: place for symbol, (place, *_) in self._symbols().items()}
         equal = []
-        for (name, axis), size in dict(self._sizes()).items():
-            place = positions[name], axis
-            if place not in symbols.values():
-                symbols[f"{name}.{axis} as given"] = place
-                difference = Expression.symbol(f"{name}.{axis} as given") - size
-                equal.append(Condition(difference, Relation.ZERO))
+        for place, size in dict(self._sizes()).items():
+            if place not in places.values():
+                name, at, _ = place
+                symbol = f"{name}.{at} as given"
+                places[symbol] = place
+                equal.append(Condition(Expression.symbol(symbol) - size, Relation.ZERO))
+        symbols = {symbol: (positions[n], at, known) for symbol, (n, at, known) in places.items()}
         return OpenSizes(symbols, (*equal, *self.conditions))
 
-    def _sizes(self) -> Iterator[tuple[tuple[str, int], Expression]]:
-        """Yields what open sizes of inputs, by name and axis, must be."""
-        for symbol, places in self.lowered.symbols.items():
+    def _symbols(self) -> dict[str, tuple[_SizePlace, ...]]:
+        """Where symbols are read."""
+        inside = {name for name, _ in self._contents()}
+        return {
+            symbol: tuple((name, at, name in inside) for name, at in places)
+            for symbol, places in self.lowered.symbols.items()
+        }
+
+    def _sizes(self) -> Iterator[tuple[_SizePlace, Expression]]:
+        """Yields what sizes and contents of inputs must be."""
+        for symbol, places in self._symbols().items():
             yield from ((place, Expression.symbol(symbol)) for place in places)
         for crossing in self.lowered.border.inputs:
             for axis, size in enumerate(crossing.shape):
                 if isinstance(size, Size):
-                    yield (crossing.name, axis), size.expression
+                    yield (crossing.name, axis, False), size.expression
+        for name, numbers in self._contents():
+            yield from (((name, i, True), Expression.of(n)) for i, n in enumerate(numbers))
+
+    def _contents(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yields the inputs with contents that determine shapes."""
+        contents, inputs = self.lowered.model.contents, self.lowered.border.inputs
+        if contents:
+            yield from zip((c.name for c in inputs[-len(contents) :]), contents, strict=True)
+
+
+def _read(place: _SizePlace, shapes: Shapes, contents: Contents) -> int | None:
+    """The size, or the number among contents; None if there is none, or no size."""
+    name, at, inside = place
+    given = contents[name].reshape(-1).tolist() if inside else shapes[name]
+    if at >= len(given) or (not inside and given[at] < 1):
+        return None
+    return int(given[at])
+
+
+def _within(array: Array, most: int) -> bool:
+    return bool((np.abs(array) <= most).all())
 
 
 def _conditions(lowered: Lowered) -> tuple[Condition, ...]:
-    """All that is known by now, which a device may have added to."""
+    """All that is known by now, which a device may have added to; of contents that they are sizes.
+
+    What is known of expressions holds for sizes of at least 1.
+    """
     crossings = (*lowered.border.inputs, *lowered.border.outputs)
     sizes = (size for crossing in crossings for size in crossing.shape)
-    traces = [size.trace for size in sizes if isinstance(size, Size)]
-    return traces[0].conditions if traces else lowered.model.conditions
+    read = [n for numbers in lowered.model.contents for n in numbers if isinstance(n, Size)]
+    traces = [size.trace for size in (*sizes, *read) if isinstance(size, Size)]
+    known = traces[0].conditions if traces else lowered.model.conditions
+    limits = (e for n in read for e in (n.expression - one(), Expression.of(_MOST) - n.expression))
+    return (*known, *(Condition(e, Relation.NOT_NEGATIVE) for e in limits))

@@ -254,7 +254,7 @@ class Planner:
     ) -> DynamicCluster:
         """Returns the cluster compiled for open sizes, or if that is impossible, for none yet."""
         known = (values for values, _ in edges if not is_dynamic(values))
-        opened = cluster.with_opened({v.name: v.shape for v in values} for values in known)
+        opened = cluster.with_opened(known)
         if opened is not None:
             return opened
         lowered = [self.compiler.lower(m, *e) for m, e in zip(sampled, edges, strict=True)]

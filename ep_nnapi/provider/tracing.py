@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, Dim, DType, Value
+from ep_nnapi.graph.value import Constant, Dim, DType, Value, operand_shape
+from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.nnapi.expressions import Condition, Symbols
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.sizes import Size, Trace
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.sizes.int64_ranges import Interval
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_of
 
@@ -87,9 +92,11 @@ class Tracing:
         found = []
         for index, number in enumerate(value.constant.integers if value.constant else ()):
             name = f"{value.name}[{index}]"
-            if number >= _LEAST:
+            symbolic = _LEAST <= number <= _FAR_BELOW_INT32
+            if symbolic:
                 self.symbols[name] = number
-            found.append(self.trace.size(name, number) if number >= _LEAST else number)
+                self.places[name] = ((value.name, index),)
+            found.append(self.trace.size(name, number) if symbolic else number)
         return tuple(found)
 
     def _with_contents(self, value: Value) -> Value:
@@ -99,6 +106,41 @@ class Tracing:
         numbers, constant = self.contents[value.name], value.constant
         made = Constant.of_sizes(numbers, constant.shape, constant.dtype)
         return replace(value, constant=made)
+
+    def completed(self, lowered: Lowered) -> Lowered:
+        """The cluster lowered for these sizes, with what it depends on.
+
+        Inputs that no operation reads are its last inputs where only they tell a device sizes.
+        Raises Declined for contents without elements, which no input of a model can have.
+        """
+        model, border = lowered.model, lowered.border
+        for value in self._unread(border):
+            numbers = self.contents.get(value.name)
+            if numbers == ():
+                raise Declined((), Reason.SHAPE, f"{value.name} has no elements")
+            code, shape = _UNREAD[value.dtype], operand_shape(value.shape)
+            model = replace(
+                model,
+                operands=(*model.operands, Operand(code, shape)),
+                inputs=(*model.inputs, len(model.operands)),
+                contents=(*model.contents, *(() if numbers is None else (numbers,))),
+            )
+            at, dtype = len(model.inputs) - 1, code.numpy
+            made = Crossing(value.name, value.dtype, value.shape, at, None, shape, dtype)
+            border = Border((*border.inputs, made), border.outputs)
+        model = replace(model, conditions=self.trace.conditions)
+        return replace(lowered, model=model, border=border, symbols=self.places, ranges=self.ranges)
+
+    def _unread(self, border: Border) -> list[Value]:
+        """Inputs that alone have a symbol as a size, then those with contents."""
+        read = {crossing.name for crossing in border.inputs}
+        shaped: list[Value] = []
+        for places in self.places.values():
+            names = {name for name, _ in places}
+            if names.isdisjoint((*read, *self.contents, *(v.name for v in shaped))):
+                alike = (v for v in self.inputs if v.name in names and v.dtype in _UNREAD)
+                shaped += (replace(v, dims=self.shapes[v.name]) for v in islice(alike, 1))
+        return [*shaped, *(v for v in self.inputs if v.name in self.contents)]
 
     @property
     def coincides(self) -> bool:
@@ -142,6 +184,13 @@ class Tracing:
         return made
 
 
+_UNREAD = {
+    DType.BOOL: OperandCode.TENSOR_BOOL8,
+    DType.FLOAT: OperandCode.TENSOR_FLOAT32,
+    DType.INT32: OperandCode.TENSOR_INT32,
+    DType.INT64: OperandCode.TENSOR_INT32,
+}
+"""Types of operands for inputs that no operation reads."""
 _MOST_NUMBERS = 16
 """Most elements of contents that may be symbols."""
 _FAR_BELOW_INT32 = 1 << 24

@@ -170,7 +170,7 @@ def test_runs_without_python_are_offered_once_for_all_sizes(
     assert isinstance(place, Place)
     assert [isinstance(size, Size) for size in place.shape] == [True, False]
     assert found.sizes is not None
-    assert found.sizes.symbols == {"n": (0, 0)}
+    assert found.sizes.symbols == {"n": (0, 0, False)}
 
 
 def test_a_thousand_sizes_take_no_more_memory_and_threads() -> None:
@@ -184,6 +184,61 @@ def test_a_thousand_sizes_take_no_more_memory_and_threads() -> None:
     assert memory() - before < 8 << 20
     assert threading.active_count() == threads
     assert receipt()["device_runs"] == 1064
+
+
+CONTENTS = """<ir_version: 8, opset_import: ["" : 17]>
+agraph (float[rows, 3] x, float[count] k) => (float[part, 3] y)
+    <int64[1] four = {4}, int64[1] factor = {FACTOR}, int64[1] zero = {0}> {
+    shape = Shape (k)
+    less = Sub (shape, four)
+    end = Mul (less, factor)
+    wide = Cast <to = 11> (end)
+    sine = Sin (wide)
+    added = Cast <to = 1> (sine)
+    sum = Add (x, added)
+    y = Slice (sum, zero, end)
+}"""
+"""The sine is computed outside, so that the cluster after it has `end` as an input."""
+
+
+@pytest.mark.parametrize("factor", [1, 1 << 30, -1], ids=["some", "huge", "negative"])
+def test_contents_of_inputs_determine_shapes(factor: int) -> None:
+    model = parser.parse_model(CONTENTS.replace("FACTOR", str(factor)))
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    rng = np.random.default_rng(0)
+    for rows, count in ((70, 64), (70, 30), (9, 8), (8, 4), (9, 3), (9, 7), (90, 90), (50, 53)):
+        for _ in range(2):
+            x = rng.normal(size=(rows, 3)).astype("f4")
+            same(ours, cpu, {"x": x, "k": np.zeros(count, "f4")})
+    assert receipt()["device_runs"] == 14 or factor != 1  # all but those without elements
+
+
+def opened(model: onnx.ModelProto) -> DynamicCluster:
+    """The last cluster of the model, with a compilation for open sizes on host-cpu."""
+    runtime = host_runtime()
+    device = next(d for d in runtime.devices() if d.name == "host-cpu")
+    planner = Planner(Compiler(Target(8), runtime, device), parse({}))
+    cluster = planner.plan(graph_of(model)).clusters[-1]
+    assert isinstance(cluster, DynamicCluster)
+    return cluster
+
+
+def test_contents_are_checked_and_other_devices_compile_them_as_numbers() -> None:
+    cluster = opened(parser.parse_model(CONTENTS.replace("FACTOR", "1")))
+    (made,) = cluster.opened
+    shapes = {"x": (70, 3), "added": (1,), "end": (1,)}
+    for end, found in ((60, 60), (1, 1), (69, 69), (71, None), (0, None), (-5, None)):
+        contents = {"end": np.array([end])}
+        symbols = made.symbols(shapes, contents)
+        assert (symbols and symbols["end[0]"]) == found
+    assert made.symbols({**shapes, "end": (2,)}, {"end": np.array([5, 5])}) is None
+    bound = made.lowered.bind({"rows": 70, "end[0]": 7})
+    reference = next(d for d in host_runtime().devices() if d.name == "nnapi-reference")
+    compiled = host_runtime().compile(bound.model, reference)
+    x = np.arange(210, dtype=np.float32).reshape(70, 3)
+    given = {"x": x, "added": np.ones(1, np.float32), "end": np.array([7], np.int32)}
+    (y,) = compiled.run([given[c.name] for c in bound.border.inputs])
+    np.testing.assert_array_equal(y, x[:7] + 1)
 
 
 def memory() -> int:
@@ -203,11 +258,7 @@ agraph (float[1, past, 3] cache, float[1, length, 3] x, float[1, total, 3] mask)
 def test_a_size_that_is_named_as_a_sum_is_checked_in_each_run() -> None:
     model = parser.parse_model(NAMED)
     model.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "past + length"
-    runtime = host_runtime()
-    device = next(d for d in runtime.devices() if d.name == "host-cpu")
-    planner = Planner(Compiler(Target(8), runtime, device), parse({}))
-    (cluster,) = planner.plan(graph_of(model)).clusters
-    assert isinstance(cluster, DynamicCluster)
+    cluster = opened(model)
     (made,) = cluster.opened
 
     def shapes(past: int, length: int, total: int) -> dict[str, tuple[int, ...]]:
@@ -222,7 +273,7 @@ def test_a_size_that_is_named_as_a_sum_is_checked_in_each_run() -> None:
     bound([*x.values()], lambda _, shape: np.zeros(shape, np.float32), lambda: None)
     (direct,) = bound.direct_runs()
     assert direct.sizes is not None
-    values = {name: (3, 2, 5)[at] for name, (at, _) in direct.sizes.symbols.items()}
+    values = {name: (3, 2, 5)[at] for name, (at, *_) in direct.sizes.symbols.items()}
     assert all(c.holds(values) for c in direct.sizes.conditions)
-    values = {name: (3, 2, 6)[at] for name, (at, _) in direct.sizes.symbols.items()}
+    values = {name: (3, 2, 6)[at] for name, (at, *_) in direct.sizes.symbols.items()}
     assert not all(c.holds(values) for c in direct.sizes.conditions)

@@ -14,7 +14,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import is_symbolic
+from ep_nnapi.nnapi.sizes import identical, is_one, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -78,7 +78,7 @@ def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` broadcast to `shape`, with its elements repeated; a constant is folded."""
     shape = tuple(shape)
-    if operand_shape(x.shape) == operand_shape(shape):
+    if identical(operand_shape(x.shape), operand_shape(shape)):
         return x
     if x.constant is not None and not is_symbolic(shape):
         sizes = (1,) * (len(shape) - x.rank) + x.shape
@@ -92,7 +92,7 @@ def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
 def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` broadcast to the shape of `y`, with its elements repeated."""
     sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
-    if operand_shape(x.shape) == operand_shape(shape):
+    if identical(operand_shape(x.shape), operand_shape(shape)):
         yield from reshape(n, x, y)
     elif x.dtype is DType.BOOL and y.rank <= MAX_RANK and not is_symbolic(shape):
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
@@ -106,9 +106,8 @@ def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Cal
     before, after = list(sizes), list(y.shape)
     if y.rank > MAX_RANK:
         (before,), after = merge_broadcast_axes([sizes], y.shape)
-    yield from tile(
-        n, x, before, [1 if a == b else b // a for a, b in zip(before, after, strict=True)], y
-    )
+    repeats = [b if is_one(a) or a != b else 1 for a, b in zip(before, after, strict=True)]
+    yield from tile(n, x, before, repeats, y)
 
 
 def tile(
