@@ -10,14 +10,16 @@ import numpy as np
 
 from ep_nnapi.litert.flat_graph import FlatGraph, Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
-from ep_nnapi.litert.operation import FlatOp, TensorScope, is_signed, parameters
+from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
-from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.ort_devices.graph import Inexpressible, require
 from ep_nnapi.ort_devices.scope import Perm, inverse, is_coded, permuted
 
 
@@ -113,6 +115,67 @@ def _copied(graph: FlatGraph, value: int, shape: Iterable[int] | None = None) ->
     return made
 
 
+def _if(op: FlatOp) -> None:
+    """Runs one of two submodels. Source: NDK ANEURALNETWORKS_IF."""
+    inputs = [op.scope.value(i) for i in op.indexes("inputs")]
+    fields = {
+        "thenSubgraphIndex": _submodel(op, "then_model", inputs),
+        "elseSubgraphIndex": _submodel(op, "else_model", inputs),
+    }
+    outputs = [op.scope.computed(i) for i in op.indexes("outputs")]
+    op.graph.operator("IF", [op.tensor("condition"), *inputs], outputs, ("If", fields))
+
+
+def _while(op: FlatOp) -> None:
+    """Runs a submodel on its own results while another one returns true.
+
+    LiteRT's returns all that it is given: also the state, and what no run of the submodel changes.
+    There is no limit of time. Source: NDK ANEURALNETWORKS_WHILE.
+    """
+    inputs = [op.scope.value(i) for i in op.indexes("inputs")]
+    fields = {
+        "condSubgraphIndex": _submodel(op, "condition_model", inputs),
+        "bodySubgraphIndex": _submodel(op, "body_model", inputs, returns_rest=True),
+    }
+    outputs = [op.scope.computed(i) for i in op.indexes("outputs")]
+    rest = [op.graph.tensor(op.graph.tensors[i]) for i in inputs[len(outputs) :]]
+    op.graph.operator("WHILE", inputs, [*outputs, *rest], ("While", fields))
+
+
+def _submodel(op: FlatOp, name: str, given: Sequence[int], *, returns_rest: bool = False) -> int:
+    """Add a graph of a submodel; returns its number.
+
+    given          tensors that it will be given
+    returns_rest   True if it also returns the inputs that have no output in their place
+    """
+    model = op.operand(name).value
+    assert isinstance(model, Model)
+    graph, number = op.graph.inner()
+    operations = named_operations(model, FEATURE_LEVEL)
+    scope = TensorScope(graph, model, operand_dims(model, operations))
+    try:
+        for index, outer in zip(model.inputs, given, strict=True):
+            wanted = scope.described(index, signed=scope.own_form(index))
+            alike = wanted == op.graph.tensors[outer]
+            require(alike, f"operand {index} has another type or shape than what it is given")
+            graph.inputs.append(scope.computed(index))
+        _lower_all(scope, operations)
+        graph.outputs += [_apart(graph, scope.value(index)) for index in model.outputs]
+    except (Inexpressible, ShapeError) as reason:
+        raise Inexpressible(f"in {name}, {reason}") from None
+    if returns_rest:
+        graph.outputs += graph.inputs[len(graph.outputs) :]
+    return number
+
+
+def _apart(graph: FlatGraph, value: int) -> int:
+    """The tensor, or a copy of one that is an input or output already, or a constant."""
+    return _copied(graph, value) if graph.is_end(value) else value
+
+
+_CONTROL_FLOW: Mapping[OperationSpec, FlatLowering] = {spec.IF: _if, spec.WHILE: _while}
+
+
 def obstacles(model: Model) -> tuple[str, ...]:
     """For each operation, the reason why LiteRT does not compute it exactly; "" if it does."""
     operations = named_operations(model, FEATURE_LEVEL)
@@ -125,8 +188,7 @@ def _obstacle(model: Model, dims: Mapping[int, Dims], named: NamedOperation) -> 
     try:
         for index in named.operation.inputs:
             if model.operands[index].value is None:
-                own = scope.described(index, signed=scope.own_form(index))
-                scope.define(index, scope.graph.tensor(own))
+                scope.computed(index)
         _lower(scope, named)
         for index in named.operation.outputs:
             scope.value(index)
@@ -136,13 +198,18 @@ def _obstacle(model: Model, dims: Mapping[int, Dims], named: NamedOperation) -> 
 
 
 def _lower(scope: TensorScope, named: NamedOperation) -> None:
-    spec = named.operation.spec
+    row = named.operation.spec
     code = F32 if named.code is F16 else named.code
-    lowering = LOWERINGS.get((spec, code)) or LOWERINGS.get((spec, None))
+    lowering = LOWERINGS.get((row, code)) or LOWERINGS.get((row, None)) or _CONTROL_FLOW.get(row)
     if lowering is None:
         of = f" of {named.code.name}" if named.code else ""
-        raise Inexpressible(f"LiteRT has no {spec}{of}")
+        raise Inexpressible(f"LiteRT has no {row}{of}")
     lowering(FlatOp(scope, named))
+
+
+def _lower_all(scope: TensorScope, operations: Sequence[NamedOperation]) -> None:
+    for n in execution_order(scope.model):
+        _lower(scope, operations[n])
 
 
 def convert(
@@ -158,8 +225,7 @@ def convert(
     scope = TensorScope(FlatGraph(), model, operand_dims(model, operations))
     given = _ports(scope, model.inputs, "i") if inputs is None else inputs
     named = enter(scope, given)
-    for n in execution_order(model):
-        _lower(scope, operations[n])
+    _lower_all(scope, operations)
     wanted = _ports(scope, model.outputs, "o") if outputs is None else outputs
     return scope.graph.build(named, leave(scope, wanted))
 

@@ -18,7 +18,9 @@ from ep_nnapi.litert.interpreter import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort_devices.graph import require
 
-_INT8_IS_1 = frozenset(["HARD_SWISH", "PRELU", "QUANTIZE", "RELU_N1_TO_1", "RESHAPE"])
+_INT8_IS_1 = frozenset(
+    ["HARD_SWISH", "PRELU", "QUANTIZE", "RELU_N1_TO_1", "RESHAPE", "SELECT_V2", "WHILE"]
+)
 """Operators whose version 1 has int8 tensors; of others, version 2 is the first with them."""
 
 
@@ -194,18 +196,37 @@ class _Operator:
 
 
 @dataclass(slots=True)
+class _Shared:
+    """What the graphs of one model share: versions of operators in use, and one another."""
+
+    codes: dict[tuple[str, int], int] = field(default_factory=dict)
+    graphs: list[FlatGraph] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class FlatGraph:
     """Tensors and operators; tensors are named by their index.
 
+    inputs, outputs   tensors that enter and leave
     Only `build` needs the extra.
     """
 
     tensors: list[Tensor] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
     _buffers: list[Callable[[], Array] | None] = field(default_factory=list)
     _operators: list[_Operator] = field(default_factory=list)
-    _codes: dict[tuple[str, int], int] = field(default_factory=dict)
     _constants: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _shared: _Shared = field(default_factory=_Shared)
+
+    def __post_init__(self) -> None:
+        self._shared.graphs.append(self)
+
+    def inner(self) -> tuple[FlatGraph, int]:
+        """Add a graph that operators run; returns it and its number in the model."""
+        made = FlatGraph(_shared=self._shared)
+        return made, len(self._shared.graphs) - 1
 
     def tensor(self, tensor: Tensor, name: str | None = None) -> int:
         """Add a tensor that an operator computes, or an input."""
@@ -246,8 +267,13 @@ class FlatGraph:
         given = options[1] if options else {}
         types = tuple(self.tensors[i] for i in (*inputs, *outputs) if i >= 0)
         numbered = version(Signature(name, types, len(inputs), given))
-        code = self._codes.setdefault((name, numbered), len(self._codes))
+        codes = self._shared.codes
+        code = codes.setdefault((name, numbered), len(codes))
         self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options))
+
+    def is_end(self, tensor: int) -> bool:
+        """True for what enters or leaves the graph already, and for constants."""
+        return tensor in self.inputs + self.outputs or self._buffers[tensor] is not None
 
     def rename(self, tensor: int, name: str) -> None:
         """Give a tensor a name in the flatbuffer."""
@@ -259,27 +285,34 @@ class FlatGraph:
         inputs, outputs   tensors by the names of the signature
         """
         made = schema()
+        self.inputs, self.outputs = [*inputs.values()], [*outputs.values()]
         model = made.ModelT()
         model.version, model.description = _SCHEMA_VERSION, "written by ep-nnapi"
-        arrays = [load() if load else None for load in self._buffers]
-        model.buffers = [made.BufferT(), *(_buffer(a) for a in arrays if a is not None)]
-        model.operatorCodes = [_code(name, number) for name, number in self._codes]
-        graph = made.SubGraphT()
-        graph.name, graph.operators = "main", [each.packed() for each in self._operators]
-        graph.inputs, graph.outputs = [*inputs.values()], [*outputs.values()]
-        numbers = iter(range(1, len(model.buffers)))
-        graph.tensors = [
-            _tensor(t, name, 0 if array is None else next(numbers))
-            for t, name, array in zip(self.tensors, self._names, arrays, strict=True)
-        ]
-        model.subgraphs = [graph]
+        model.operatorCodes = [_code(name, number) for name, number in self._shared.codes]
+        model.buffers = [made.BufferT()]
+        model.subgraphs = [graph._packed(model.buffers) for graph in self._shared.graphs]
         model.signatureDefs = [_signature(inputs, outputs)]
-        weight = sum(a.nbytes for a in arrays if a is not None)
+        weight = sum(len(buffer.data) for buffer in model.buffers[1:])
         require(weight < _MAX_BYTES, f"{weight} bytes of weights do not fit one flatbuffer")
         builder = flatbuffers().Builder(weight + 4096 + 1024 * len(self.tensors))
         builder.Finish(model.Pack(builder), _IDENTIFIER)
         packed: bytearray = builder.Output()
         return packed
+
+    def _packed(self, buffers: list[Any]) -> object:
+        """The graph as an object of the schema; adds its constants to the buffers."""
+        made = schema().SubGraphT()
+        made.name = "main" if self is self._shared.graphs[0] else "inner"
+        made.operators = [each.packed() for each in self._operators]
+        made.inputs, made.outputs = self.inputs, self.outputs
+        made.tensors = []
+        for tensor, name, load in zip(self.tensors, self._names, self._buffers, strict=True):
+            made.tensors.append(_tensor(tensor, name, 0 if load is None else len(buffers)))
+            if load is not None:
+                buffer = schema().BufferT()
+                buffer.data = np.ascontiguousarray(load()).reshape(-1).view(np.uint8)
+                buffers.append(buffer)
+        return made
 
     def _add(self, tensor: Tensor, name: str | None, load: Callable[[], Array] | None) -> int:
         require(tensor.dtype in _TYPES, f"LiteRT has no kernels for {tensor.dtype}")
@@ -304,12 +337,6 @@ def _code(name: str, number: int) -> object:
     # readers of before 2020 know the old field only, which holds codes up to 127
     made.deprecatedBuiltinCode = min(made.builtinCode, 127)
     made.version = number
-    return made
-
-
-def _buffer(array: Array) -> object:
-    made = schema().BufferT()
-    made.data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return made
 
 

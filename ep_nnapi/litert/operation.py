@@ -103,6 +103,12 @@ class TensorScope(OperandFacts):
         """Record the tensor of an operand."""
         self._values.setdefault(index, {})[self._form(index, signed)] = tensor
 
+    def computed(self, index: int) -> int:
+        """Add the tensor of an operand of its own type, which an input or operator defines."""
+        made = self.graph.tensor(self.described(index, signed=self.own_form(index)))
+        self.define(index, made)
+        return made
+
     def value(self, index: int, *, signed: bool | None = None) -> int:
         """The tensor of an operand, by default of its own type; adds a conversion if needed."""
         form = self._form(index, signed)

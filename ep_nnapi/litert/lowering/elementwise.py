@@ -9,6 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import BINARY, row
+from ep_nnapi.ort_devices.scope import is_coded
 
 
 def _arithmetic(operator: str, kind: str) -> FlatLowering:
@@ -43,17 +44,16 @@ def _extreme(operator: str) -> FlatLowering:
 def _comparison(operator: str, kind: str) -> FlatLowering:
     """Comparisons of numbers; booleans are compared as 0 and 1.
 
-    Quantized numbers of two scales are dequantized: as they are, some scales end LiteRT's process.
+    Quantized numbers are dequantized: on them LiteRT calculates with fewer bits, so that neighbours
+    may be equal, and scales from 1 on end its process.
     """
 
     def lower(op: FlatOp) -> None:
-        first, second = (op.operand(name) for name in BINARY)
-        if (first.scale, first.zero_point) != (second.scale, second.zero_point):
+        if is_coded(op.operand("input1")):
             through_float(lower)(op)
             return
-        signed = op.signed(*BINARY)
-        inputs = [op.tensor(name, signed=signed) for name in BINARY]
-        if first.type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
+        inputs = [op.tensor(name) for name in BINARY]
+        if op.operand("input1").type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
             inputs = [op.cast(value, np.int32) for value in inputs]
         op.graph.operator(operator, inputs, [op.out()], (kind, {}))
 
