@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.litert.flat_graph import FlatGraph, Tensor
+from ep_nnapi.litert.flat_graph import FlatGraph, Split, Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
 from ep_nnapi.nnapi import spec
@@ -221,13 +221,29 @@ def convert(
                       o0, o1, … as they are in the model
     Raises Inexpressible or ShapeError if an operation has an obstacle.
     """
+    return FlatGraph.build(*_lowered(model, inputs, outputs))
+
+
+def convert_split(
+    model: Model, inputs: Sequence[Port] | None = None, outputs: Sequence[Port] | None = None
+) -> Split:
+    """The same without weights, which may lie anywhere behind the flatbuffer, in one file with it.
+
+    So programs of several kinds can share them.
+    """
+    return FlatGraph.split(*_lowered(model, inputs, outputs))
+
+
+def _lowered(
+    model: Model, inputs: Sequence[Port] | None, outputs: Sequence[Port] | None
+) -> tuple[FlatGraph, dict[str, int], dict[str, int]]:
     operations = named_operations(model, FEATURE_LEVEL)
     scope = TensorScope(FlatGraph(), model, operand_dims(model, operations))
     given = _ports(scope, model.inputs, "i") if inputs is None else inputs
     named = enter(scope, given)
     _lower_all(scope, operations)
     wanted = _ports(scope, model.outputs, "o") if outputs is None else outputs
-    return scope.graph.build(named, leave(scope, wanted))
+    return scope.graph, named, leave(scope, wanted)
 
 
 def _ports(scope: TensorScope, indexes: Sequence[int], prefix: str) -> list[Port]:

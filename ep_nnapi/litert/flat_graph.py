@@ -142,6 +142,13 @@ _SCHEMA_VERSION = 3
 _IDENTIFIER = b"TFL3"
 _MAX_BYTES = (1 << 31) - 1
 """Largest flatbuffer: its offsets are signed 32-bit numbers."""
+INSIDE = 64
+"""Constants of at most so many bytes are always in the flatbuffer."""
+WEIGHT_ALIGNMENT = 64
+_UNPLACED = 1
+"""An offset that is to be set; LiteRT's own converter writes the same."""
+_OFFSET_FIELD = 6
+"""Entry of the offset in a buffer's table. Source: LiteRT's schema, Buffer."""
 _TYPES = {
     np.dtype(np.float16): "FLOAT16",
     np.dtype(np.float32): "FLOAT32",
@@ -193,6 +200,38 @@ class _Operator:
             made.builtinOptionsType = getattr(schema().BuiltinOptions, f"{kind}Options")
             made.builtinOptions = _options(f"{kind}OptionsT", fields)
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant outside of its flatbuffer.
+
+    bytes   uint8 [n]; a view of the NNAPI operand's data where both store it alike
+    place   where the flatbuffer has the constant's offset, 8 bytes
+    """
+
+    bytes: Array
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A flatbuffer without the constants of more than `INSIDE` bytes."""
+
+    data: bytearray
+    weights: tuple[Weight, ...]
+
+    def placed(self, offsets: Sequence[int]) -> bytearray:
+        """The flatbuffer whose weights are at these offsets from its first byte, in their order.
+
+        Raises ValueError for one that is not a multiple of 64, or inside the flatbuffer.
+        """
+        data = self.data.copy()
+        for weight, offset in zip(self.weights, offsets, strict=True):
+            if offset < len(data) or offset % WEIGHT_ALIGNMENT:
+                raise ValueError(f"weights at {offset}, behind a flatbuffer of {len(data)} bytes")
+            data[weight.place : weight.place + 8] = offset.to_bytes(8, "little")
+        return data
 
 
 @dataclass(slots=True)
@@ -284,34 +323,55 @@ class FlatGraph:
 
         inputs, outputs   tensors by the names of the signature
         """
-        made = schema()
+        return self._built(inputs, outputs, _MAX_BYTES)[0]
+
+    def split(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> Split:
+        """Return the flatbuffer without its weights, which lie behind it."""
+        data, arrays = self._built(inputs, outputs, INSIDE)
+        buffers = schema().Model.GetRootAs(data, 0)
+        tables = [buffers.Buffers(n)._tab for n in range(buffers.BuffersLength())]
+        places = [t.Pos + t.Offset(_OFFSET_FIELD) for t in tables if t.Offset(_OFFSET_FIELD)]
+        return Split(data, tuple(map(Weight, arrays, places)))
+
+    def _built(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], inside: int
+    ) -> tuple[bytearray, list[Array]]:
+        """The flatbuffer, and the constants of more than `inside` bytes, which it lacks."""
+        made, outside = schema(), list[Array]()
         self.inputs, self.outputs = [*inputs.values()], [*outputs.values()]
         model = made.ModelT()
         model.version, model.description = _SCHEMA_VERSION, "written by ep-nnapi"
         model.operatorCodes = [_code(name, number) for name, number in self._shared.codes]
         model.buffers = [made.BufferT()]
-        model.subgraphs = [graph._packed(model.buffers) for graph in self._shared.graphs]
+
+        def store(array: Array) -> int:
+            buffer, flat = made.BufferT(), np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            if flat.size > inside:
+                buffer.offset, buffer.size = _UNPLACED, flat.size
+                outside.append(flat)
+            else:
+                buffer.data = flat
+            model.buffers.append(buffer)
+            return len(model.buffers) - 1
+
+        model.subgraphs = [graph._packed(store) for graph in self._shared.graphs]
         model.signatureDefs = [_signature(inputs, outputs)]
-        weight = sum(len(buffer.data) for buffer in model.buffers[1:])
+        weight = sum(len(each.data) for each in model.buffers if each.data is not None)
         require(weight < _MAX_BYTES, f"{weight} bytes of weights do not fit one flatbuffer")
         builder = flatbuffers().Builder(weight + 4096 + 1024 * len(self.tensors))
         builder.Finish(model.Pack(builder), _IDENTIFIER)
-        packed: bytearray = builder.Output()
-        return packed
+        return builder.Output(), outside
 
-    def _packed(self, buffers: list[Any]) -> object:
-        """The graph as an object of the schema; adds its constants to the buffers."""
+    def _packed(self, store: Callable[[Array], int]) -> object:
+        """The graph as an object of the schema; `store` returns the buffer of a constant."""
         made = schema().SubGraphT()
         made.name = "main" if self is self._shared.graphs[0] else "inner"
         made.operators = [each.packed() for each in self._operators]
         made.inputs, made.outputs = self.inputs, self.outputs
-        made.tensors = []
-        for tensor, name, load in zip(self.tensors, self._names, self._buffers, strict=True):
-            made.tensors.append(_tensor(tensor, name, 0 if load is None else len(buffers)))
-            if load is not None:
-                buffer = schema().BufferT()
-                buffer.data = np.ascontiguousarray(load()).reshape(-1).view(np.uint8)
-                buffers.append(buffer)
+        made.tensors = [
+            _tensor(tensor, name, 0 if load is None else store(load()))
+            for tensor, name, load in zip(self.tensors, self._names, self._buffers, strict=True)
+        ]
         return made
 
     def _add(self, tensor: Tensor, name: str | None, load: Callable[[], Array] | None) -> int:

@@ -7,17 +7,18 @@ import re
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import Port, convert, obstacles
+from ep_nnapi.litert.convert import Port, convert, convert_split, obstacles
 from ep_nnapi.litert.interpreter import load
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8S
 from tests.litert.needs import LITERT
 from tests.nnapi import conformance
@@ -345,6 +346,35 @@ def test_reasons_of_submodels_are_those_of_loops() -> None:
 )
 def test_what_litert_computes_otherwise_is_declined(model: Model, reason: str) -> None:
     assert obstacles(model) == (reason,)
+
+
+@LITERT
+@pytest.mark.parametrize("code", [F32, Q8])
+def test_weights_may_lie_behind_the_flatbuffer(code: OperandCode, tmp_path: Path) -> None:
+    """Those that NNAPI stores alike are its own bytes; the others are flipped for int8 kernels."""
+    model = chain(code)
+    split, (array,) = convert_split(model), feed(model)
+    assert len(split.data) + sum(w.bytes.size for w in split.weights) < len(convert(model)) + 512
+    own = [o.value.bytes for o in model.operands if isinstance(o.value, Data)]
+    shared = [any(np.shares_memory(w.bytes, data) for data in own) for w in split.weights]
+    assert shared == [code is F32] * 3  # filters; biases are small
+    offsets = [len(split.data) // 64 * 64 + 64 + 4096 * n for n in range(3)]
+    file = bytearray(offsets[-1] + 4096)
+    file[: len(split.data)] = split.placed(offsets)
+    for weight, offset in zip(split.weights, offsets, strict=True):
+        file[offset : offset + weight.bytes.size] = weight.bytes.tobytes()
+    (tmp_path / "m").write_bytes(file)
+    wanted = load(convert(model)).run({"i0": array})["o0"]
+    for given in (file, tmp_path / "m"):
+        np.testing.assert_array_equal(load(given).run({"i0": array})["o0"], wanted)
+
+
+@LITERT
+def test_weights_are_aligned_and_behind_the_flatbuffer() -> None:
+    split = convert_split(chain())
+    for wrong in (65536 + 4, 64):
+        with pytest.raises(ValueError, match=f"weights at {wrong}, behind a flatbuffer of"):
+            split.placed([65536, 131072, wrong])
 
 
 pytestmark = LITERT
