@@ -137,7 +137,7 @@ class BuildNative(build_ext):
 
 
 setup(
-    cffi_modules=["ep_nnapi/ort/_build.py:ffi", "ep_nnapi/nnapi/capi/_build.py:ffi"],
+    cffi_modules=[f"ep_nnapi/{at}/_build.py:ffi" for at in ("ort", "nnapi/capi", "litert")],
     ext_modules=list(LIBRARIES),  # cffi appends its modules to it
     cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildNative, "build_py": BuildModules},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

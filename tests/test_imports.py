@@ -51,8 +51,8 @@ ALLOWED = {
     "costs": "graph nnapi operators options partitioner",
     "report": "errors graph nnapi google onnx",
     # one session
-    "provider": "capability costs epcontext errors graph lowering nnapi options ort_devices report"
-    " sessions sizes networkx numpy onnx onnxruntime partitioner",
+    "provider": "capability costs epcontext errors graph litert lowering nnapi options ort_devices"
+    " report sessions sizes networkx numpy onnx onnxruntime partitioner",
     "ort": "collection epcontext graph installed lowering nnapi options provider report"
     " sessions numpy onnxruntime",
     # what a user calls
@@ -74,6 +74,7 @@ ALLOWED = {
     " ort preparation provider report rewriting tuning",
     # executed by setuptools
     "ort._build": "cffi setuptools",
+    "litert._build": "cffi",
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi cffi setuptools",
 }

@@ -39,6 +39,7 @@ TESTED_BY = {
     "preparation/test_worker_pool": "preparation/worker",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_onnx_io": "graph/ort_io",
+    "litert/test_library": "litert/_build",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_record": "nnapi/profile/device nnapi/profile/examples",
     "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",

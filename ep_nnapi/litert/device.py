@@ -1,96 +1,171 @@
-"""LiteRT as an NNAPI device: which operations a flatbuffer can hold, and what they compute."""
+"""LiteRT's accelerators as NNAPI devices, and the runtime that has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from threading import Lock
+import ctypes
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from functools import cache
+from typing import NoReturn
 
 import numpy as np
 
 from ep_nnapi.litert.convert import convert, obstacles
-from ep_nnapi.litert.interpreter import FlatModel, load
-from ep_nnapi.nnapi.array import Array, Arrays
+from ep_nnapi.litert.flat_graph import FlatGraph, Tensor
+from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings
+from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.host.runtime import HostRuntime, PreparedModel
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.ort_devices.opened import Opened
+from ep_nnapi.ort_devices.session import PreparedSession
 
-LITERT = "litert"
+logger = module_logger(__name__)
+WRITER = "litert"
+"""The device that only says what a .tflite can hold."""
 _FINISH = "ANeuralNetworksCompilation_finish"
+_TYPES = {
+    Accelerator.CPU: DeviceCode.CPU,
+    Accelerator.GPU: DeviceCode.GPU,
+    Accelerator.NPU: DeviceCode.ACCELERATOR,
+}
+_VULKAN = "libvulkan.so.1"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiteRtDevice:
-    """LiteRT's interpreter as an NNAPI device; what it prepares are flatbuffers."""
+    """An accelerator of LiteRT as an NNAPI device.
 
-    name: str = LITERT
-    type: DeviceCode = DeviceCode.CPU
-    version: str = "1"
+    library   None: it takes what a .tflite can hold, and compiles nothing
+    Float16 is computed in float32, except by the GPU in relaxed models.
+    """
+
+    library: Library | None = None
+    accelerator: Accelerator = Accelerator.CPU
     feature_level: int = 8
+    _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """`litert-cpu`, `litert-gpu` or `litert-npu`."""
+        return WRITER if self.library is None else f"litert-{self.accelerator.name}".lower()
+
+    @property
+    def type(self) -> DeviceCode:
+        """The type as NNAPI names it."""
+        return _TYPES[self.accelerator]
+
+    @property
+    def version(self) -> str:
+        """The library's."""
+        return "1" if self.library is None else self.library.version
 
     def supported(self, model: Model) -> tuple[bool, ...]:
-        """One bool for each operation: True if LiteRT computes it exactly."""
-        return tuple(not reason for reason in obstacles(model))
+        """One bool for each operation: True if LiteRT computes it exactly, on this accelerator."""
+        reasons = obstacles(model)
+        if self.accelerator is Accelerator.CPU:
+            return tuple(not reason for reason in reasons)
+        return self._opened.supported(model, reasons, self._open)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
-        """Return the model, whose flatbuffer is made when it is first run.
+        """Compile the model's .tflite; raises RuntimeFailure unless all of it is taken."""
+        if self.library is None:
+            return self._written(model)
+        opened = self._opened.take(model)
+        if opened is not None and options.instances == 1 and not options.precise:
+            return opened
+        try:
+            return self._compiled(model, options)
+        except (Inexpressible, LiteRtError) as reason:
+            raise self._refused(str(reason)) from None
 
-        Raises RuntimeFailure for other operations.
-        """
+    def _written(self, model: Model) -> PreparedModel:
         reason = next(filter(None, obstacles(model)), None)
         if reason is not None:
-            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}")
-        return PreparedFlatModel(model, max(options.threads, 1))
+            raise self._refused(reason)
+        return WrittenModel()
 
+    def _refused(self, reason: str) -> RuntimeFailure:
+        return failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}")
 
-@dataclass(slots=True)
-class PreparedFlatModel:
-    """A model that LiteRT's interpreter computes, with numbered inputs and outputs: i0, o0."""
-
-    model: Model
-    threads: int
-    _loaded: FlatModel | None = None
-    _lock: Lock = field(default_factory=Lock)
-
-    def loaded(self) -> FlatModel:
-        """The flatbuffer in an interpreter; raises OptionError without the extra."""
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = load(convert(self.model), self.threads)
-            return self._loaded
-
-    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
-        """Run the model, as `device.PreparedModel.execute`."""
-        feeds: dict[str, Array] = {}
-        for n, array in enumerate(inputs):
-            if array is None:
-                raise ShapeError(f"input {n} is missing, its value is required")
-            feeds[f"i{n}"] = array
+    def _open(self, model: Model) -> PreparedModel | None:
         try:
-            found = self.loaded().run(feeds)
-        except ModelError as error:
-            raise failure(COMPUTE, ResultCode.OP_FAILED, str(error)) from None
-        results = [found[f"o{n}"] for n in range(len(found))]
-        for result, out in zip(results, outputs, strict=False):
-            if out is not None:
-                np.copyto(out, result)
-        return [
-            result if n >= len(outputs) or outputs[n] is None else outputs[n]  # type: ignore[misc]
-            for n, result in enumerate(results)
-        ]
+            return self._compiled(model, CompileOptions())
+        except (Inexpressible, LiteRtError) as reason:
+            logger.debug("%s: %s", self.name, reason)
+            return None
+
+    def _compiled(self, model: Model, options: CompileOptions) -> PreparedSession:
+        assert self.library is not None
+        threads = options.threads or len(os.sched_getaffinity(0))
+        half = model.relaxed and not options.precise
+        settings = Settings(self.accelerator, threads, half, options.instances)
+        return PreparedSession(self.library.compile(convert(model), settings))
+
+
+class WrittenModel:
+    """A model that a .tflite can hold."""
+
+    def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> NoReturn:
+        """Raise RuntimeFailure."""
+        raise failure(COMPUTE, ResultCode.BAD_STATE, "the .tflite is written, not compiled")
 
 
 class LiteRtRuntime(HostRuntime):
-    """A runtime whose only device is LiteRT."""
+    """A runtime whose devices are LiteRT's accelerators."""
 
-    def __init__(self) -> None:
-        """Create the runtime; LiteRT itself is imported when a model is compiled."""
-        super().__init__((LiteRtDevice(),))
+    def __init__(self, library: Library | None = None) -> None:
+        """Create the runtime; without a library its device only says what can be written."""
+        found = (LiteRtDevice(),) if library is None else tuple(_devices(library))
+        super().__init__(found)
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reasons why LiteRT does not compute these operations."""
         found = obstacles(model)
-        return "; ".join(dict.fromkeys(found[i] for i in declined))
+        of_devices = "the library does not compile it for this accelerator"
+        return "; ".join(dict.fromkeys(found[i] or of_devices for i in declined))
+
+
+@cache
+def open_runtime(path: str | None = None) -> LiteRtRuntime:
+    """The runtime of a libLiteRt.so; None: that of the package ai-edge-litert.
+
+    Raises OptionError if it cannot be loaded or is older than 2.1.6.
+    """
+    return LiteRtRuntime(Library(path))
+
+
+def _devices(library: Library) -> Iterator[LiteRtDevice]:
+    yield LiteRtDevice(library)
+    for accelerator in library.accelerators() & ~Accelerator.CPU:
+        device = LiteRtDevice(library, accelerator)
+        if accelerator is Accelerator.GPU and not _has_vulkan():
+            continue
+        try:
+            library.compile(_probe(), Settings(accelerator))
+        except LiteRtError as reason:
+            logger.info("%s is not there: %s", device.name, reason)
+        else:
+            yield device
+
+
+def _has_vulkan() -> bool:
+    """True where LiteRT's GPU library finds a loader; without one it complains on stderr."""
+    try:
+        return bool(ctypes.CDLL(_VULKAN))
+    except OSError:
+        return hasattr(sys, "getandroidapilevel")  # has OpenCL
+
+
+def _probe() -> bytearray:
+    """A small model, which every accelerator that works takes."""
+    graph, float32 = FlatGraph(), np.dtype(np.float32)
+    x, y = (graph.tensor(Tensor(float32, (1, 8, 8, 4))) for _ in range(2))
+    graph.operator("RELU", [x], [y])
+    return graph.build({"x": x}, {"y": y})

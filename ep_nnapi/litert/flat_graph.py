@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.litert.interpreter import SIGNATURE, flatbuffers, schema
+from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort_devices.graph import require
 

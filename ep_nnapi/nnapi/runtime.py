@@ -57,6 +57,7 @@ class CompileOptions:
                        float32 values to float16 between operations, as accelerators do
     threads            of one run, for devices that have threads of their own; 0: their own choice
     spin               of these threads
+    instances          compiled models at most, for devices on which one thread at a time runs each
     """
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
@@ -67,6 +68,7 @@ class CompileOptions:
     precise: bool = False
     threads: int = 0
     spin: Spin = Spin.IN_RUNS
+    instances: int = 1
 
 
 @frozen
@@ -128,11 +130,24 @@ class Compilation(Protocol):
 
 
 @runtime_checkable
+class Program(Protocol):
+    """A compiled model that a function in C runs, on arrays whose shapes are known.
+
+    address   of the model
+    runner    address of int (*)(void *model, const void *const *inputs, void *const *outputs),
+              which returns 0 if it fails; thread-safe
+    """
+
+    address: int
+    runner: int
+
+
+@runtime_checkable
 class DirectCompilation(Protocol):
-    """A compiled model, or a prepared one, that a session of ONNX Runtime computes."""
+    """A compiled model, or a prepared one, that a session of ONNX Runtime or `Program` computes."""
 
     def direct_session(self) -> object | None:
-        """Return the session if it may run without this object; None if runs have to go through it.
+        """Return what may run without this object; None if runs have to go through it.
 
         The answer may change with each run.
         """

@@ -16,6 +16,7 @@ from ep_nnapi.options.values import Category, Option, to_text
 
 HOST = "host"
 SYSTEM = "system"
+LITERT = "litert"
 DEFAULT_RUNTIME = SYSTEM if hasattr(sys, "getandroidapilevel") else HOST
 """The runtime where none is chosen: Android's own library there, the host runtime elsewhere."""
 
@@ -49,9 +50,10 @@ class Options:
     )
     runtime: str = Category.TARGET.option(
         DEFAULT_RUNTIME,
-        values.name_or_path(HOST, SYSTEM),
+        values.name_or_path(HOST, SYSTEM, LITERT),
         "RUNTIME",
-        "the NNAPI runtime: host (default; on Android system), system or a libneuralnetworks.so",
+        "the runtime: host (default; on Android system), system or a libneuralnetworks.so; litert "
+        "(extra `litert`) or a libLiteRt.so",
     )
     device: str | None = Category.TARGET.option(
         None,
@@ -206,7 +208,14 @@ class Options:
         None,
         values.count,
         "N",
-        "threads of one run on host-cpu (default: the session's, else one per core)",
+        "threads of one run on host-cpu or litert-cpu (default: the session's, else one per core)",
+    )
+    instances: int = Category.EXECUTION.option(
+        1,
+        values.count,
+        "N",
+        "compiled models of a cluster on LiteRT, each with weights of its own: so many threads run "
+        "it at once (default {default})",
     )
     spinning: values.Spinning = Category.EXECUTION.option(
         values.Spinning.AUTO,
@@ -275,6 +284,7 @@ class OptionKeywords(TypedDict, total=False):
     cache_dir: _File
     receipt: _File
     intra_op_num_threads: int | str
+    instances: int | str
     spinning: str
     settings: _File
     custom_ops_library: _File

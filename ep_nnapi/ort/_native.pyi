@@ -51,6 +51,8 @@ class DirectRun:
     session: CData
     input_names: CData
     output_names: CData
+    runner: CData
+    model: CData
     given: CData
     inputs: CData
     outputs: CData

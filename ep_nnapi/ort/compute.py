@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.expressions import Atom, Condition, Expression, Relation
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.runtime import Program
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
@@ -138,16 +139,16 @@ _lock = ForkableLock()
 class _Entry:
     """One of the runs that C code chooses from.
 
-    session, used  of the run; None once there is none
+    session, used  of the run: it may be a program's; None once there is none
     kept           its struct and what it refers to, after those that C code may still use
     """
 
     def __init__(self) -> None:
-        self.session: InnerSession | None = None
+        self.session: InnerSession | Program | None = None
         self.used: Callable[[], object] | None = None
         self.kept: list[tuple[CData, object]] = [(ffi.NULL, None)]
 
-    def change(self, session: InnerSession, run: DirectRun, counts: CData) -> None:
+    def change(self, session: InnerSession | Program, run: DirectRun, counts: CData) -> None:
         """Replaces the run; C code has to be told."""
         self.session, self.used = session, run.used
         self.kept.append(_run_struct(session, run, counts))
@@ -206,12 +207,12 @@ class DirectSlot:
             run.count(lambda: (counts.runs, counts.total_ns, counts.least_ns))
         return self._counts[run.by]
 
-    def _wanted(self) -> dict[InnerSession, DirectRun]:
+    def _wanted(self) -> dict[InnerSession | Program, DirectRun]:
         """Returns what C code can do of the runs that the runner allows, those that ran last."""
         possible = [
             (run.session, run)
             for run in self._runner.direct_runs()
-            if isinstance(run.session, InnerSession)
+            if isinstance(run.session, InnerSession | Program)
             and max(len(run.tensors.inputs), len(run.tensors.outputs)) <= lib.MOST_DIRECT_TENSORS
             and (run.sizes is None or _program(run) is not None)
         ]
@@ -232,14 +233,20 @@ class DirectSlot:
                     lib.set_direct_run(self._compute, i, ffi.NULL)
 
 
-def _run_struct(session: InnerSession, direct: DirectRun, counts: CData) -> tuple[CData, object]:
+def _run_struct(
+    session: InnerSession | Program, direct: DirectRun, counts: CData
+) -> tuple[CData, object]:
     """Returns a DirectRun in C, and what must live as long as it."""
     given, owned_given = _tensors(direct.given)
     inputs, owned_inputs = _tensors(direct.tensors.inputs)
     outputs, owned_outputs = _tensors(direct.tensors.outputs)
     run = ffi.new("DirectRun *")
-    run.session = session.struct
-    run.input_names, run.output_names = session.input_names, session.output_names
+    if isinstance(session, InnerSession):
+        run.session = session.struct
+        run.input_names, run.output_names = session.input_names, session.output_names
+    else:
+        run.runner = ffi.cast("DirectRunner", session.runner)
+        run.model = ffi.cast("void *", session.address)
     run.given, run.inputs, run.outputs = given, inputs, outputs
     run.given_count, run.input_count, run.output_count = len(given), len(inputs), len(outputs)
     run.long_ns = round(device_session.LONG_RUN * 1e9)

@@ -1,4 +1,5 @@
-/* Fused nodes whose tensors need no conversion run in the session of a device without Python.
+/* Fused nodes whose tensors need no conversion run in the session of a device, or as its program,
+ * without Python.
  *
  * inner_session.c and size_program.c stand in front of this file.
  */
@@ -66,20 +67,23 @@ static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int
   return *fits && run->sizes != NULL ? compute_sizes(run->sizes, context, sizes, fits) : NULL;
 }
 
-/* A tensor whose type or rank is another one in the session, and the value that the session has.
+/* A tensor whose type or rank is another one in the session, and the value that the session has;
+ * any tensor of a program.
  *
+ * data      that a program has
  * numbers   of an INT64 tensor, `wide`, as INT32
  * count     how many they are */
 typedef struct {
   OrtValue *value;
+  void *data;
   int32_t *numbers;
   int64_t *wide;
   size_t count;
 } Converted;
 
 /* A scalar has one axis in the session, as NNAPI's tensors have. */
-static int is_converted(const DirectTensor *tensor) {
-  return tensor->narrowed || tensor->rank == 0;
+static int is_converted(const DirectRun *run, const DirectTensor *tensor) {
+  return run->session == NULL || tensor->narrowed || tensor->rank == 0;
 }
 
 static OrtStatus *narrow(Tensor *tensor, Converted *made) {
@@ -93,17 +97,19 @@ static OrtStatus *narrow(Tensor *tensor, Converted *made) {
   return NULL;
 }
 
-static OrtStatus *convert(const InnerSession *session, const DirectTensor *wanted,
-                          const OrtValue *value, Converted *made) {
+static OrtStatus *convert(const DirectRun *run, const DirectTensor *wanted, const OrtValue *value,
+                          Converted *made) {
   static const int64_t one = 1;
   Tensor tensor;
   TRY(read_tensor(value, &tensor));
   if (wanted->narrowed) TRY(narrow(&tensor, made));
+  made->data = (void *)tensor.data;
+  if (run->session == NULL) return NULL;
   if (wanted->rank == 0) {
     tensor.dims = &one;
     tensor.rank = 1;
   }
-  return tensor_over(session, &tensor, &made->value);
+  return tensor_over(run->session, &tensor, &made->value);
 }
 
 static void release_converted(Converted *converted, size_t count) {
@@ -122,8 +128,8 @@ static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
   for (i = 0; i < run->input_count; i++) {
     tensor = &run->inputs[i];
     TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
-    if (!is_converted(tensor)) continue;
-    TRY(convert(run->session, tensor, inputs[i], &converted[i]));
+    if (!is_converted(run, tensor)) continue;
+    TRY(convert(run, tensor, inputs[i], &converted[i]));
     for (k = 0; k < converted[i].count; k++)
       converted[i].numbers[k] = (int32_t)converted[i].wide[k];
     inputs[i] = converted[i].value;
@@ -141,8 +147,8 @@ static OrtStatus *make_outputs(const DirectRun *run, OrtKernelContext *context,
     sizes += tensor.rank;
     TRY(api->KernelContext_GetOutput(context, tensor.position, tensor.dims, tensor.rank,
                                      &outputs[i]));
-    if (!is_converted(&tensor)) continue;
-    TRY(convert(run->session, &tensor, outputs[i], &converted[i]));
+    if (!is_converted(run, &tensor)) continue;
+    TRY(convert(run, &tensor, outputs[i], &converted[i]));
     outputs[i] = converted[i].value;
   }
   return NULL;
@@ -154,14 +160,27 @@ static void widen_outputs(const Converted *converted, size_t count) {
     for (k = 0; k < converted[i].count; k++) converted[i].wide[k] = converted[i].numbers[k];
 }
 
+static OrtStatus *run_outside(const DirectRun *run, const Converted *inputs,
+                              const Converted *outputs) {
+  const void *given[MOST_DIRECT_TENSORS];
+  void *made[MOST_DIRECT_TENSORS];
+  size_t i;
+  for (i = 0; i < run->input_count; i++) given[i] = inputs[i].data;
+  for (i = 0; i < run->output_count; i++) made[i] = outputs[i].data;
+  return run->runner(run->model, given, made) ? NULL : create_status("ep_nnapi: a program failed");
+}
+
 static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
-                                const int64_t *sizes, const OrtValue *const *inputs) {
+                                const int64_t *sizes, const OrtValue *const *inputs,
+                                const Converted *given) {
   OrtValue *outputs[MOST_DIRECT_TENSORS];
   Converted converted[MOST_DIRECT_TENSORS];
   OrtStatus *status;
   memset(converted, 0, run->output_count * sizeof *converted);
   status = make_outputs(run, context, sizes, outputs, converted);
-  if (status == NULL)
+  if (status == NULL && run->session == NULL)
+    status = run_outside(run, given, converted);
+  else if (status == NULL)
     status = api->Run(run->session->session, run_options, run->input_names, inputs,
                       run->input_count, run->output_names, run->output_count, outputs);
   if (status == NULL) widen_outputs(converted, run->output_count);
@@ -176,7 +195,7 @@ static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context
   OrtStatus *status;
   memset(converted, 0, run->input_count * sizeof *converted);
   status = read_inputs(run, context, inputs, converted);
-  if (status == NULL) status = run_on_inputs(run, context, sizes, inputs);
+  if (status == NULL) status = run_on_inputs(run, context, sizes, inputs, converted);
   release_converted(converted, run->input_count);
   return status;
 }

@@ -115,13 +115,18 @@ typedef struct {
   size_t symbol_count, length;
 } SizeProgram;
 
-/* A fused node whose tensors are those of a session, in the order of the session's names; `given`
- * are inputs of the node that decide if the session fits: a negative size is any, and `sizes`, if it
+/* Runs a compiled model of a device; returns 0 if it fails. */
+typedef int (*DirectRunner)(void *model, const void *const *inputs, void *const *outputs);
+
+/* A fused node whose tensors are those of a session, in the order of the session's names, or of a
+ * `model` that `runner` runs where the session is NULL; `given` are inputs of the node that decide if the session fits: a negative size is any, and `sizes`, if it
  * is not NULL, has conditions and the sizes of the outputs. After a run of more than `long_ns`
  * nanoseconds the next one goes through Python, which can end it. */
 typedef struct {
   const InnerSession *session;
   const char *const *input_names, *const *output_names;
+  DirectRunner runner;
+  void *model;
   const DirectTensor *given, *inputs, *outputs;
   size_t given_count, input_count,
       output_count; /* of the latter at most MOST_DIRECT_TENSORS each */

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,8 +17,9 @@ from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import OptionError, module_logger, suggestion
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.ort_devices.opened import Opened
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -29,7 +30,6 @@ LIBRARIES_VARIABLE = "EP_NNAPI_PROVIDERS"
 """Plugin libraries of `ort:NAME`, as paths in the manner of PATH."""
 OWN_PROVIDER = "NnapiPluginExecutionProvider"
 _FINISH = "ANeuralNetworksCompilation_finish"
-_SMALL = 64  # bytes of constants that decide whether a provider takes an operation
 
 
 @frozen
@@ -67,22 +67,6 @@ def is_plugin(name: str | None) -> bool:
     return name is not None and (name.startswith(PREFIX) or name in EXTRAS)
 
 
-class Opened:
-    """The session that was opened last to ask about a model, until `take`."""
-
-    def __init__(self) -> None:
-        self._latest: tuple[Model, PreparedModel] | None = None
-
-    def keep(self, model: Model, prepared: PreparedModel) -> None:
-        """Keeps the session of this model, in place of another."""
-        self._latest = model, prepared
-
-    def take(self, model: Model) -> PreparedModel | None:
-        """Gives the session of this model away, if it is the last; none is kept afterwards."""
-        latest, self._latest = self._latest, None
-        return latest[1] if latest is not None and latest[0] is model else None
-
-
 @frozen
 class PluginDevice:
     """A provider of ONNX Runtime as an NNAPI device.
@@ -96,18 +80,13 @@ class PluginDevice:
     version: str
     provider: OrtEpDevice
     feature_level: int = 8
-    _answers: dict[object, bool] = field(default_factory=dict, compare=False, repr=False)
     _opened: Opened = field(default_factory=Opened, compare=False, repr=False)
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if the provider computes it, and exactly."""
         from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
 
-        reasons = obstacles(model)
-        if not any(reasons) and self._opens(model):
-            return (True,) * len(reasons)
-        known = with_known_dims(model)
-        return tuple(not reason and self._takes(known, n) for n, reason in enumerate(reasons))
+        return self._opened.supported(model, obstacles(model), self._open)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
@@ -122,63 +101,15 @@ class PluginDevice:
         except (Inexpressible, Refused) as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 
-    def _opens(self, model: Model) -> bool:
+    def _open(self, model: Model) -> PreparedModel | None:
         from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
 
         try:
-            found = open_on_provider(model, self.provider, threads_of(CompileOptions()))
+            return open_on_provider(model, self.provider, threads_of(CompileOptions()))
         except (Inexpressible, Refused) as reason:
             logger.debug("%s: %s", self.name, reason)
-            return False
-        self._opened.keep(model, found)  # `prepare` usually follows
-        return True
-
-    def _takes(self, model: Model, operation: int) -> bool:
-        """True if the provider takes an operation by itself; equal ones are asked about once."""
-        alone = single_operation(model, operation)
-        key = (alone.operations[0].spec, tuple(map(_described, alone.operands)))
-        if key not in self._answers:
-            self._answers[key] = self._opens(alone)
-        return self._answers[key]
-
-
-def with_known_dims(model: Model) -> Model:
-    """The model, with the sizes of its operands declared as far as they are known."""
-    from ep_nnapi.nnapi.host.kernel import named_operations
-    from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
-
-    dims = operand_dims(model, named_operations(model, FEATURE_LEVEL))
-    operands = tuple(
-        replace(operand, dimensions=tuple(size or 0 for size in dims[i]))
-        if i in dims and operand.type.tensor
-        else operand
-        for i, operand in enumerate(model.operands)
-    )
-    return replace(model, operands=operands)
-
-
-def single_operation(model: Model, operation: int) -> Model:
-    """A model of one operation; what others compute are its inputs."""
-    only = model.operations[operation]
-    indexes = list(dict.fromkeys((*only.inputs, *only.outputs)))
-    new = {old: i for i, old in enumerate(indexes)}
-    operands = tuple(model.operands[i] for i in indexes)
-    moved = replace(
-        only, inputs=tuple(new[i] for i in only.inputs), outputs=tuple(new[i] for i in only.outputs)
-    )
-    entering = dict.fromkeys(i for i in moved.inputs if operands[i].value is None)
-    return Model(operands, (moved,), tuple(entering), moved.outputs, model.relaxed)
-
-
-def _described(operand: Operand) -> object:
-    """What a provider's answer depends on: of large constants not their elements."""
-    value: object = operand.value
-    if isinstance(value, Data):
-        value = value.bytes.tobytes() if value.bytes.size <= _SMALL else "constant"
-    elif isinstance(value, Model):
-        value = id(value)
-    return replace(operand, value=None), value
+            return None
 
 
 def plugin_device(name: str) -> PluginDevice:

@@ -154,10 +154,10 @@ def versions_of(job: Job) -> dict[str, str]:
     """
     names = ["ep-nnapi", "onnx"]
     if job.format is Format.TFLITE:
-        from ep_nnapi.litert import interpreter  # slow to import
+        from ep_nnapi.litert import package  # slow to import
 
-        interpreter.require_installed()
-        names.append(interpreter.PACKAGE)
+        package.require_installed()
+        names.append(package.PACKAGE)
     versions = {name: version(name) for name in names}
     versions["onnxruntime"] = onnxruntime_version()
     calibration = job.options.calibration

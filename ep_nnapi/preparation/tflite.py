@@ -12,10 +12,10 @@ from onnx import GraphProto, ModelProto, helper
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
-from ep_nnapi.litert import interpreter
+from ep_nnapi.litert import package
 from ep_nnapi.litert.convert import Port, convert
 from ep_nnapi.litert.device import LiteRtRuntime
-from ep_nnapi.litert.interpreter import FlatModel, load
+from ep_nnapi.litert.library import FlatModel, load
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
@@ -49,7 +49,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     Returns the report of a session whose device is LiteRT: what it declines is a rejection. Raises
     ModelError if there is nothing to write, OptionError without the extra.
     """
-    interpreter.require_installed()
+    package.require_installed()
     proto = onnx.load(str(model))
     make_names_unique(proto)
     _drop_overridable(proto.graph)
@@ -115,7 +115,7 @@ def _add_output(graph: GraphProto, crossing: Crossing) -> None:
 
 
 def compare_flatbuffers(folder: Path, recorded: Path, options: Options) -> Verdict:
-    """Runs all flatbuffers of a folder in LiteRT's interpreter and judges their outputs.
+    """Runs all flatbuffers of a folder in LiteRT and judges their outputs.
 
     Each gets its inputs from the recorded values, so that no error of one hides another's. Raises
     ModelError if one cannot be run, or if no values of its names were recorded.

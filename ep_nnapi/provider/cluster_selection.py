@@ -11,7 +11,7 @@ import networkx as nx
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.options.table import HOST, Options
+from ep_nnapi.options.table import HOST, LITERT, Options
 from ep_nnapi.options.target import RuleSet
 from ep_nnapi.options.values import Partitioning
 from ep_nnapi.provider.cluster_size import budget_of, lower_limits
@@ -164,7 +164,7 @@ class ClusterSelector:
 def _for_this_machine(options: Options) -> bool:
     """Returns True if a session computes for this machine, not for a phone."""
     ours = options.target is RuleSet.EP_NNAPI and options.device_profile is None
-    return ours and options.runtime == HOST
+    return ours and options.runtime in (HOST, LITERT)
 
 
 def _only_moves_bytes(members: Sequence[GraphNode]) -> bool:

@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
-from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options
+from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, Options
 from ep_nnapi.options.target import NnapiFlag, Target
 from ep_nnapi.options.values import Relaxed, Spinning
 from ep_nnapi.ort_devices.device import HOST_CPU
@@ -24,8 +24,8 @@ from ep_nnapi.provider.dynamic_options import nanoseconds
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
 
-FAST_DEVICES = (HOST_CPU,)
-"""Devices of the host that are tried before nnapi-reference, first to last."""
+FAST_DEVICES = (HOST_CPU, "litert-cpu", "litert-gpu", "litert-npu")
+"""Devices for which transposes are worth it inside a cluster, and before nnapi-reference tried."""
 
 
 @cache
@@ -33,7 +33,13 @@ def _host() -> Runtime:
     return host_runtime()
 
 
-RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host}
+def _litert(path: str | None = None) -> Runtime:
+    from ep_nnapi.litert.device import open_runtime as opened
+
+    return opened(path)
+
+
+RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host, LITERT: _litert}
 
 
 def open_runtime(name: str) -> Runtime:
@@ -43,6 +49,8 @@ def open_runtime(name: str) -> Runtime:
     """
     if name in RUNTIMES:
         return RUNTIMES[name]()
+    if Path(name).name.startswith("libLiteRt"):
+        return _litert(name)
     from ep_nnapi.nnapi.library import LibraryRuntime, load
 
     return LibraryRuntime(load(name))
@@ -225,6 +233,7 @@ def compile_options(options: Options) -> CompileOptions:
         precise=options.relaxed is Relaxed.PRECISE,
         threads=options.intra_op_num_threads or 0,
         spin=Spin.NEVER if options.spinning is Spinning.NEVER else Spin.IN_RUNS,
+        instances=options.instances,
     )
 
 

@@ -26,7 +26,7 @@ class OpenSizes:
 
 @frozen
 class DirectRun:
-    """A session of ONNX Runtime that computes a cluster, and the cluster's tensors in it.
+    """A session of ONNX Runtime, or a `Program`, that computes a cluster, and its tensors there.
 
     given  inputs of the cluster: it computes those of these shapes and contents
     used   to be called for runs of the session that its runner knows nothing of

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.litert.convert import Port, convert, convert_split, obstacles
-from ep_nnapi.litert.interpreter import load
+from ep_nnapi.litert.library import load
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
 from ep_nnapi.nnapi.host import HostRuntime

@@ -1,25 +1,42 @@
 """LiteRT as a device: what it takes, its reasons, and the conformance cases."""
 
-import subprocess
-import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from ep_nnapi.litert import interpreter
-from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime
+from ep_nnapi.litert.device import LiteRtRuntime, open_runtime
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
-from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.nnapi.spec import F32
 from tests.litert.needs import LITERT
 from tests.nnapi import conformance
 from tests.ort_devices.networks import Network, chain, feed
 
-RUNTIME = HostRuntime((LiteRtDevice(),))
-(DEVICE,) = RUNTIME.devices()
 CASES = conformance.folder_cases()
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """A device of the package's library."""
+
+    name: str
+
+    @property
+    def device(self) -> Device:
+        return next(d for d in open_runtime().devices() if d.name == self.name)
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        return open_runtime().supported(model, self.device)
+
+    def compile(self, model: Model):
+        return open_runtime().compile(model, self.device)
+
+
+def cpu() -> OnDevice:
+    return OnDevice("litert-cpu")
 
 
 def elu(alpha: float):
@@ -36,16 +53,23 @@ def test_it_declines_with_a_reason() -> None:
     assert runtime.supported(elu(1.0), runtime.devices()[0]) == (True, True)
 
 
+def test_without_a_library_nothing_is_compiled() -> None:
+    runtime = LiteRtRuntime()
+    compiled = runtime.compile(elu(1.0), runtime.devices()[0])
+    with pytest.raises(RuntimeFailure, match=r"the \.tflite is written, not compiled"):
+        compiled.run(feed(elu(1.0)))
+
+
 @LITERT
 def test_what_it_declines_it_does_not_compile() -> None:
-    with pytest.raises(RuntimeFailure, match=r"litert: alpha is 0\.5"):
-        RUNTIME.compile(elu(0.5), DEVICE)
+    with pytest.raises(RuntimeFailure, match=r"litert-cpu: alpha is 0\.5"):
+        cpu().compile(elu(0.5))
 
 
 @LITERT
 def test_given_arrays_are_filled() -> None:
     model = chain()
-    compiled = RUNTIME.compile(model, DEVICE)
+    compiled = cpu().compile(model)
     (wanted,) = compiled.run(feed(model))
     out = np.empty_like(wanted)
     (result,) = compiled.run(feed(model), [out])
@@ -54,12 +78,12 @@ def test_given_arrays_are_filled() -> None:
 
 
 def taken(case) -> bool:
-    return not case.expect_failure and all(RUNTIME.supported(conformance.model(case), DEVICE))
+    return not case.expect_failure and all(cpu().supported(conformance.model(case)))
 
 
 def wrong(case) -> list[str]:
     try:
-        results = RUNTIME.compile(conformance.model(case), DEVICE).run(conformance.inputs(case))
+        results = cpu().compile(conformance.model(case)).run(conformance.inputs(case))
     except RuntimeFailure as error:
         return [str(error)]
     return conformance.check(case, results)
@@ -72,36 +96,3 @@ def wrong(case) -> list[str]:
 def test_conformance_cases_that_it_takes_pass(file: str) -> None:
     found = {case.name: wrong(case) for case in CASES[file]() if taken(case)}
     assert not {name: what for name, what in found.items() if what}
-
-
-# The extra is imported on demand, and its absence is one sentence
-
-MISSING = (
-    r"LiteRT needs the package ai-edge-litert, which is not installed: "
-    r"pip install 'ep-nnapi\[litert\]'"
-)
-
-
-def test_without_the_extra_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ai_edge_litert", "ai_edge_litert.interpreter"):
-        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
-    monkeypatch.setattr(interpreter, "find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=MISSING):
-        interpreter.require_installed()
-    with pytest.raises(OptionError, match=MISSING):
-        interpreter.interpreter()
-
-
-@LITERT
-def test_with_the_extra_it_has_schema_and_interpreter() -> None:
-    interpreter.require_installed()
-    assert interpreter.schema().BuiltinOperator.CONV_2D == 3
-    assert interpreter.interpreter().Interpreter
-
-
-def test_importing_the_package_does_not_import_it() -> None:
-    program = (
-        "import sys, ep_nnapi, ep_nnapi.cli.main, ep_nnapi.litert.device\n"
-        "assert 'ai_edge_litert' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.litert.flat_graph import FlatGraph, Parameters, Signature, Tensor, version
-from ep_nnapi.litert.interpreter import load, schema
+from ep_nnapi.litert.library import load
+from ep_nnapi.litert.package import schema
 from ep_nnapi.ort_devices.graph import Inexpressible
 from tests.litert.needs import LITERT
 

@@ -26,8 +26,6 @@ from ep_nnapi.ort_devices.plugin import (
     PluginDevice,
     is_plugin,
     plugin_device,
-    single_operation,
-    with_known_dims,
 )
 from ep_nnapi.sessions import cpu
 from tests.cli.command import DIGITS
@@ -133,14 +131,6 @@ def test_a_session_that_fell_to_the_cpu_is_no_answer(monkeypatch: pytest.MonkeyP
     found = SimpleNamespace(get_providers=lambda: ["Another"])
     monkeypatch.setattr(cpu, "session_of", lambda *rest: found)
     assert device.supported(tanh_of_elu()) == (False, False)
-
-
-def test_one_operation_of_a_model() -> None:
-    model = with_known_dims(tanh_of_elu())
-    alone = single_operation(model, 1)
-    assert [o.spec for o in alone.operations] == [spec.TANH]
-    (entering,), (leaving,) = alone.inputs, alone.outputs
-    assert alone.operands[entering].dimensions == alone.operands[leaving].dimensions == (2, 3)
 
 
 @pytest.mark.parametrize("name", EXTRAS)

@@ -9,8 +9,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
-from ep_nnapi.litert import interpreter
-from ep_nnapi.litert.interpreter import load
+from ep_nnapi.litert import package
+from ep_nnapi.litert.library import load
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Verification
@@ -83,7 +83,7 @@ def test_nothing_to_write_is_refused(tmp_path: Path) -> None:
 def test_without_the_extra_it_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "find_spec", lambda name: None)
+    monkeypatch.setattr(package, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'ep-nnapi\[litert\]'"):
         ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", format="tflite")
     assert not list((tmp_path / "out").glob("*"))
