@@ -35,6 +35,7 @@ class FaultyDevice:
     code          the result code of a model that is too large
     wrong         what is added to every output
     defect        turns the results of every execution into what is returned in their place
+    opens         it takes models whose inputs have open dimensions
     """
 
     declines: frozenset[str] = frozenset()
@@ -46,6 +47,7 @@ class FaultyDevice:
     wrong: float = 0.0
     code: str = "RESOURCE_EXHAUSTED_PERSISTENT"
     defect: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None
+    opens: bool = False
     name: str = FAULTY
     type: DeviceCode = DeviceCode.ACCELERATOR
     version: str = "1"
@@ -54,8 +56,10 @@ class FaultyDevice:
     compiled: list[Model] = field(default_factory=list)
 
     def supported(self, model: Model) -> tuple[bool, ...]:
+        known = self.opens or all(model.operands[i].known for i in model.inputs)
         return tuple(
-            op.spec.name not in self.declines
+            known
+            and op.spec.name not in self.declines
             and self.nodes.isdisjoint(op.origin[:1])
             and not (self.every and i % self.every == 0)
             for i, op in enumerate(model.operations, start=1)

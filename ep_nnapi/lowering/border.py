@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.open_dimensions import SizeInput
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 from ep_nnapi.nnapi.sizes import bound
 
@@ -97,15 +98,18 @@ class Border:
     """The inputs and outputs of one cluster's NNAPI model.
 
     An ONNX input may occur twice (in two layouts) or not at all; each ONNX output occurs once.
+
+    sizes  inputs of the model after these, which are computed from the sizes of a run
     """
 
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
+    sizes: tuple[SizeInput, ...] = ()
 
     def with_sizes(self, symbols: Symbols) -> Border:
         """Returns the border with numbers for its sizes."""
         ins, outs = (tuple(c.with_sizes(symbols) for c in e) for e in (self.inputs, self.outputs))
-        return Border(ins, outs)
+        return Border(ins, outs, tuple(s.bind(symbols) for s in self.sizes))
 
     def bind(self, inputs: Sequence[str], outputs: Sequence[str]) -> BoundBorder:
         """Returns the border bound to ONNX inputs and outputs with these names in this order."""
@@ -114,6 +118,7 @@ class Border:
         return BoundBorder(
             tuple((ins[c.name], c) for c in sorted(self.inputs, key=lambda c: c.operand)),
             tuple(outs[n] for n in outputs),
+            tuple(s.array for s in self.sizes),
         )
 
 
@@ -149,10 +154,12 @@ class BoundBorder:
 
     inputs   for each model input the position of its ONNX tensor, and its crossing
     outputs  the crossings in the order of the ONNX outputs
+    sizes    the inputs of the model after these
     """
 
     inputs: tuple[tuple[int, Crossing], ...]
     outputs: tuple[Crossing, ...]
+    sizes: tuple[Array, ...] = ()
 
     @cached_property
     def _unconverted(self) -> tuple[tuple[int, tuple[int, ...] | None, Crossing], ...]:
@@ -206,6 +213,7 @@ class BoundBorder:
             arrays[i] if shape == arrays[i].shape else crossing.enter(arrays[i])
             for i, shape, crossing in self._unconverted
         ]
+        fed.extend(self.sizes)
         buffers = [allocate(i, c.shape) for i, c in enumerate(self.outputs)]
         given: list[Array | None] = [None] * self._output_count
         for crossing, out, direct in zip(self.outputs, buffers, self._direct, strict=True):

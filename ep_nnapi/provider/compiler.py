@@ -20,6 +20,7 @@ from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.open_dimensions import LEVEL
 from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
@@ -113,10 +114,11 @@ class Compiler:
 
     @property
     def takes_sizes(self) -> bool:
-        """True if a device compiles models whose sizes are expressions."""
+        """True if a device may compile models whose sizes are open, or are expressions."""
         runtime = self.runtime
-        return isinstance(runtime, SizedRuntime) and any(
-            runtime.takes_sizes(device) for device in (*self.fast, self.device)
+        return self.target.feature_level >= LEVEL or (
+            isinstance(runtime, SizedRuntime)
+            and any(runtime.takes_sizes(device) for device in (*self.fast, self.device))
         )
 
     def new_record(self) -> ClusterRecord:

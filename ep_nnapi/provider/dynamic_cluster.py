@@ -79,6 +79,7 @@ class DynamicCluster:
     durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
+    _numbers_only: list[bool] = field(default_factory=list, compare=False)
 
     @property
     def open_inputs(self) -> tuple[Value, ...]:
@@ -94,19 +95,22 @@ class DynamicCluster:
 
         contents  of `shape_inputs`
         """
-        if not self.compiler.takes_sizes:
+        if self._numbers_only or not self.compiler.takes_sizes:
             return None
         try:
             graph = self._graph(self._with_contents(contents))
             lowered = self.compiler.lower_traced(graph, shapes)
             made = OpenCompilation.of(self.compiler, lowered)
+            symbols = made and made.symbols(shapes, contents)
+            if made is None or (symbols and not made.computes(symbols)):
+                self._numbers_only.append(True)
+                return None
         except Exception as error:  # sizes that contradict the model, too
             why = error.detail if isinstance(error, Declined) else error
             logger.debug("%s is compiled for each size: %s", self.report.nodes[0], why)
             return None
-        if made is not None:
-            placed = made.placed
-            self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
+        placed = made.placed
+        self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
         return made
 
     def with_opened(self, samples: Iterable[Sequence[Value]]) -> DynamicCluster | None:
@@ -120,7 +124,7 @@ class DynamicCluster:
             made = self.open({v.name: v.shape for v in values}, contents)
             if made is not None:
                 report = replace(self.report, device=made.placed.device.name)
-                models = (made.placed.lowered.model,)
+                models = (made.lowered.model,)
                 return replace(self, report=report, models=models, opened=(made,))
         return None
 

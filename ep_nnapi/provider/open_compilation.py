@@ -12,14 +12,20 @@ import numpy as np
 from ep_nnapi.lowering.border import Place
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, one
+from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, Symbols, one
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.runtime import SizedRuntime
+from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
+from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
 from ep_nnapi.provider.compiler import Compiler, Placed
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
 from ep_nnapi.sizes.symbols import Shapes
 
+logger = module_logger(__name__)
+_PARTS = (32, 16, 8, 4, 2)
+"""What sizes are divided by for a trial of a driver."""
 Contents: TypeAlias = Mapping[str, Array]
 NO_CONTENTS: Contents = MappingProxyType({})
 _SizePlace: TypeAlias = tuple[str, int, bool]
@@ -30,7 +36,7 @@ _MOST = 2**31 - 1
 
 @frozen
 class OpenCompilation:
-    """A cluster compiled for sizes that are expressions of symbols.
+    """A cluster compiled for sizes that are expressions of symbols, or left open.
 
     placed      its compilation; shapes of its border have a `Size`
     lowered     the cluster as it was lowered
@@ -43,17 +49,56 @@ class OpenCompilation:
 
     @staticmethod
     def of(compiler: Compiler, lowered: Lowered) -> OpenCompilation | None:
-        """Returns the compilation, None if the device compiles numbers only; raises Declined."""
+        """Returns the compilation, None if the device compiles numbers only; raises Declined.
+
+        Devices that take no expressions are asked about open dimensions.
+        """
         prepared = compiler.prepare(lowered)
         _, device = compiler.place(prepared)
-        if not isinstance(compiler.runtime, SizedRuntime):
-            return None
-        if not compiler.runtime.takes_sizes(device):
-            return None
-        placed = compiler.compile(prepared)
-        if placed.device != device:
+        runtime = compiler.runtime
+        opened, placed = prepared, None
+        if not (isinstance(runtime, SizedRuntime) and runtime.takes_sizes(device)):
+            if compiler.target.feature_level < LEVEL:
+                return None
+            model, sizes = with_open_dimensions(prepared.model)
+            border = replace(prepared.border, sizes=sizes)
+            opened = replace(prepared, model=model, border=border, inner=None)
+            compiler = replace(compiler, device=device, fast=())
+        try:
+            compiler.check_supported(opened)
+            placed = compiler.compile(opened)
+        except Declined:
+            if opened is prepared:
+                raise
+        if placed is None or placed.device != device:
             return None  # it failed, and another one has the numbers of now
         return OpenCompilation(placed, lowered, _conditions(lowered))
+
+    def computes(self, symbols: Symbols) -> bool:
+        """Returns True if the device computes it for these values; libraries are tried with less.
+
+        A driver may take a model with open dimensions and fail in its executions.
+        """
+        compiler = self.placed.compiler
+        if isinstance(compiler.runtime, SizedRuntime):
+            return True
+        smaller = ({n: max(2, v // part) for n, v in symbols.items()} for part in _PARTS)
+        fitting = (s for s in smaller if all(c.holds(s) for c in self.conditions))
+        border = self.placed.lowered.border.with_sizes(next(fitting, symbols))
+        zeros = {c.name: np.zeros(c.shape, c.dtype.numpy) for c in border.inputs}
+        bound = border.bind([*zeros], [c.name for c in border.outputs])
+        types, limits = [c.dtype.numpy for c in bound.outputs], compiler.current.limits
+        try:
+            bound.run(
+                self.placed.compilation,
+                [*zeros.values()],
+                lambda i, shape: np.empty(shape, types[i]),
+                RunOptions(limits.timeout_ns, limits.loop_timeout_ns),
+            )
+        except RuntimeFailure as failure:
+            logger.info("%s fails with open dimensions: %s", self.placed.device.name, failure)
+            return False
+        return True
 
     def symbols(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> dict[str, int] | None:
         """Returns the symbols' values for inputs of these shapes; None if it does not hold.

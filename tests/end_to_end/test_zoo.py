@@ -275,6 +275,26 @@ def test_networks_match_the_cpu_with_every_size(name: str, what: tuple[str, ...]
         assert_close_in_every_size(ours.run(None, given), theirs.run(None, given))
 
 
+@pytest.mark.parametrize(("name", "what"), [v for v in variants() if not v.marks])
+@pytest.mark.parametrize("library", [False, True])
+def test_open_dimensions_give_what_fixed_ones_do(
+    name: str, what: tuple[str, ...], library: bool
+) -> None:
+    """On nnapi-reference, also behind the C API: it computes both alike, bit by bit."""
+    options: dict[str, object] = {"device": "nnapi-reference"}
+    if library:
+        options["runtime"] = ep_nnapi.libneuralnetworks_path()
+    model = symbolic(name, what)
+    ours = session(model, **options)
+    for given in drawn(name, model, 2):
+        sizes = {n: a.shape for n, a in given.items()}
+        fixed = session(model, fix=sizes, **options)
+        for a, b in zip(ours.run(None, given), fixed.run(None, given), strict=True):
+            np.testing.assert_array_equal(a, b)
+    (cluster,) = ep_nnapi.receipts()[0]["clusters"]
+    assert (cluster["device_runs"], cluster["fallbacks"]) == (2, [])
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in SHORT else pytest.mark.long) for n in CONVOLUTIONAL]
 )

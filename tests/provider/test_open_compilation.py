@@ -15,18 +15,26 @@ from onnx import parser
 
 import ep_nnapi
 from ep_nnapi.lowering.border import Place
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.library.runtime import LibraryRuntime
+from ep_nnapi.nnapi.open_dimensions import LEVEL
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
+from ep_nnapi.provider import open_compilation
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.faulty import FaultyDevice
+from tests.nnapi.library.recorded import Recorded
 from tests.onnx_graph import graph_of
-from tests.provider.test_dynamic_cluster import on_host_cpu, run
+from tests.provider.test_dynamic_cluster import SUM, on_host_cpu, run
+from tests.provider.test_planner import plan
 from tests.runtimes import host_only
 
 pytestmark = [host_only, pytest.mark.fast_devices]
@@ -277,3 +285,72 @@ def test_a_size_that_is_named_as_a_sum_is_checked_in_each_run() -> None:
     assert all(c.holds(values) for c in direct.sizes.conditions)
     values = {name: (3, 2, 6)[at] for name, (at, *_) in direct.sizes.symbols.items()}
     assert not all(c.holds(values) for c in direct.sizes.conditions)
+
+
+def dynamic(device: FaultyDevice, **options: object) -> DynamicCluster:
+    (cluster,) = plan(decoder(), device, **options).clusters
+    assert isinstance(cluster, DynamicCluster)
+    return cluster
+
+
+def decoded(cluster: DynamicCluster) -> None:
+    """Runs the steps; their results are the CPU provider's."""
+    cpu, bound = session_of(decoder().SerializeToString()), cluster.bind(INPUTS, OUTPUTS)
+    for step in STEPS:
+        given, found = feeds(*step), dict[int, np.ndarray]()
+        arrays = [given[name] for name in INPUTS]
+        bound(arrays, lambda i, s, to=found: to.setdefault(i, np.zeros(s, "f4")), lambda: None)
+        for i, want in enumerate(cpu.run(OUTPUTS, given)):
+            np.testing.assert_allclose(found[i], want, rtol=2e-5, atol=2e-6)  # other sums
+
+
+INPUTS, OUTPUTS = ["x", "cache", "ids"], ["y", "grown"]
+
+
+def test_a_device_that_takes_open_dimensions_compiles_once() -> None:
+    device = FaultyDevice(opens=True)
+    cluster = dynamic(device)
+    decoded(cluster)
+    (model,) = device.compiled
+    assert {model.operands[i].dimensions for i in model.inputs[:3]} == {(0, 0, 8), (0, 0)}
+    assert (cluster.record.device_runs, cluster.record.substitutes) == (len(STEPS), {})
+
+
+@pytest.mark.parametrize(("level", "asked"), [(3, 1), (2, 0)])
+def test_a_device_that_declines_them_compiles_for_sizes_and_is_asked_once(
+    level: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At level 2, where executions tell no sizes, it is not asked."""
+    opened: list[object] = []
+    of = open_compilation.with_open_dimensions
+    monkeypatch.setattr(
+        open_compilation, "with_open_dimensions", lambda m: opened.append(m) or of(m)
+    )
+    device = FaultyDevice(opens=level < LEVEL, feature_level=level)
+    runtime = HostRuntime([device])
+    compiler = Compiler(Target(level), runtime, runtime.devices()[0])
+    (cluster,) = Planner(compiler, parse({"fallback": "none"})).plan(graph_of(SUM)).clusters
+    assert isinstance(cluster, DynamicCluster)
+    bound = cluster.bind(["x"], ["y"])
+    for rows in (2, 3, 4, 5, 6):
+        run(bound, rows)
+    assert (len(opened), len(device.compiled)) == (asked, 5)
+    assert cluster.record.substitutes == {}
+
+
+def test_a_library_that_fails_in_executions_with_open_dimensions_compiles_for_sizes() -> None:
+    """It is found out before the first run: that one is the device's."""
+    functions = Recorded()
+    runtime = LibraryRuntime(functions)
+    device = next(d for d in runtime.devices() if d.name == "nnapi-reference")
+    for fails in (False, True):
+        wrong = {"Execution_getOutputOperandDimensions": ResultCode.OP_FAILED} if fails else {}
+        functions.fails = wrong
+        planner = Planner(Compiler(Target(8), runtime, device), parse({}))
+        (cluster,) = planner.plan(graph_of(decoder())).clusters
+        assert isinstance(cluster, DynamicCluster)
+        assert len(cluster.opened) == (not fails)
+        functions.calls.clear()
+        decoded(cluster)
+        assert (functions.calls["Compilation_finish"] == 0) is not fails
+        assert cluster.record.device_runs == (4 if fails else len(STEPS))
