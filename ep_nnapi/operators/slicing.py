@@ -18,7 +18,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.sizes import identical, is_symbolic
+from ep_nnapi.nnapi.sizes import identical, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (
     Computed,
@@ -159,6 +159,8 @@ def scatter_elements(n: Node) -> Iterator[Call]:
         fits, Reason.SHAPE, f"{index.name} has shape {list(index.shape)}, {x.name} {list(x.shape)}"
     )
     _require_updates(n, index.shape)
+    # what is gathered from both is a constant, so that it holds for one size
+    x, index = (replace(v, dims=plain(v.shape)) for v in (x, index))
     places = yield from element_positions(n, x, index, n.axis(default=0))
     yield from _scattered(n, places, 1)
 

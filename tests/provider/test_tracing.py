@@ -164,6 +164,14 @@ def test_networks_are_lowered_once(name: str) -> None:
         assert_equal(traced.bind(found), lowered(model, found, traced=False), 0)
 
 
+def test_scattered_elements_hold_for_their_sizes_alone() -> None:
+    text = "(float[n,4] x) => (y) { y = ScatterElements (x, places, updates) }"
+    places, updates = np.array([[1, 0, 1, 1]]), np.ones((1, 4), np.float32)
+    model = parsed(text, 18, places=places, updates=updates)
+    with pytest.raises(Declined, match="these sizes alone"):
+        lowered(model, {N: 3}, traced=True)
+
+
 def test_what_is_a_constant_of_one_size_is_declined() -> None:
     model = parsed("(float[n,4] x) => (y) { y = NonZero (x) z = Unique <axis=0> (x) }", 18)
     with pytest.raises(Declined):

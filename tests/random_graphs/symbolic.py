@@ -11,6 +11,8 @@ import onnx
 from onnx.shape_inference import InferenceError
 
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -51,6 +53,8 @@ def attempt(seed: int) -> Counter[str]:
     """Counts what became of the graph of a seed; raises AssertionError if a size is wrong."""
     model = draw(seed).model
     symbols = with_symbols(model)
+    if {v.name for v in model.graph.output} & {v.name for v in model.graph.input}:
+        return Counter(("not capable",))  # an output that no node computes
     try:
         graph = graph_of(model)
     except InferenceError:  # an operator without a type where a symbol is a size
@@ -85,10 +89,17 @@ def assert_equal(one: Lowered, other: Lowered, seed: int) -> None:
         np.testing.assert_allclose(values, results[1][name], rtol=1e-5, err_msg=f"seed {seed}")
 
 
+def _fed(crossing: Crossing, seed: int) -> np.ndarray:
+    """Numbers that are alike for one name; integers are 0, as indexes of any size may be."""
+    most = 1 if crossing.dtype in (DType.INT32, DType.INT64) else 2
+    rng = np.random.default_rng([seed, *crossing.name.encode()])
+    return rng.integers(0, most, crossing.shape).astype(crossing.dtype.numpy)
+
+
 def _computed(low: Lowered, seed: int) -> dict[str, np.ndarray]:
     compiled = COMPILER.compile(low)
-    rng, ins = np.random.default_rng(seed), {c.name: c for c in low.border.inputs}
-    feeds = [rng.integers(0, 2, c.shape).astype(c.dtype.numpy) for c in ins.values()]
+    ins = {c.name: c for c in low.border.inputs}  # of which some may be there for their sizes only
+    feeds = [_fed(crossing, seed) for crossing in ins.values()]
     outs = {c.name: np.empty(c.shape, c.dtype.numpy) for c in low.border.outputs}
     border, allocated = low.border.bind([*ins], [*outs]), [*outs.values()]
     border.run(compiled.compilation, feeds, lambda i, _: allocated[i], RunOptions())
