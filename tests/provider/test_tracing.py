@@ -114,6 +114,8 @@ COMPUTED = {
         s = Shape <start=1, end=2> (past) l = Squeeze (s) e = Add (l, step) r = Range (l, e, step)
         g = Gather (hundred, r) c = Cast <to=1> (r) u = Unsqueeze (c, one) a = Add (x, u)
         b = Add (a, g) y = Concat <axis=1> (past, b) }""",
+    "Gemm": """(float[n,4] x, float[4,m] z) => (float[n,m] y) {
+        y = Gemm (x, z, low) }""",
     "expanded": """(float[n,m] x) => (float[n,m] y) {
         s = Shape (x) e = Expand (half, s) y = Mul (x, e) }""",
 }

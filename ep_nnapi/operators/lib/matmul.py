@@ -191,7 +191,7 @@ def _row(n: Node, y: Value, beta: float) -> Value | None:
     c = n.input(2)
     if c.constant is None:
         return c if beta == 1 and c.shape == (columns,) else None
-    if c.size == 1 and c.quantization is None:
+    if c.size == 1 and c.quantization is None and not is_symbolic((columns,)):
         wide = c.constant.map((columns,), lambda a: np.broadcast_to(a.reshape(1), (columns,)))
         return scaled_constant(n, replace(c, dims=(columns,), constant=wide), beta)
     if c.size != columns or c.shape[-1] != columns:
@@ -199,5 +199,6 @@ def _row(n: Node, y: Value, beta: float) -> Value | None:
     q = c.quantization
     if q is not None and not q.per_tensor:
         q = replace(q, axis=0)
-    row = replace(c, dims=(columns,), constant=c.constant.reshaped((columns,)), quantization=q)
+    numbers = c.constant.reshaped((c.size,))  # sizes are those of zeros
+    row = replace(c, dims=numbers.shape, constant=numbers, quantization=q)
     return scaled_constant(n, row, beta)
