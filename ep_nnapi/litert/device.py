@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.host.runtime import HostRuntime, PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.graph import Inexpressible
 from ep_nnapi.ort_devices.opened import Opened
 from ep_nnapi.ort_devices.session import PreparedSession
@@ -68,7 +69,7 @@ class LiteRtDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if LiteRT computes it exactly, on this accelerator."""
-        reasons = obstacles(model)
+        reasons = _reasons(model, self.library)
         if self.accelerator is Accelerator.CPU:
             return tuple(not reason for reason in reasons)
         return self._opened.supported(model, reasons, self._open)
@@ -124,12 +125,31 @@ class LiteRtRuntime(HostRuntime):
         """Create the runtime; without a library its device only says what can be written."""
         found = (LiteRtDevice(),) if library is None else tuple(_devices(library))
         super().__init__(found)
+        self._library = library
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reasons why LiteRT does not compute these operations."""
-        found = obstacles(model)
+        found = _reasons(model, self._library)
         of_devices = "the library does not compile it for this accelerator"
         return "; ".join(dict.fromkeys(found[i] or of_devices for i in declined))
+
+
+def _reasons(model: Model, library: Library | None) -> list[str]:
+    """For each operation why it is not taken; "" if it may be.
+
+    A library computes what depends on constants alone when it compiles, into memory of its own, and
+    leaves a caller's output as it was.
+    """
+    constant = {i for i, operand in enumerate(model.operands) if operand.value is not None}
+    found = list(obstacles(model))
+    for n in execution_order(model) if library is not None else ():
+        operation = model.operations[n]
+        if constant.issuperset(operation.inputs):
+            constant.update(operation.outputs)
+            if not constant.isdisjoint(model.outputs):
+                found[n] = found[n] or "its output would be a constant"
+                constant.difference_update(model.outputs)
+    return found
 
 
 @cache

@@ -39,10 +39,10 @@ class Tally:
         yield f"{len(self.operators)} operator types delegated"
 
 
-def run(seeds: range, values: Values = Values.ORDINARY) -> Tally:
+def run(seeds: range, values: Values = Values.ORDINARY, **options: object) -> Tally:
     """The graphs of all seeds, fed with such values; a crash is one failure."""
     tally = Tally(seeds)
-    for index, result in spread(partial(attempt, values=values), seeds):
+    for index, result in spread(partial(attempt, values=values, **options), seeds):
         if isinstance(result, Died):
             tally.add(Result(seeds[index], Ended.CRASHED, result.how))
         else:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -103,9 +103,10 @@ def _known(op_type: str, opset: int) -> bool:
         return False
 
 
-def attempt(seed: int, values: Values = Values.ORDINARY) -> Result:
-    """Draws and compares the graph of a seed."""
+def attempt(seed: int, values: Values = Values.ORDINARY, **options: object) -> Result:
+    """Draws and compares the graph of a seed; `options` of the provider beside those drawn."""
     subject = draw(seed, values)
+    subject = replace(subject, options={**subject.options, **options})
     if not subject.model.graph.output:
         return Result(seed, Ended.CPU_FAILS, "no node fitted")
     content = subject.model.SerializeToString()
