@@ -8,16 +8,22 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native agents generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
 	@echo
 	$(BIN)/ep-nnapi run models/digits.onnx --input models/digits/samples.npz
 
-# Prepared models without Python, in C: the plugin for ONNX Runtime and nnapi_run, in build/native.
+# C parts that need no Python, in build/native: for prepared models the plugin for ONNX Runtime and
+# nnapi_run; nnapi_agent, behind which another machine uses the NNAPI library of this one.
 native:
 	$(MAKE) -C native BUILD=$(CURDIR)/build/native
+
+# The same for phones, in build/android/ABI; ANDROID_NDK is the NDK's path.
+agents: $(READY)
+	@test -n "$(ANDROID_NDK)" || { echo "set ANDROID_NDK to the path of the NDK" >&2; exit 1; }
+	$(BIN)/python -m release.android "$(ANDROID_NDK)" build/android
 
 # What is written by programs: a C header, and tables of the documents. Each has a test that holds it.
 generate: $(READY)

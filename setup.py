@@ -32,7 +32,9 @@ def context_library() -> Extension:
     """The plugin execution provider for prepared models, in C; it needs no Python."""
     name = "libonnxruntime_providers_nnapi_context"
     program = {Path("native", name) for name in ("nnapi_run.c", "run_files.c")}
-    sources = sorted(set(Path("native").glob("*.c")) - program)
+    sources = sorted(
+        set(Path("native").glob("*.c")) - program - set(Path("native").glob("*agent*.c"))
+    )
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     return Extension(
         f"ep_nnapi.nnapi.capi.{name}",

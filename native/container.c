@@ -42,7 +42,7 @@ size_t ctx_onnx_element(int32_t type) {
   return type >= 0 && type < COUNT(onnx_bytes) ? onnx_bytes[type] : 0;
 }
 
-static bool is_scalar(int32_t type) {
+bool ctx_is_scalar(int32_t type) {
   return ctx_operand_element(type) > 0 && operand_types[type].onnx == 0;
 }
 
@@ -134,7 +134,7 @@ static bool check_dimensions(ctx_container *c, const ctx_operand *operand, ctx_e
   uint64_t bytes = ctx_operand_element(operand->type);
   uint32_t i;
   TRY(check_part(c, operand->dimensions, c->header->numbers.count, "numbers", error));
-  if ((is_scalar(operand->type) || operand->type == CTX_MODEL) && operand->dimensions.count > 0)
+  if ((ctx_is_scalar(operand->type) || operand->type == CTX_MODEL) && operand->dimensions.count > 0)
     return ctx_malformed(error, "a scalar has dimensions");
   for (i = 0; i < operand->dimensions.count; i++) {
     const uint32_t size = c->numbers[operand->dimensions.first + i];
@@ -404,13 +404,20 @@ static bool find_embedded(ctx_container *c, size_t size, ctx_error *error) {
   return true;
 }
 
-bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
+bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
   ctx_container c = {.data = data, .header = (const ctx_header *)(const void *)data};
   TRY(check_program(data, size, error));
   TRY(find_tables(&c, error));
   TRY(check_header(&c, error));
   TRY(find_embedded(&c, size, error));
   TRY(check_models(&c, error));
+  *out = c;
+  return true;
+}
+
+bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
+  ctx_container c;
+  TRY(ctx_read_model(data, size, &c, error));
   TRY(check_side(&c, false, error) && check_side(&c, true, error));
   TRY(check_names(&c, false, error) && check_names(&c, true, error));
   *out = c;

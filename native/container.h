@@ -30,6 +30,9 @@ typedef struct {
 /* Reads a container of `size` bytes, which begin at an address that is a multiple of 8. */
 bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error);
 
+/* The same of a container whose border nobody uses; it need not fit the model. */
+bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error);
+
 /* The operand of a tensor that enters or leaves the cluster. */
 const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
                                   bool output);
@@ -39,6 +42,8 @@ bool ctx_text_is(const ctx_container *container, ctx_range name, const char *tex
 
 /* Bytes of one element of an operand type; 0 for MODEL. */
 size_t ctx_operand_element(int32_t type);
+
+bool ctx_is_scalar(int32_t operand_type);
 
 /* Bytes of one element of an ONNX type; 0 for types that do not cross the border. */
 size_t ctx_onnx_element(int32_t type);

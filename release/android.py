@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -30,8 +31,13 @@ def lay_out(source: Path, ndk: Path, package: Path) -> None:
     shutil.copy(source / "LICENSE", package)
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (package / "VERSION").write_text(project["version"], encoding="utf-8")
+    build(source / "native", ndk, package / "ep_nnapi_android")
+
+
+def build(native: Path, ndk: Path, into: Path) -> None:
+    """Builds the C parts into a folder for each ABI; raises as `lay_out`."""
     for abi in COMPILERS:
-        _compile(source / "native", ndk, package / "ep_nnapi_android" / abi, abi)
+        _compile(native, ndk, into / abi, abi)
 
 
 def _compile(native: Path, ndk: Path, into: Path, abi: str) -> None:
@@ -50,3 +56,7 @@ def _compile(native: Path, ndk: Path, into: Path, abi: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for path in into.glob("*.o"):
         path.unlink()
+
+
+if __name__ == "__main__":
+    build(Path(__file__).parents[1] / "native", Path(sys.argv[1]), Path(sys.argv[2]).resolve())

@@ -48,11 +48,12 @@ ALLOWED = {
     # one cluster
     "lowering": "graph nnapi options networkx numpy",
     "epcontext": "graph lowering nnapi numpy onnx",
+    "remote": "epcontext lowering nnapi numpy",
     "costs": "graph nnapi operators options partitioner",
     "report": "errors graph nnapi google onnx",
     # one session
     "provider": "capability costs epcontext errors graph litert lowering nnapi options ort_devices"
-    " report sessions sizes networkx numpy onnx onnxruntime partitioner",
+    " remote report sessions sizes networkx numpy onnx onnxruntime partitioner",
     "ort": "collection epcontext graph installed lowering nnapi options provider report"
     " sessions numpy onnxruntime",
     # what a user calls
@@ -60,13 +61,13 @@ ALLOWED = {
     " quantization report sessions sizes PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
     " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
-    "bundling": "diagnostics epcontext graph nnapi options google numpy onnx",
+    "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"
     " numpy onnx",
     "html_report": "diagnostics errors nnapi options preparation report networkx",
     "cli": "bundling costs diagnostics errors html_report installed nnapi operators options"
-    " preparation provider report rewriting tuning argcomplete rich",
+    " preparation provider remote report rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph installed nnapi options ort preparation provider report"
     " sessions torch",
     "__main__": "cli",

@@ -48,6 +48,8 @@ TESTED_BY = {
     "provider/test_compiler": "provider/compatibility",
     "provider/test_cpu_fallback": "provider/declined provider/reference_fallback",
     "provider/test_planner": "provider/replan",
+    "remote/test_adb": "remote/connect",
+    "remote/test_runtime": "remote/agent remote/stream",
     "sizes/test_bind": "sizes/ceil_mode sizes/conflicts sizes/data_dependent sizes/symbols",
     "lowering/test_permutes": "lowering/reshapes",
     "partitioner/test_graph": "partitioner/tensors",

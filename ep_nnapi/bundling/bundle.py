@@ -23,8 +23,6 @@ from ep_nnapi.bundling.binaries import (
     PROGRAM,
     REMOTE,
     device_script,
-    find_binary,
-    folder_of,
     push_script,
     readme,
     run_script,
@@ -38,6 +36,7 @@ from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, file_name_of, require_file
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
+from ep_nnapi.remote.binaries import find_binary, folder_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ep_nnapi.bundling.binaries import ABIS
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json
+from ep_nnapi.remote.binaries import ABIS
 
 if TYPE_CHECKING:
     from ep_nnapi.bundling.bundle import Bundle

@@ -9,6 +9,7 @@ from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import OPTIONS, Options, parse
+from ep_nnapi.options.values import is_remote
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
@@ -27,6 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="NAME", help="the device to measure")
     parser.add_argument("model", nargs="?", help="an .onnx or .ort file: what each takes of it")
+    parser.add_argument(
+        "--clean",
+        action="store_true",
+        help="list and remove the weights that were pushed to phones or boards",
+    )
     runtime = next(o for o in OPTIONS if o.name == "runtime")
     parser.add_argument(arguments.flag(runtime), metavar=runtime.metavar, help=runtime.help)
     arguments.add_json(parser)
@@ -47,6 +53,8 @@ def run(given: argparse.Namespace) -> int:
             show_costs(found)
         return DONE
     options = parse({} if given.runtime is None else {"runtime": given.runtime})
+    if given.clean:
+        return _clean(options.runtime, as_json=given.json)
     if given.json:
         print_json(data(given.model, options))
     else:
@@ -54,14 +62,48 @@ def run(given: argparse.Namespace) -> int:
     return DONE
 
 
+def _clean(runtime: str, *, as_json: bool) -> int:
+    """Removes pushed weights, and prints one row for each file."""
+    if not is_remote(runtime):
+        raise OptionError(f"--clean is for --runtime adb and exec:COMMAND, not {runtime}")
+    from ep_nnapi.remote.connect import reached, remote_runtime
+
+    removed = [
+        (name, file)
+        for name in reached(runtime)
+        for file in remote_runtime(name).agent().pushed(remove=True)
+    ]
+    if as_json:
+        print_json([{"runtime": name, "file": f.name, "bytes": f.size} for name, f in removed])
+        return DONE
+    table(("runtime", "removed", "bytes"), ((name, f.name, str(f.size)) for name, f in removed))
+    return DONE
+
+
+def _found(runtime: str) -> list[tuple[str, Device]]:
+    """The devices with the runtimes that they are of: several for the phones of adb."""
+    from ep_nnapi.provider.devices import devices
+
+    if not is_remote(runtime):
+        return [(runtime, device) for device in devices(runtime)]
+    from ep_nnapi.remote.connect import reached
+
+    return [(name, device) for name in reached(runtime) for device in devices(name)]
+
+
 def show(model: str | None, options: Options) -> None:
     """Prints one row for each device, and the order in which sessions use them."""
-    from ep_nnapi.provider.devices import device_order, devices
+    from ep_nnapi.provider.devices import device_order
 
-    if model is None:
-        table(_HEAD, map(_row, devices(options.runtime)))
-    else:
+    if model is not None:
         _show_support(model, options)
+    elif is_remote(options.runtime):
+        rows = _found(options.runtime)
+        table(("runtime", *_HEAD), ((name, *_row(device)) for name, device in rows))
+        if len({name for name, _ in rows}) > 1:
+            return  # a session names one of them
+    else:
+        table(_HEAD, (_row(device) for _, device in _found(options.runtime)))
     line(f"sessions use: {', then '.join(device_order(options))}")
 
 
@@ -86,10 +128,10 @@ def _show_support(model: str, options: Options) -> None:
 def data(model: str | None, options: Options) -> list[dict[str, object]]:
     """Returns the devices as plain data for JSON."""
     from ep_nnapi.diagnostics.check import device_support
-    from ep_nnapi.provider.devices import devices
 
     if model is None:
-        return [_data(d) for d in devices(options.runtime)]
+        told = is_remote(options.runtime)
+        return [({"runtime": n} if told else {}) | _data(d) for n, d in _found(options.runtime)]
     return [_data(f.device) | f.to_json() for f in device_support(model, options)]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import TypeAlias, TypeVar
 
 import onnxruntime
@@ -18,6 +17,7 @@ import onnxruntime
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
 from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, outputs_of, source
+from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.nnapi.runtime import Duration
@@ -52,9 +52,9 @@ def measured(run: Callable[[], object]) -> Timed:
     run()
     times: list[float] = []
     while not times or (sum(times) < _MAX_SECONDS and len(times) < _MAX_RUNS):
-        began = perf_counter()
+        began = run_time()
         run()
-        times.append(perf_counter() - began)
+        times.append(run_time() - began)
     return Timed(1000 * median(times), len(times))
 
 

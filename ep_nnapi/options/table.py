@@ -53,7 +53,8 @@ class Options:
         values.name_or_path(HOST, SYSTEM, LITERT),
         "RUNTIME",
         "the runtime: host (default; on Android system), system or a libneuralnetworks.so; litert "
-        "(extra `litert`) or a libLiteRt.so",
+        "(extra `litert`) or a libLiteRt.so; adb or adb:SERIAL, that of an attached phone; "
+        "exec:COMMAND, one behind nnapi_agent",
     )
     device: str | None = Category.TARGET.option(
         None,

@@ -239,13 +239,27 @@ def path(name: str, value: object) -> str | None:
     return os.path.abspath(os.fsdecode(value))
 
 
+REMOTE = "adb"
+"""The runtime of the phone that is attached."""
+
+
+def is_remote(runtime: str) -> bool:
+    """True for the runtimes behind nnapi_agent: adb, adb:SERIAL, exec:COMMAND."""
+    return runtime == REMOTE or runtime.startswith((f"{REMOTE}:", "exec:"))
+
+
 def name_or_path(first: str, *others: str) -> Parser[str]:
-    """Parser of one of these names or else a file's path; None or "" gives the first name."""
+    """Parser of one of these names, a remote runtime's or a file's path; "" gives the first name.
+
+    None gives it, too.
+    """
 
     def parse(name: str, value: object) -> str:
+        if isinstance(value, str) and is_remote(value):
+            return value
         file = path(name, value) if value not in (first, *others) else None
         if file is not None and not os.path.isfile(file):
-            known = ", ".join((first, *others))
+            known = ", ".join((first, *others, REMOTE, f"{REMOTE}:SERIAL, exec:COMMAND"))
             raise OptionError(f"{name} is {value!r}; it must be {known} or the path of a file")
         return file or str(value or first)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TypeAlias
 
+from ep_nnapi.nnapi.clock import run_time_ns
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
@@ -91,11 +91,11 @@ class ClusterRecord:
 
     def start(self) -> int:
         """Returns what `add_run` needs at the end of a run that begins."""
-        return time.perf_counter_ns() if self.timed else 0
+        return run_time_ns() if self.timed else 0
 
     def add_run(self, by: Substitute | None, start: int) -> None:
         """Counts a run that has ended well; `by` computed it in place of the device."""
-        nanoseconds = time.perf_counter_ns() - start if self.timed else 0
+        nanoseconds = run_time_ns() - start if self.timed else 0
         with self._lock:
             by = by and self._told_apart(by)
             self._runs[by] = self._runs.get(by, 0) + 1

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, Options
 from ep_nnapi.options.target import NnapiFlag, Target
-from ep_nnapi.options.values import Relaxed, Spinning
+from ep_nnapi.options.values import Relaxed, Spinning, is_remote
 from ep_nnapi.ort_devices.device import HOST_CPU
 from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of
@@ -45,10 +45,14 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host, LITERT: _litert}
 def open_runtime(name: str) -> Runtime:
     """Returns the runtime with the name `name`, a value of the option `runtime`, for one session.
 
-    Raises OptionError if it is a library that cannot be loaded.
+    Raises OptionError if it is a library that cannot be loaded, or an agent that does not answer.
     """
     if name in RUNTIMES:
         return RUNTIMES[name]()
+    if is_remote(name):
+        from ep_nnapi.remote.connect import remote_runtime
+
+        return remote_runtime(name)
     if Path(name).name.startswith("libLiteRt"):
         return _litert(name)
     from ep_nnapi.nnapi.library import LibraryRuntime, load

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from ep_nnapi.nnapi.clock import run_time_ns
 from ep_nnapi.nnapi.runtime import TimedOperation
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.report.report import ClusterReport
@@ -67,9 +68,9 @@ class RunEvents:
     @contextmanager
     def whole(self) -> Iterator[None]:
         """Times the block as the run, and passes the run on to all listeners."""
-        self.start_ns = time.perf_counter_ns()
+        self.start_ns, began = time.perf_counter_ns(), run_time_ns()
         yield
-        self.end_ns = time.perf_counter_ns()
+        self.end_ns = self.start_ns + run_time_ns() - began
         for listener in self._listeners:
             listener(self)
 

@@ -10,6 +10,7 @@ from math import comb
 from statistics import median
 from typing import TypeAlias
 
+from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options.table import parse
 from ep_nnapi.provider.devices import runtime_of
@@ -39,9 +40,9 @@ _ERROR = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Clocks in seconds: wall time, and processor time of all threads of this process."""
+    """Clocks in seconds: wall time of runs, and processor time of all threads of this process."""
 
-    wall: Callable[[], float] = time.perf_counter
+    wall: Callable[[], float] = run_time
     cpu: Callable[[], float] = time.process_time
 
 

@@ -44,7 +44,10 @@ def test_the_devices_of_a_library(cli):
     assert (code, out) == (DONE, cli("devices")[1])
     code, _, err = cli("devices", "--runtime", "/no/such.so")
     assert code == UNUSABLE
-    assert "it must be host, system or the path of a file" in err
+    assert (
+        "it must be host, system, litert, adb, adb:SERIAL, exec:COMMAND or the path of a file"
+        in err
+    )
 
 
 def test_what_each_device_takes_of_a_model(cli):

@@ -76,7 +76,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> timing.Timed:
         number = next(runs)
         now[0] += 1000.0 if number < 0 else seconds[min(number, len(seconds) - 1)]
 
-    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(timing, "run_time", lambda: now[0])
     return timing.measured(run)
 
 

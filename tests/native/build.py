@@ -12,8 +12,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
-PROGRAMS = {"nnapi_run": ("nnapi_run", "run_files"), "read_many": ()}
-PLUGIN = ("ep", "plugin", "tensors", *PROGRAMS["nnapi_run"])
+PROGRAMS = {
+    "nnapi_run": ("nnapi_run", "run_files"),
+    "nnapi_agent": tuple(sorted(path.stem for path in NATIVE.glob("*agent*.c"))),
+    "read_many": (),
+}
+PLUGIN = ("ep", "plugin", "tensors", *PROGRAMS["nnapi_run"], *PROGRAMS["nnapi_agent"])
 """Sources that are not part of every program."""
 
 SANITIZED = (
@@ -60,7 +64,7 @@ class Build:
     flags: tuple[str, ...] = ("-O2",)
 
     def program(self, name: str) -> Path:
-        """`nnapi_run`, or a test program of this folder."""
+        """`nnapi_run`, `nnapi_agent`, or a test program of this folder."""
         own = [NATIVE / f"{source}.c" for source in PROGRAMS[name]] or [HERE / f"{name}.c"]
         shared = [p for p in sorted(NATIVE.glob("*.c")) if p.stem not in PLUGIN]
         return self.compiled(name, *own, *shared)
@@ -73,7 +77,15 @@ class Build:
     def compiled(self, name: str, *words: object) -> Path:
         """A program or library of that name, of these files and flags."""
         out = self.folder / name
-        command = [self.compiler, "-std=c11", *self.flags, *WARNINGS, "-fvisibility=hidden"]
+        release = '-DNNAPI_CONTEXT_RELEASE="test"'
+        command = [
+            self.compiler,
+            "-std=c11",
+            release,
+            *self.flags,
+            *WARNINGS,
+            "-fvisibility=hidden",
+        ]
         command += [str(word) for word in words]
         command += [f"-I{NATIVE}", "-o", str(out), "-ldl", "-pthread"]
         subprocess.run(command, check=True, timeout=300)

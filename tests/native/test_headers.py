@@ -8,6 +8,7 @@ import re
 from ep_nnapi.nnapi.codes import (
     COPIED_AT_ONCE,
     DeviceCode,
+    DurationCode,
     PreferenceCode,
     PriorityCode,
     ResultCode,
@@ -31,7 +32,7 @@ def nnapi_functions() -> str:
         f"typedef {OPERATION_TYPE} {PREFIX}OperationType;",
         STRUCTS,
     ]
-    for kinds in (ResultCode, DeviceCode, PreferenceCode, PriorityCode):
+    for kinds in (ResultCode, DeviceCode, DurationCode, PreferenceCode, PriorityCode):
         codes = ", ".join(f"NN_{_short(kinds.__name__)}{c.name} = {c.value}" for c in kinds)
         lines.append(f"enum {{ {codes} }};")
     lines.append(f"enum {{ NN_COPIED_AT_ONCE = {COPIED_AT_ONCE} }};")
@@ -55,7 +56,7 @@ def nnapi_functions() -> str:
 
 
 def _short(name: str) -> str:
-    return "" if name == "ResultCode" else name.removesuffix("Code").upper() + "_"
+    return "" if name in ("ResultCode", "DurationCode") else name.removesuffix("Code").upper() + "_"
 
 
 def test_the_generated_header_is_current() -> None:

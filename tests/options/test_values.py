@@ -89,8 +89,13 @@ def test_name_or_path(tmp_path: Path):
     ]
     file.touch()
     assert parse("runtime", file) == str(file)
+    remote = ("adb", "adb:one", "exec:ssh board nnapi_agent")
+    assert [parse("runtime", given) for given in remote] == list(remote)
     file.unlink()
-    with pytest.raises(OptionError, match="it must be host, system or the path of a file"):
+    with pytest.raises(
+        OptionError,
+        match="host, system, adb, adb:SERIAL, exec:COMMAND or the path of a",
+    ):
         parse("runtime", file)
 
 

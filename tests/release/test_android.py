@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.bundling.binaries import ABIS, PLUGIN, PROGRAM
+from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM
+from ep_nnapi.remote.adb import AGENT
+from ep_nnapi.remote.binaries import ABIS
 from release.android import API, COMPILERS, lay_out
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +36,7 @@ def test_the_package_has_the_binaries_of_every_abi(ndk: Path, tmp_path: Path):
     package = tmp_path / "package" / "ep_nnapi_android"
     folder = runpy.run_path(str(package / "__init__.py"))["folder"]
     for abi in ABIS:
-        assert {path.name for path in folder(abi).iterdir()} == {PLUGIN, PROGRAM}
+        assert {path.name for path in folder(abi).iterdir()} == {PLUGIN, PROGRAM, AGENT}
         assert (folder(abi) / PROGRAM).stat().st_mode & 0o111
     with pytest.raises(ValueError, match="abi is 'mips'; it must be one of arm64-v8a, armeabi-v7a"):
         folder("mips")

@@ -1,0 +1,178 @@
+/* Frames: see agent_frames.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "agent_frames.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "container.h"
+
+enum { SLICES = 8, FIRST_BYTES = 1 << 16 };
+
+static uint32_t crc_tables[SLICES][256];
+
+static void make_crc_tables(void) {
+  uint32_t i, k;
+  for (i = 0; i < 256; i++) {
+    uint32_t value = i;
+    for (k = 0; k < 8; k++) value = value & 1 ? value >> 1 ^ 0xedb88320u : value >> 1;
+    crc_tables[0][i] = value;
+  }
+  for (k = 1; k < SLICES; k++)
+    for (i = 0; i < 256; i++)
+      crc_tables[k][i] = crc_tables[k - 1][i] >> 8 ^ crc_tables[0][crc_tables[k - 1][i] & 255];
+}
+
+/* Eight bytes at a time: a table for each of their places. */
+static uint32_t crc32_of(const uint8_t *data, size_t size) {
+  uint32_t crc = UINT32_MAX;
+  if (crc_tables[0][1] == 0) make_crc_tables();
+  for (; size >= SLICES; size -= SLICES, data += SLICES) {
+    uint32_t low, high;
+    memcpy(&low, data, sizeof low);
+    memcpy(&high, data + sizeof low, sizeof high);
+    low ^= crc;
+    crc = crc_tables[7][low & 255] ^ crc_tables[6][low >> 8 & 255] ^
+          crc_tables[5][low >> 16 & 255] ^ crc_tables[4][low >> 24] ^ crc_tables[3][high & 255] ^
+          crc_tables[2][high >> 8 & 255] ^ crc_tables[1][high >> 16 & 255] ^
+          crc_tables[0][high >> 24];
+  }
+  for (; size > 0; size--) crc = crc >> 8 ^ crc_tables[0][(crc ^ *data++) & 255];
+  return ~crc;
+}
+
+static uint32_t header_crc(const frame_header *header) {
+  return crc32_of((const uint8_t *)header, offsetof(frame_header, header_crc));
+}
+
+static bool read_all(int descriptor, uint8_t *data, size_t size, frame_wait wait, void *context,
+                     ctx_error *error) {
+  while (size > 0) {
+    ssize_t count;
+    if (wait != NULL && !wait(context, descriptor, false, error)) return false;
+    count = read(descriptor, data, size);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count <= 0) {
+      error->text[0] = '\0';
+      error->code = 0;
+      return false;
+    }
+    data += count;
+    size -= (size_t)count;
+  }
+  return true;
+}
+
+static bool write_all(int descriptor, const uint8_t *data, size_t size, frame_wait wait,
+                      void *context, ctx_error *error) {
+  while (size > 0) {
+    ssize_t count;
+    if (wait != NULL && !wait(context, descriptor, true, error)) return false;
+    count = write(descriptor, data, size);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count <= 0) return ctx_fail(error, "the stream is closed");
+    data += count;
+    size -= (size_t)count;
+  }
+  return true;
+}
+
+static bool reserve(frame *f, size_t size) {
+  uint8_t *grown;
+  if (size <= f->capacity) return true;
+  if (posix_memalign((void **)&grown, CTX_ALIGNMENT, size) != 0) return false;
+  if (f->data != NULL) memcpy(grown, f->data, f->capacity);
+  free(f->data);
+  f->data = grown;
+  f->capacity = size;
+  return true;
+}
+
+static bool check_header(const frame_header *header, ctx_error *error) {
+  if (memcmp(header->magic, FRAME_MAGIC, sizeof header->magic) != 0 ||
+      header->header_crc != header_crc(header))
+    return ctx_fail(error, "a frame is damaged");
+  if (header->version != FRAME_VERSION)
+    return ctx_fail(error, "a frame has version %u, this agent speaks %d", header->version,
+                    FRAME_VERSION);
+  return header->length <= FRAME_MOST_BYTES || ctx_fail(error, "a frame has more than 1 GB");
+}
+
+bool frame_read(int descriptor, frame *out, bool check, frame_wait wait, void *context,
+                ctx_error *error) {
+  size_t have = 0;
+  TRY(read_all(descriptor, (uint8_t *)&out->header, sizeof out->header, wait, context, error));
+  TRY(check_header(&out->header, error));
+  while (have < out->header.length) {
+    size_t next = have < FIRST_BYTES ? FIRST_BYTES : 2 * have;
+    if (next > out->header.length) next = out->header.length;
+    if (!reserve(out, next)) return ctx_out_of_memory(error);
+    TRY(read_all(descriptor, out->data + have, next - have, wait, context, error));
+    have = next;
+  }
+  return !check || out->header.payload_crc == crc32_of(out->data, out->header.length) ||
+         ctx_fail(error, "a frame's payload is damaged");
+}
+
+bool frame_write(int descriptor, const frame *f, frame_wait wait, void *context, ctx_error *error) {
+  const uint8_t *header = (const uint8_t *)&f->header;
+  return write_all(descriptor, header, sizeof f->header, wait, context, error) &&
+         write_all(descriptor, f->data, f->header.length, wait, context, error);
+}
+
+void frame_seal(frame *f, uint16_t kind, uint32_t id, uint32_t job) {
+  memcpy(f->header.magic, FRAME_MAGIC, sizeof f->header.magic);
+  f->header.version = FRAME_VERSION;
+  f->header.kind = kind;
+  f->header.id = id;
+  f->header.job = job;
+  f->header.limit_ms = 0;
+  f->header.payload_crc = crc32_of(f->data, f->header.length);
+  f->header.header_crc = header_crc(&f->header);
+}
+
+void *frame_extend(frame *f, size_t size) {
+  const size_t length = f->header.length;
+  if (size > FRAME_MOST_BYTES - length) return NULL;
+  if ((f->data == NULL || length + size > f->capacity) && !reserve(f, 2 * length + size + 1))
+    return NULL;
+  f->header.length = (uint32_t)(length + size);
+  return memset(f->data + length, 0, size);
+}
+
+void frame_set_error(frame *f, const ctx_error *failure) {
+  const int32_t code = failure->code;
+  const size_t length = strlen(failure->text);
+  uint8_t *payload;
+  f->header.length = 0;
+  payload = frame_extend(f, sizeof code + length);
+  if (payload == NULL) return;
+  memcpy(payload, &code, sizeof code);
+  memcpy(payload + sizeof code, failure->text, length);
+}
+
+frame_reader frame_payload(const frame *f) {
+  const frame_reader reader = {f->data, f->data + f->header.length};
+  return reader;
+}
+
+const void *frame_take(frame_reader *reader, size_t size) {
+  const uint8_t *taken = reader->at;
+  if (taken == NULL || size > (size_t)(reader->end - taken)) return NULL;
+  reader->at += size;
+  return taken;
+}
+
+bool frame_take_u32(frame_reader *reader, uint32_t *out) {
+  const void *taken = frame_take(reader, sizeof *out);
+  if (taken != NULL) memcpy(out, taken, sizeof *out);
+  return taken != NULL;
+}
+
+bool frame_take_u64(frame_reader *reader, uint64_t *out) {
+  const void *taken = frame_take(reader, sizeof *out);
+  if (taken != NULL) memcpy(out, taken, sizeof *out);
+  return taken != NULL;
+}

@@ -1,0 +1,122 @@
+"""Agents in folders, with libraries behind them, and a phone that is one of these folders."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ep_nnapi
+from ep_nnapi.remote.runtime import RemoteRuntime
+from tests.native.build import COMPILER, Build
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The agent and two libraries: this project's own, and one that does what it is told to."""
+
+    build: Build
+
+    @property
+    def agent(self) -> Path:
+        return self.build.folder / "nnapi_agent"
+
+    @property
+    def altered(self) -> Path:
+        return self.build.folder / "libaltered.so"
+
+    def command(self, folder: Path, library: object = None, **environment: str) -> str:
+        """The command of an agent with that library (default: the project's own)."""
+        folder.mkdir(exist_ok=True)
+        library = library or ep_nnapi.libneuralnetworks_path()
+        said = " ".join(f"{name}={value}" for name, value in environment.items())
+        return f"env {said} {self.agent} --folder {folder} --runtime {library}"
+
+    def runtime(self, folder: Path, library: object = None, **environment: str) -> RemoteRuntime:
+        """The runtime of a new agent."""
+        words = self.command(folder, library, **environment).split()
+        return RemoteRuntime("exec:agent", words.copy)
+
+
+def bench(folder: Path, flags: tuple[str, ...] = ("-O2",)) -> Bench:
+    """Builds them in a folder."""
+    made = Bench(Build(folder, COMPILER or "cc", flags))
+    made.build.program("nnapi_agent")
+    real = Path(ep_nnapi.libneuralnetworks_path())
+    folders = (f"-L{real.parent}", f"-Wl,-rpath,{real.parent}")
+    linked = (*folders, "-Wl,--no-as-needed", f"-l:{real.name}")
+    made.build.compiled("libaltered.so", HERE / "altered.c", "-shared", "-fPIC", *linked)
+    return made
+
+
+ADB = """\
+#!/bin/sh
+# The phone's files are below $PHONE; LOG gets every command.
+set -eu
+echo "$*" >> "$PHONE/log"
+on_phone() { printf %s "$1" | sed "s#/data/local/tmp#$PHONE/data/local/tmp#g"; }
+case $1 in
+  devices) printf 'List of devices attached\\n'; cat "$PHONE/phones"; exit ;;
+  -s) serial=$2; shift 2 ;;
+esac
+if ! grep -q "^$serial	device" "$PHONE/phones"; then
+  echo "error: device '$serial' not found" >&2
+  exit 1
+fi
+case $1 in
+  shell)
+    shift
+    if test "$1" = -T; then shift; fi
+    case $* in
+      "getprop ro.product.cpu.abilist") cat "$PHONE/abis" ;;
+      "exec "*) exec $(on_phone "$*" | sed 's/^exec //') --runtime "$(cat "$PHONE/library")" ;;
+      *) exec sh -c "$(on_phone "$*")" ;;
+    esac ;;
+  push) cp "$2" "$(on_phone "$3")"; chmod 644 "$(on_phone "$3")" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Phone:
+    """A folder that stands for a phone, and the adb that reaches it."""
+
+    root: Path
+    tools: Path
+
+    def says(self, what: str, text: str) -> None:
+        """What adb says of: phones, abis; the library behind the agent."""
+        (self.root / what).write_text(text)
+
+    @property
+    def log(self) -> list[str]:
+        """The commands so far."""
+        return (self.root / "log").read_text().splitlines()
+
+    @property
+    def pushed(self) -> Path:
+        """The folder of the agent."""
+        return self.root / "data/local/tmp/ep-nnapi-agent"
+
+
+def phone(folder: Path, abi: str, set_variable: Callable[[str, str], None]) -> Phone:
+    """An attached phone of that ABI with this project's library, for this process's adb."""
+    made = Phone(folder / "phone", folder / "tools")
+    (made.root / "data/local/tmp").mkdir(parents=True)
+    made.tools.mkdir()
+    (made.tools / "adb").write_text(ADB)
+    (made.tools / "adb").chmod(0o755)
+    made.says("phones", "one\tdevice\n")
+    made.says("abis", f"{abi},other\n")
+    made.says("library", ep_nnapi.libneuralnetworks_path())
+    set_variable("PATH", f"{made.tools}:/usr/bin:/bin")
+    set_variable("PHONE", str(made.root))
+    return made
+
+
+def agents_folder(made: Bench, folder: Path, abi: str) -> Path:
+    """A folder for EP_NNAPI_AGENTS."""
+    (folder / abi).mkdir(parents=True)
+    shutil.copy(made.agent, folder / abi)
+    return folder

@@ -1,0 +1,118 @@
+"""Phones over adb: which are there, the agent that is pushed, sentences of what is amiss."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.provider.devices import open_runtime
+from ep_nnapi.remote.adb import AGENT, AGENTS, agent_command, phones
+from ep_nnapi.remote.connect import remote_runtime
+from tests.bundling.phone import ABI, needs_abi
+from tests.cli.command import DONE, UNUSABLE
+from tests.remote.agents import Bench, Phone, agents_folder, phone
+from tests.runtimes import library
+
+pytestmark = needs_abi
+
+
+@pytest.fixture
+def attached(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phone:
+    monkeypatch.setenv(AGENTS, str(agents_folder(built, tmp_path / "agents", ABI)))
+    monkeypatch.delenv("ANDROID_SERIAL", raising=False)
+    remote_runtime.cache_clear()
+    return phone(tmp_path, ABI, monkeypatch.setenv)
+
+
+def test_the_agent_is_pushed_once_and_started(attached: Phone):
+    assert phones() == ("one",)
+    for name in ("adb", "adb:one"):
+        assert open_runtime(name).devices() == library().devices()
+    (agent,) = attached.pushed.glob(f"{AGENT}*")
+    assert agent.name == f"{AGENT}-{agent.name.rpartition('-')[2]}"  # whole: no part is left
+    assert sum(line.startswith("-s one push") for line in attached.log) == 1
+    assert f"-s one shell -T exec /data/local/tmp/ep-nnapi-agent/{agent.name}" in attached.log
+
+
+def test_phones_and_their_devices_are_one_table(attached: Phone, cli):
+    attached.says("phones", "one\tdevice\ntwo\tdevice\n")
+    code, out, _ = cli("devices", "--runtime", "adb")
+    assert code == DONE
+    rows = [line.split()[:2] for line in out.splitlines() if line.startswith("adb:")]
+    names = [d.name for d in library().devices()]
+    assert rows == [[f"adb:{phone}", name] for phone in ("one", "two") for name in names]
+    found = json.loads(cli("devices", "--runtime", "adb", "--json")[1])
+    assert [[d["runtime"], d["name"]] for d in found] == rows
+    assert "sessions use: " in cli("devices", "--runtime", "adb:two")[1]
+
+
+def test_pushed_weights_are_listed_and_removed(attached: Phone, cli):
+    open_runtime("adb:one")
+    file = attached.pushed / f"weights-{'0' * 64}"
+    for path in (file, attached.pushed / "mine"):
+        path.write_bytes(b"12345")
+    assert cli("devices", "--runtime", "adb", "--clean")[0] == DONE
+    assert [p.name for p in attached.pushed.iterdir() if p.name[:2] != "nn"] == ["mine"]
+    file.with_suffix(".part").write_bytes(b"123")
+    removed = json.loads(cli("devices", "--runtime", "adb:one", "--clean", "--json")[1])
+    assert removed == [{"runtime": "adb:one", "file": f"{file.name}.part", "bytes": 3}]
+    code, _, err = cli("devices", "--clean")
+    assert code == UNUSABLE
+    assert "--clean is for --runtime adb and exec:COMMAND, not host" in err
+
+
+def test_several_phones(attached: Phone, monkeypatch: pytest.MonkeyPatch):
+    attached.says("phones", "one\tdevice\ntwo\tdevice\nthree\tunauthorized\n")
+    assert phones() == ("one", "two")
+    with pytest.raises(OptionError, match="2 phones are attached; name one of adb:one, adb:two"):
+        agent_command("")
+    monkeypatch.setenv("ANDROID_SERIAL", "two")
+    assert agent_command("")[1:3] == ["-s", "two"]
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "says"),
+    [
+        ("phones", "one\toffline\n", "no phone is attached and ready; `adb devices` says why"),
+        ("abis", "mips\n", "adb:one: the phone says its ABIs are 'mips'"),
+        ("abis", "armeabi-v7a\n", "nnapi_agent is missing; pip install ep-nnapi-android, or build"),
+        ("library", "/none.so", "runtime: /none.so: cannot open shared object file"),
+    ],
+)
+def test_what_is_amiss(what: str, text: str, says: str, attached: Phone):
+    attached.says(what, text)
+    with pytest.raises(OptionError, match=says):
+        open_runtime("adb")
+
+
+def test_one_of_another_abi_is_refused(attached: Phone, tmp_path: Path):
+    other = "x86" if ABI != "x86" else "arm64-v8a"
+    (tmp_path / "agents" / other).symlink_to(tmp_path / "agents" / ABI)
+    attached.says("abis", other)
+    with pytest.raises(OptionError, match=f"nnapi_agent is built for {ABI}, not {other}"):
+        open_runtime("adb")
+
+
+def test_an_unknown_phone(attached: Phone):
+    with pytest.raises(OptionError, match="adb says: error: device 'none' not found"):
+        open_runtime("adb:none")
+
+
+def test_without_adb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("ANDROID_HOME", raising=False)
+    with pytest.raises(OptionError, match="there is no adb on PATH or below ANDROID_HOME"):
+        phones()
+    tools = tmp_path / "platform-tools"
+    tools.mkdir()
+    (tools / "adb").write_text("#!/bin/sh\n")
+    (tools / "adb").chmod(0o755)
+    monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
+    assert phones() == ()
+
+
+@pytest.mark.parametrize(("name", "says"), [("exec:", "a command is missing"), ("exec:'", "is no")])
+def test_commands(name: str, says: str):
+    with pytest.raises(OptionError, match=says):
+        remote_runtime(name)
