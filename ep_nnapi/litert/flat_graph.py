@@ -140,6 +140,18 @@ _RULES: Mapping[str, Callable[[Signature], int]] = {
 
 _SCHEMA_VERSION = 3
 _IDENTIFIER = b"TFL3"
+_MOST_AXES = 8
+"""Largest rank of a tensor. Source: LiteRT, LiteRtLayout."""
+_SIZED = {
+    **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD", "TILE", "SLICE", "STRIDED_SLICE"), 1),
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), 1),
+    "FILL": 0,
+}
+"""Operators whose inputs from this one on say what sizes the result has.
+
+If one of them is not constant LiteRT allocates the result when it runs, and its compiled models
+leave an output in that memory, with no error: a reshape gives it sizes.
+"""
 _MAX_BYTES = (1 << 31) - 1
 """Largest flatbuffer: its offsets are signed 32-bit numbers."""
 INSIDE = 64
@@ -303,6 +315,24 @@ class FlatGraph:
         inputs    tensors, -1 for an optional one that is left out
         options   name of the options' table without "Options", and its fields
         """
+        sizing = inputs[_SIZED.get(name, len(inputs)) :][:3]
+        if any(self._buffers[i] is None for i in sizing):
+            made = [self.tensor(self.tensors[i]) for i in outputs]
+            self._add_operator(name, inputs, made, options)
+            for value, output in zip(made, outputs, strict=True):
+                shape = self.tensors[output].shape
+                fields = ("Reshape", {"newShape": shape})
+                self._add_operator("RESHAPE", [value, self.ints(shape)], [output], fields)
+            return
+        self._add_operator(name, inputs, outputs, options)
+
+    def _add_operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: tuple[str, Mapping[str, Option]] | None,
+    ) -> None:
         given = options[1] if options else {}
         types = tuple(self.tensors[i] for i in (*inputs, *outputs) if i >= 0)
         numbered = version(Signature(name, types, len(inputs), given))
@@ -376,6 +406,8 @@ class FlatGraph:
 
     def _add(self, tensor: Tensor, name: str | None, load: Callable[[], Array] | None) -> int:
         require(tensor.dtype in _TYPES, f"LiteRT has no kernels for {tensor.dtype}")
+        rank = len(tensor.shape)
+        require(rank <= _MOST_AXES, f"LiteRT has no tensors of rank {rank}")
         self.tensors.append(tensor)
         self._names.append(f"t{len(self._names)}" if name is None else name)
         self._buffers.append(load)

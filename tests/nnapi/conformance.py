@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -43,10 +44,18 @@ def _file_cases(file):
     return [reader.Case(record, header, blob) for record in header["cases"]]
 
 
-def model(case, graph=None, *, dynamic=False) -> Model:
-    """A case's model; `dynamic`: all output dimensions are unknown."""
+def model(case, graph=None, *, dynamic=False, without_omitted=False) -> Model:
+    """A case's model; `dynamic`: all output dimensions are unknown.
+
+    without_omitted   inputs that the case omits are left out of the model
+    """
     graph = graph or case.main
     operands = [_operand(case, o) for o in graph.operands]
+    inputs = [*graph.inputs]
+    if without_omitted:
+        for i in (i for i in graph.inputs if graph.operands[i].omitted):
+            operands[i] = replace(operands[i], value=Omitted.NO_VALUE)
+            inputs.remove(i)
     if dynamic:
         for i in graph.outputs:
             unknown = tuple(0 for _ in operands[i].dimensions)
@@ -57,7 +66,7 @@ def model(case, graph=None, *, dynamic=False) -> Model:
         Operation(spec.BY_CODE[o.code], tuple(o.inputs), tuple(o.outputs)) for o in graph.operations
     ]
     return Model(
-        tuple(operands), tuple(operations), tuple(graph.inputs), tuple(graph.outputs), case.relaxed
+        tuple(operands), tuple(operations), tuple(inputs), tuple(graph.outputs), case.relaxed
     )
 
 

@@ -167,5 +167,5 @@ ROWS = (
     row(spec.RELU6, _unary("RELU6"), F32, *_CODED),
     row(spec.DEQUANTIZE, dequantize, Q8, Q8S, Q8Y, Q8C),
     row(spec.QUANTIZE, quantize, F32),
-    row(spec.CAST, cast, F32, I32, Q8, Q8S, BOOL8),
+    row(spec.CAST, cast, F32, I32, Q8, Q8S, Q8Y, BOOL8),
 )

@@ -7,7 +7,7 @@ import numpy as np
 from ep_nnapi.litert.lowering.convolution import filler
 from ep_nnapi.litert.operation import FlatOp, stored
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
 
@@ -100,7 +100,10 @@ def split(op: FlatOp) -> None:
 def fill(op: FlatOp) -> None:
     """A tensor of one number. Source: NDK ANEURALNETWORKS_FILL."""
     result = op.described(signed=False)
-    value = op.graph.array(np.array(op.scalar("value"), result.dtype))
+    if op.scope.constant(op.index("value")):
+        value = op.graph.array(np.array(op.scalar("value"), result.dtype))
+    else:
+        value = op.tensor("value")
     op.graph.operator("FILL", [op.tensor("dims"), value], [op.out()], ("Fill", {}))
 
 
@@ -147,6 +150,28 @@ def embedding_lookup(op: FlatOp) -> None:
     op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": 0}))
 
 
+def hashtable_lookup(op: FlatOp) -> None:
+    """Rows of `values` by key, and hits. Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP."""
+    op.same_quantization("values")
+    inputs = [op.tensor(name, signed=False) for name in ("lookups", "keys", "values")]
+    op.graph.operator("HASHTABLE_LOOKUP", inputs, [op.out(), op.out("hits")])
+
+
+def lsh_projection(op: FlatOp) -> None:
+    """Bits of hash functions of the stored input. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
+    halves = F16 in (op.operand("hash").type, op.operand("input").type)
+    require(not halves, "float16 numbers have other hashes in float32")
+    kind = _PROJECTIONS.get(op.number("type"))
+    require(kind is not None, "the deprecated kind of sparse projections")
+    names = ("hash", "input", *(["weight"] if op.given("weight") else []))
+    inputs = [op.tensor(name, signed=False) for name in names]
+    op.graph.operator("LSH_PROJECTION", inputs, [op.out()], ("LSHProjection", {"type": kind or 0}))
+
+
+_PROJECTIONS = {2: 2, 3: 1}
+"""LiteRT's types of projections by NNAPI's: dense, sparse."""
+
+
 def _check_indexes(op: FlatOp, name: str, size: int) -> None:
     """Raises Inexpressible for constant indexes out of range."""
     if op.scope.constant(op.index(name)):
@@ -174,5 +199,7 @@ ROWS = (
     row(spec.SLICE, slice_, *_NUMBERS),
     row(spec.STRIDED_SLICE, strided_slice, F32, Q8, Q8S),
     row(spec.GATHER, gather, *_NUMBERS),
+    row(spec.HASHTABLE_LOOKUP, hashtable_lookup, F32, I32, Q8),
+    row(spec.LSH_PROJECTION, lsh_projection, F32, I32, Q8),
     row(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
 )
