@@ -123,9 +123,9 @@ class LiteRtRuntime(HostRuntime):
 
     def __init__(self, library: Library | None = None) -> None:
         """Create the runtime; without a library its device only says what can be written."""
-        found = (LiteRtDevice(),) if library is None else tuple(_devices(library))
-        super().__init__(found)
+        self.accelerators = (LiteRtDevice(),) if library is None else tuple(_devices(library))
         self._library = library
+        super().__init__(self.accelerators)
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reasons why LiteRT does not compute these operations."""

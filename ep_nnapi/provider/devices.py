@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ep_nnapi.litert.package import is_installed
+from ep_nnapi.litert.source import LITERT_DEVICES
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.files import require_writable
-from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, Options
 from ep_nnapi.options.target import NnapiFlag, Target
@@ -24,7 +26,7 @@ from ep_nnapi.provider.dynamic_options import nanoseconds
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
 
-FAST_DEVICES = (HOST_CPU, "litert-cpu", "litert-gpu", "litert-npu")
+FAST_DEVICES = (HOST_CPU, *LITERT_DEVICES.names)
 """Devices for which transposes are worth it inside a cluster, and before nnapi-reference tried."""
 
 
@@ -67,7 +69,7 @@ def runtime_of(options: Options) -> Runtime:
     device on another provider of ONNX Runtime that is not there.
     """
     if options.device_profile is None:
-        if options.runtime == HOST and options.device is not None and is_plugin(options.device):
+        if options.runtime == HOST and options.device and is_named_only(options.device):
             return host_runtime(names=(options.device,))
         return open_runtime(options.runtime)
     if options.runtime not in (HOST, DEFAULT_RUNTIME):
@@ -88,6 +90,15 @@ def _profile_of(runtime: Runtime) -> Profile | None:
 def devices(runtime: str = DEFAULT_RUNTIME) -> tuple[Device, ...]:
     """Returns the devices of a runtime, as printed by `ep-nnapi devices`."""
     return tuple(open_runtime(runtime).devices())
+
+
+def tunable_devices(options: Options) -> list[str]:
+    """Returns the names of the devices that may compute best: on the host LiteRT's CPU is one."""
+    if options.device is not None:
+        return [options.device]
+    own = [device.name for device in runtime_of(options).devices()]
+    host = options.runtime == HOST and options.device_profile is None and is_installed()
+    return [*own, LITERT_DEVICES.names[0]] if host else own
 
 
 def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:

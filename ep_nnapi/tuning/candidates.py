@@ -16,15 +16,16 @@ from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import given_to_session, open_session, outputs_of
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Runtime
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings
-from ep_nnapi.options.table import HOST, parse, to_strings
+from ep_nnapi.options.table import HOST, LITERT, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag, flag_names
 from ep_nnapi.options.values import Partitioning
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import SESSION_LEVELS, register
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
+from ep_nnapi.provider.devices import tunable_devices
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
@@ -76,11 +77,9 @@ def on_the_cpu() -> Iterator[Candidate]:
         yield Candidate(Chosen.CPU, "all", {"intra_op_num_threads": 1}, ("1 thread",))
 
 
-def on_devices(runtime: Runtime, given: Mapping[str, object]) -> Iterator[Candidate]:
+def on_devices(given: Mapping[str, object]) -> Iterator[Candidate]:
     """Yields the first candidate of each device, or of the device that the options name."""
-    named = parse(given).device
-    names = [d.name for d in runtime.devices()] if named is None else [named]
-    for name in names:
+    for name in tunable_devices(parse(given)):
         yield Candidate(Chosen.NNAPI, NNAPI_AWARE, {**given, "device": name})
 
 
@@ -98,7 +97,7 @@ def variants(first: Candidate) -> Iterator[Candidate]:
         for flag in (NnapiFlag.USE_FP16, NnapiFlag.USE_NCHW):
             yield _with(first, flag_names(flag), flags=flag_names(flag))
     chosen = parse(given)
-    own_threads = chosen.runtime == HOST and chosen.device != REFERENCE_DEVICE
+    own_threads = chosen.runtime in (HOST, LITERT) and chosen.device != REFERENCE_DEVICE
     if own_threads and "intra_op_num_threads" not in given and (os.cpu_count() or 1) > 1:
         yield _with(first, "1 thread", intra_op_num_threads=1)
 

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options.table import parse
-from ep_nnapi.provider.devices import runtime_of
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.tuning.candidates import (
     Candidate,
@@ -187,7 +186,7 @@ class Search:
         First the CPU provider and each device, then variants of the fastest device, then the best
         of both with the improvements combined. Raises OptionError for options of no device.
         """
-        devices = list(on_devices(runtime_of(parse(self.options)), self.options))
+        devices = list(on_devices(self.options))
         first = self._stage(0, [*on_the_cpu(), *devices])
         cpu = min((m for m in first if m.candidate.on_cpu), key=_seconds)
         timed = [m for m in first if not m.candidate.on_cpu and m.timing is not None]

@@ -15,6 +15,7 @@ import ep_nnapi
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.litert import package
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.options.settings import Chosen, Settings
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.cli.command import DIGITS
@@ -90,6 +91,10 @@ def test_a_path_is_the_callers_alone(tmp_path: Path) -> None:
     path = package.library()[0]
     assert {c.device for c in ep_nnapi.check(DIGITS, runtime=path).clusters} == {"litert-cpu"}
     settings = tmp_path / "settings.json"
-    settings.write_text(json.dumps({"options": {"runtime": path}}))
+    with pytest.raises(OptionError, match="runtime"):
+        Settings(Chosen.NNAPI, "basic", {"runtime": path}).write(settings)
+    Settings(Chosen.NNAPI, "basic", {"device": "litert-cpu"}).write(settings)
+    assert {c.device for c in ep_nnapi.check(DIGITS, settings=settings).clusters} == {"litert-cpu"}
+    settings.write_text(settings.read_text().replace('"device"', '"runtime"'))
     with pytest.raises(OptionError, match="runtime"):
         ep_nnapi.check(DIGITS, settings=settings)
