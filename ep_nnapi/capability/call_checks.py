@@ -11,7 +11,7 @@ from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape, require_finite
 from ep_nnapi.lowering.call import Arg, Call, Given, View
-from ep_nnapi.lowering.fusion import value_of, writes
+from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
@@ -53,11 +53,11 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
 def require_valid_sizes(values: Iterable[Value]) -> None:
     """Raises Reject for a tensor that has no elements, a negative size or too many bytes."""
     for value in values:
-        if any(d < 1 for d in value.dims or () if isinstance(d, int)):
-            if 0 in (value.dims or ()):
+        found = value.dims or ()
+        if any([d < 1 for d in found if isinstance(d, int)]):  # noqa: C419 (a generator is slow)
+            if 0 in found:
                 raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
-            found = list(value.dims or ())
-            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")
+            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {list(found)}")
         if bytes_of(value) > MAX_BYTES:
             detail = f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}"
             raise Reject(Reason.SIZE, detail)
@@ -121,7 +121,7 @@ def require_bounded_memory(node: GraphNode, call: Call) -> bool:
     Raises Reject(SIZE) if the call needs more memory than the sizes of the node justify. Constants
     are lazy, so the check runs before any of them is in memory.
     """
-    used = (*_values(call.inputs), *writes(call))
+    used = (*_values(call.inputs), *call.writes)
     for_any = max(map(_bytes_now, used), default=0) <= _ALLOWANCE
     if not for_any:
         _require_in_proportion(node, call)
@@ -143,7 +143,7 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
     for value in _values(call.inputs):
         if value.constant is not None and _bytes_now(value) > read:
             raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
-    for value in writes(call):
+    for value in call.writes:
         if _bytes_now(value) > written:
             raise _too_large(f"{call.spec.name} computes a tensor", value, written)
 

@@ -140,11 +140,12 @@ def _with_tried_sizes(
     node: GraphNode, samples: Sequence[GraphNode], found: Sequence[CapableNode | Rejection]
 ) -> list[CapableNode | Rejection]:
     """The results for a node, one per sample; SHAPE rejections say that sizes were only tried."""
+    if len(samples) == 1 or not is_dynamic(inputs_of(node)):
+        return list(found)
     produced = any(v.shape_producer for n in samples for v in (*inputs_of(n), *outputs_of(n)))
-    tried = len(samples) > 1 and not produced and is_dynamic(inputs_of(node))
     return [
         replace(f, detail=f.detail + TRIED, kind=f.kind and f.kind + TRIED)
-        if tried and isinstance(f, Rejection) and f.reason is Reason.SHAPE
+        if not produced and isinstance(f, Rejection) and f.reason is Reason.SHAPE
         else f
         for f in found
     ]

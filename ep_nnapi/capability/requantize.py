@@ -16,7 +16,7 @@ import numpy as np
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
-from ep_nnapi.lowering.fusion import reads, value_of, writes
+from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
@@ -58,7 +58,7 @@ class _Requantizer:
     def calls_for(self, call: Call) -> Iterator[Call]:
         """Yields the call, with its operands and results requantized where needed."""
         sources = [v for v in map(value_of, call.inputs) if v is not None and is_8bit(v)]
-        results = [v for v in writes(call) if is_8bit(v)]
+        results = [v for v in call.writes if is_8bit(v)]
         if not results:
             yield call
             return
@@ -137,7 +137,7 @@ def _require_fine_scale(call: Call, computed: Quantization | None, result: Value
 
 def _unify_signedness(call: Call) -> Call:
     """Converts 8-bit constants of the other signedness to the type that the call computes with."""
-    kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_8bit(v)]
+    kinds = [v.dtype for v in (*call.reads, *call.writes) if is_8bit(v)]
 
     def change(value: Value) -> Value:
         q = value.quantization

@@ -109,7 +109,7 @@ def _constant(given: dict[str, Any], weights: Array) -> Operand:
     data = Data(weights[offset : offset + size])
     code = OperandCode(given["type"])
     operand = Operand(code, dimensions, scale, int(given["zero_point"]), value=data)
-    if not operand.known or operand.size * code.numpy.itemsize != data.bytes.size:
+    if not operand.known or operand.size * code.numpy.itemsize != data.size:
         raise ValueError("a constant has another size")
     return operand
 

@@ -228,6 +228,7 @@ class Value:
     folded: bool = field(default=False, compare=False)
     fits_int32: bool = field(default=False, compare=False)
     shape_producer: str = field(default="", compare=False)
+    _shape: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def rank(self) -> int:
@@ -239,6 +240,8 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Static shape; raises Reject(SHAPE) that names the first unknown dimension."""
+        if self._shape is not None:  # lowerings ask again and again
+            return self._shape
         if self.dims is None:
             raise self._unknown(_NO_RANK)
         for dim in self.dims:
@@ -246,6 +249,7 @@ class Value:
                 called = f"'{dim}'" if dim else "unknown"
                 index = self.dims.index(dim)
                 raise self._unknown(f"dimension {index} is {called}; {FIX_ADVICE}")
+        object.__setattr__(self, "_shape", self.dims)
         return self.dims  # type: ignore[return-value]  # each is an integer
 
     def _unknown(self, what: str) -> Reject:

@@ -184,6 +184,22 @@ class Call:
     origin: tuple[str, ...] = field(default=())
     whole: Whole | None = field(default=None, compare=False)
     _matched: list[Match] = field(default_factory=list, init=False, repr=False, compare=False)
+    _reads: tuple[Value, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """The values that it reads, without constants."""
+        if self._reads is None:  # many passes over the calls ask
+            values = [a.value if isinstance(a, View) else a for a in self.inputs]
+            found = tuple([v for v in values if isinstance(v, Value) and v.constant is None])
+            object.__setattr__(self, "_reads", found)
+            return found
+        return self._reads
+
+    @property
+    def writes(self) -> tuple[Value, ...]:
+        """The values that it computes."""
+        return tuple([o.value if isinstance(o, View) else o for o in self.outputs])
 
     def match(self, feature_level: int) -> Match:
         """The signature, found once; raises Reject as `OperationSpec.match` does."""
@@ -220,6 +236,13 @@ class Call:
     def with_origin(self, origin: tuple[str, ...], whole: Whole | None = None) -> Call:
         """The call with other names of ONNX nodes, and as a part of another operator."""
         return Call(self.spec, self.params, self.inputs, self.outputs, origin, whole)
+
+    def with_operands(
+        self, inputs: tuple[Arg, ...], outputs: tuple[Value | View, ...], *origin: str
+    ) -> Call:
+        """The call with other operands, and more names of ONNX nodes."""
+        names = tuple(dict.fromkeys(self.origin + origin)) if origin else self.origin
+        return Call(self.spec, self.params, inputs, outputs, names, self.whole)
 
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a tuple for a repeated parameter."""
@@ -263,11 +286,12 @@ def _bind(
         return None
     if named and not _fits_names(form, len(given), named):
         return None
-    rest = [named.get(p.name, _default(p)) for p in form[len(given) :]]
+    rest = [named[p.name] if p.name in named else _default(p) for p in form[len(given) :]]
     params: list[Param] = []
     inputs: list[Arg] = []
     for param, arg in zip(form, (*given, *rest), strict=True):
-        if isinstance(arg, _SINGLE):  # most are; Sequence is slow to check
+        # most are; Sequence is slow to check
+        if isinstance(arg, _SINGLE) or (arg is None and not param.many):
             params.append(param)
             inputs.append(arg)
             continue

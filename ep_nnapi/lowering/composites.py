@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, Whole
-from ep_nnapi.lowering.fusion import FUSED, reads, writes
+from ep_nnapi.lowering.fusion import FUSED
 from ep_nnapi.lowering.reshapes import before_reshape
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Composite, Operation, Port
@@ -39,10 +39,10 @@ class Operators:
         for call in calls:
             if call.whole is not None:
                 found.wholes.setdefault(id(call.whole), call.whole)
-            if call.spec is RESHAPE and reads(call):
-                found.reshaped[writes(call)[0].name] = reads(call)[0]
-            elif call.spec in FUSED and reads(call):
-                found.active[reads(call)[0].name] = writes(call)[0], FUSED[call.spec]
+            if call.spec is RESHAPE and call.reads:
+                found.reshaped[call.writes[0].name] = call.reads[0]
+            elif call.spec in FUSED and call.reads:
+                found.active[call.reads[0].name] = call.writes[0], FUSED[call.spec]
         return found
 
     def forms(self, value: Value) -> Iterator[Value]:
@@ -118,7 +118,7 @@ class CompositeFinder:
             for port in self.ports(form, whole):
                 operand = port.operand
                 if not isinstance(operand, int) or self._producers.get(operand, -1) < before:
-                    return replace(port, shape=value.shape)
+                    return Port(port.operand, port.perm, value.shape)
         return None
 
     def _members(self, delivered: Sequence[int], given: Set[object]) -> set[int] | None:

@@ -21,24 +21,13 @@ def value_of(arg: Arg) -> Value | None:
     return arg.value if isinstance(arg, View) else None
 
 
-def reads(call: Call) -> tuple[Value, ...]:
-    """Returns the values that a call reads, without constants."""
-    values = map(value_of, call.inputs)
-    return tuple([v for v in values if v is not None and v.constant is None])
-
-
-def writes(call: Call) -> tuple[Value, ...]:
-    """Returns the values that a call computes."""
-    return tuple([o.value if isinstance(o, View) else o for o in call.outputs])
-
-
 def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
     """Returns the calls without dead code; `kept` names the cluster's outputs."""
     wanted = set(kept)
     found: list[Call] = []
     for call in reversed(calls):
-        if not wanted.isdisjoint([v.name for v in writes(call)]):
-            wanted.update([v.name for v in reads(call)])
+        if not wanted.isdisjoint([v.name for v in call.writes]):
+            wanted.update([v.name for v in call.reads])
             found.append(call)
     return found[::-1]
 
@@ -49,7 +38,7 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
     An activation is fused only if it is the only reader of that input and the input is not in
     `kept`, the names of the cluster's outputs.
     """
-    readers = Counter([v.name for c in calls for v in reads(c)])
+    readers = Counter([v.name for c in calls for v in c.reads])
     fused: list[Call] = []
     producer: dict[str, int] = {}  # value name -> position in `fused`
     for call in calls:
@@ -57,24 +46,24 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
         if source is not None and readers[call_input(call)] == 1 and call_input(call) not in kept:
             before = fused[source]
             fused[source] = _with_activation(before, call)
-            producer[writes(call)[0].name] = source
+            producer[call.writes[0].name] = source
             continue
-        producer.update([(v.name, len(fused)) for v in writes(call)])
+        producer.update([(v.name, len(fused)) for v in call.writes])
         fused.append(call)
     return fused
 
 
 def fuse_biases(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
     """Returns the calls with sums of a product without bias and a constant row as its bias."""
-    readers = Counter([v.name for c in calls for v in reads(c)])
+    readers = Counter([v.name for c in calls for v in c.reads])
     fused: list[Call] = []
     products: dict[str, int] = {}  # value name -> position in `fused`
     for call in calls:
-        at = [products.get(v.name) for v in reads(call)] if call.spec is ADD else []
+        at = [products.get(v.name) for v in call.reads] if call.spec is ADD else []
         if len(at) == 1 and at[0] is not None and (biased := _with_bias(fused[at[0]], call)):
             fused[at[0]] = biased
             continue
-        y = writes(call)[0]
+        y = call.writes[0]
         if call.spec is FULLY_CONNECTED and readers[y.name] == 1 and y.name not in kept:
             products[y.name] = len(fused)
         fused.append(call)
@@ -94,7 +83,7 @@ def _with_bias(product: Call, total: Call) -> Call | None:
         or (row.shape, row.dtype) != (zeros.shape, zeros.dtype)
         or y.quantization is not None
         or row.dtype is not y.dtype
-        or total.outputs[0] != replace(writes(total)[0], dims=y.dims)
+        or total.outputs[0] != replace(total.writes[0], dims=y.dims)
         or zeros.constant.array.any()
     ):
         return None
@@ -105,17 +94,17 @@ def _with_bias(product: Call, total: Call) -> Call | None:
 
 def call_input(call: Call) -> str:
     """Returns the name of the value that a one-input call reads."""
-    return reads(call)[0].name
+    return call.reads[0].name
 
 
 def _fusible(call: Call, fused: Sequence[Call], producer: dict[str, int]) -> int | None:
     """Returns the position of the operation that the activation `call` can be fused into."""
-    if call.spec not in FUSED or not reads(call):
+    if call.spec not in FUSED or not call.reads:
         return None
     at = producer.get(call_input(call))
     if at is None or fused[at].named().get("activation") != FuseCode.NONE:
         return None
-    same_type = reads(call)[0].quantization == writes(call)[0].quantization
+    same_type = call.reads[0].quantization == call.writes[0].quantization
     return at if same_type else None
 
 
@@ -124,7 +113,6 @@ def _with_activation(before: Call, activation: Call) -> Call:
     position = next(i for i, p in enumerate(before.params) if p.name == "activation")
     inputs = list(before.inputs)
     inputs[position] = FUSED[activation.spec]
-    old, new = before.outputs[0], writes(activation)[0]
+    old, new = before.outputs[0], activation.writes[0]
     out = View(new, old.perm) if isinstance(old, View) else new
-    origin = tuple(dict.fromkeys(before.origin + activation.origin))
-    return replace(before, inputs=tuple(inputs), outputs=(out,), origin=origin)
+    return before.with_operands(tuple(inputs), (out,), *activation.origin)

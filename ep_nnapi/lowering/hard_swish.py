@@ -14,7 +14,6 @@ import numpy as np
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
-from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, DIV, HARD_SWISH, MUL
 
@@ -36,16 +35,16 @@ def fuse_hard_swish(calls: Sequence[Call], kept: Collection[str], feature_level:
     for call in calls:
         found = _hard_swish(call, parts)
         if found and found[-1].is_supported(feature_level):
-            *others, fused[writes(call)[0].name] = found
-            merged.update([writes(c)[0].name for c in others])
-    named = [(writes(c)[0].name, c) for c in calls]
+            *others, fused[call.writes[0].name] = found
+            merged.update([c.writes[0].name for c in others])
+    named = [(c.writes[0].name, c) for c in calls]
     return [fused.get(name, c) for name, c in named if name not in merged]
 
 
 def _mergeable(calls: Sequence[Call], kept: Collection[str]) -> Mapping[str, Call]:
     """Returns the sums, products and quotients that only one operation reads, by output."""
-    readers = Counter([v.name for c in calls for v in reads(c)])
-    named = [(writes(c)[0].name, c) for c in calls if c.spec in (ADD, MUL, DIV)]
+    readers = Counter([v.name for c in calls for v in c.reads])
+    named = [(c.writes[0].name, c) for c in calls if c.spec in (ADD, MUL, DIV)]
     return {name: c for name, c in named if readers[name] == 1 and name not in kept}
 
 
@@ -53,15 +52,15 @@ def _hard_swish(last: Call, parts: Mapping[str, Call]) -> tuple[Call, ...]:
     """Returns the calls merged into `last`, then HARD_SWISH in place of it; () if it is none."""
     if not _is_product(last):
         return ()
-    inner = [c for v in reads(last) if (c := parts.get(v.name)) and _is_product(c)]
+    inner = [c for v in last.reads if (c := parts.get(v.name)) and _is_product(c)]
     if len(inner) != 1:
         return ()
     product = (inner[0], last)
-    values = [v for c in product for v in reads(c) if v != writes(inner[0])[0]]
+    values = [v for c in product for v in c.reads if v != inner[0].writes[0]]
     shares = [share for c in product for share in _shares(c)]
     if len(values) != 2 or len(shares) != 1 or not _equals(shares[0], 1 / 6, values[0].dtype):
         return ()
-    y = writes(last)[0]
+    y = last.writes[0]
     for x, clipped in (values, values[::-1]):
         shifted = parts.get(clipped.name)
         if shifted is not None and _is_shifted(shifted, x) and y.dims == x.dims:
@@ -98,7 +97,7 @@ def _is_shifted(call: Call, x: Value) -> bool:
     return (
         call.spec is ADD
         and _is_plain(call, FuseCode.RELU6)
-        and reads(call) == (x,)
+        and call.reads == (x,)
         and len(constants) == 1
         and _equals(constants[0], 3, x.dtype)
     )

@@ -16,7 +16,6 @@ import networkx as nx
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import NHWC, Call, View
-from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import (
     flatten_nhwc,
     inverse,
@@ -76,10 +75,10 @@ def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tens
         return tensors.setdefault(value.name, _TensorUses(cost))
 
     for i, call in enumerate(calls):
-        for value in reads(call):
+        for value in call.reads:
             if value.rank == len(NHWC):
                 tensor(value).readers.append(i)
-        for value in writes(call):
+        for value in call.writes:
             if value.rank == len(NHWC):
                 tensor(value).writer = i
     for name in outputs:
@@ -123,12 +122,12 @@ def _flattened(
     """
     readers: defaultdict[str, list[int]] = defaultdict(list)
     for i, call in enumerate(calls):
-        for value in reads(call):
+        for value in call.reads:
             readers[value.name].append(i)
     for i, call in enumerate(calls):
-        if call.spec != RESHAPE or all(v.name not in tensors for v in reads(call)):
+        if call.spec != RESHAPE or all(v.name not in tensors for v in call.reads):
             continue
-        flat = writes(call)[0].name
+        flat = call.writes[0].name
         after = readers[flat] if flat not in outputs else []
         if len(after) == 1 and calls[after[0]].spec == FULLY_CONNECTED:
             pair = flatten_nhwc(call, calls[after[0]])
@@ -207,7 +206,7 @@ def _cut_node(
 
 def _transposes(call: Call, name: str) -> bool:
     """Returns True if `call` is a TRANSPOSE that costs nothing when tensor `name` is NHWC."""
-    if call.spec != TRANSPOSE or not reads(call):
+    if call.spec != TRANSPOSE or not call.reads:
         return False
     perm = permutation(call)
-    return perm == (NHWC if reads(call)[0].name == name else inverse(NHWC))
+    return perm == (NHWC if call.reads[0].name == name else inverse(NHWC))

@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_s
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.call import Arg, Call, View, Whole, operand_code
 from ep_nnapi.lowering.composites import CompositeFinder, Operators
-from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, needed, writes
+from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, needed
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
@@ -36,6 +36,8 @@ from ep_nnapi.nnapi.sizes import Size, typical
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.options.target import Target
 
+_LARGE = 1 << 16
+"""Bytes of a constant from which on it is not transposed before a device needs it."""
 _FEW = 4096
 """Elements of constants that composites keep in any case."""
 
@@ -102,7 +104,7 @@ class _Candidate:
 
     def permuted_elements(self) -> int:
         """Returns the number of elements that are permuted, inside or at the border."""
-        inside = [writes(c)[0] for c in self.inserter.calls if c.spec is TRANSPOSE]
+        inside = [c.writes[0] for c in self.inserter.calls if c.spec is TRANSPOSE]
         boundary = (*self.inserter.boundary_inputs, *self.boundary_outputs)
         crossing = (
             e.value for e in boundary if e.perm and not preserves_order(e.value.shape, e.perm)
@@ -154,6 +156,7 @@ def _write(
     composites = CompositeFinder(operators, operations, model_outputs, ports).found()
     operands = tuple(writer.operands)
     model = Model(operands, operations, model_inputs, model_outputs, target.relaxed, composites)
+    model.set_matches([c.match(target.feature_level) for c in inserter.calls])
     border = Border(
         tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),
         tuple(_crossing(e, positions[writer.operand(e.inside)]) for e in boundary_outputs),
@@ -236,13 +239,16 @@ class _Writer:
     def _loaded(self, value: Value, given: Constant, perm: Perm | None) -> Operand:
         """Returns the operand for a constant in the layout `perm`, with its data."""
         constant = given.transposed(perm) if perm is not None else given
-        operand = _operand(value, constant.shape, perm)
+        code = _code(value)
         if constant.numbers:
-            return replace(operand, value=Data.of_sizes(constant.numbers, operand.type.numpy))
-        array, dtype = constant.array, operand.type.numpy
-        if not constant.owned or array.dtype != dtype:
-            array = np.array(array, dtype, order="C")  # of memory that ONNX Runtime may free later
-        return replace(operand, value=Data.of(array))
+            data = Data.of_sizes(constant.numbers, code.numpy)
+            return _operand(value, constant.shape, perm, data)
+        array = constant.array
+        if not constant.owned or array.dtype != code.numpy:
+            # ONNX Runtime may free that memory; what is large stays in its order of elements
+            array = np.array(array, code.numpy, order="K" if array.nbytes > _LARGE else "C")
+        data = Data.of(array) if array.flags.c_contiguous else Data(array)
+        return _operand(value, constant.shape, perm, data)
 
     def _interned(self, operand: Operand) -> int:
         if operand not in self._constants:
@@ -279,15 +285,17 @@ def _code(value: Value) -> OperandCode:
     return code
 
 
-def _operand(value: Value, shape: Sequence[int], perm: Sequence[int] | None = None) -> Operand:
+def _operand(
+    value: Value, shape: Sequence[int], perm: Perm | None = None, data: Data | None = None
+) -> Operand:
     """Returns the operand for `value`, with its quantization parameters."""
     code, q = _code(value), value.quantization
     dims = operand_shape(shape)
     if q is None:
-        return Operand(code, dims)
+        return Operand(code, dims, value=data)
     if code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
-        return Operand(code, dims, channels=_channels(q, perm))
-    return Operand(code, dims, q.scale[0], q.zero_point[0])
+        return Operand(code, dims, channels=_channels(q, perm), value=data)
+    return Operand(code, dims, q.scale[0], q.zero_point[0], value=data)
 
 
 def _channels(q: Quantization, perm: Sequence[int] | None) -> ChannelQuantization:

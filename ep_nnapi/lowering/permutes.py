@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
-from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable
@@ -87,15 +86,15 @@ class PermuteInserter:
 
     def add(self, call: Call) -> None:
         """Adds a call after the permutes that its operands need; raises UnsupportedPermute."""
-        if call.spec is TRANSPOSE and reads(call):
+        if call.spec is TRANSPOSE and call.reads:
             self._absorb(call)
             return
         reshape = call.spec is RESHAPE
         inputs = tuple([self._operand(a, call.origin, any_layout=reshape) for a in call.inputs])
         outputs = tuple([self._produced(o) for o in call.outputs])
-        self._writers.update([(v.name, call.origin) for v in writes(call)])
+        self._writers.update([(v.name, call.origin) for v in call.writes])
         if (inputs, outputs) != (call.inputs, call.outputs):
-            call = replace(call, inputs=inputs, outputs=outputs)
+            call = call.with_operands(inputs, outputs)
         self.calls.append(call)
 
     def stored(self, value: Value) -> Iterator[tuple[Value, Perm]]:
@@ -138,7 +137,7 @@ class PermuteInserter:
         return BoundaryValue(value, inside, perm)
 
     def _absorb(self, transpose: Call) -> None:
-        source, perm = reads(transpose)[0], permutation(transpose)
+        source, perm = transpose.reads[0], permutation(transpose)
         earlier = self._transposed.get(source.name)
         origin = transpose.origin
         if earlier is not None:

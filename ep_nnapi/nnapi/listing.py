@@ -90,7 +90,7 @@ def _numbers(code: OperandCode, value: Data) -> str | None:
     """A small constant as numbers; None if it is too large or would not round-trip exactly."""
     if code is OperandCode.MODEL:
         return None
-    count, rest = divmod(value.bytes.size, code.numpy.itemsize)
+    count, rest = divmod(value.size, code.numpy.itemsize)
     if rest or not 0 < count <= MAX_INLINE_ELEMENTS:
         return None
     array = np.frombuffer(value.bytes.tobytes(), code.numpy)

@@ -39,26 +39,59 @@ class Lifetime(StrEnum):
     SUBGRAPH = "subgraph"
 
 
+_SAMPLED = 8
+"""Bytes of a constant that are hashed, as it may be large."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """A constant's raw bytes (a one-dimensional uint8 array, possibly a view); equal by content.
+    """A constant: its bytes, or its elements in another order of memory; equal by content.
 
+    stored    a one-dimensional uint8 array, possibly a view, or the elements in their shape
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
     """
 
-    bytes: Array
+    stored: Array
     numbers: tuple[int, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Data):
             return False
-        if self.bytes is not other.bytes and not np.array_equal(self.bytes, other.bytes):
+        a, b = self.stored, other.stored
+        if a.dtype != b.dtype or a.shape != b.shape:
+            a, b = self.bytes, other.bytes
+        bits = f"u{a.itemsize}"  # NaN is equal to itself, and 0 is not -0
+        if a is not b and not np.array_equal(a.view(bits), b.view(bits)):
             return False
         return [*map(Expression.of, self.numbers)] == [*map(Expression.of, other.numbers)]
 
     def __hash__(self) -> int:
         """Hash a sample of the bytes, so that hashing large constants is fast."""
-        return hash((self.bytes.size, self.bytes[:: self.bytes.size // 1024 + 1].tobytes()))
+        step = self.size // _SAMPLED + 1
+        if self.stored.ndim == 1:
+            return hash((self.size, self.stored.view(np.uint8)[::step].tobytes()))
+        return hash((self.size, bytes(map(self._byte, range(0, self.size, step)))))
+
+    def _byte(self, place: int) -> int:
+        """The byte of the elements in C order at that place."""
+        n, at = divmod(place, self.stored.itemsize)
+        index: list[int] = []
+        for size in reversed(self.stored.shape):
+            n, i = divmod(n, size)
+            index.append(i)
+        return int(self.stored[tuple(index[::-1])].tobytes()[at])
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return self.stored.nbytes
+
+    @property
+    def bytes(self) -> Array:
+        """The bytes of the elements in C order; copies elements in another order, once."""
+        if self.stored.ndim != 1 or self.stored.dtype != np.uint8:
+            object.__setattr__(self, "stored", Data.of(self.stored).stored)
+        return self.stored
 
     @staticmethod
     def of(array: Array) -> Data:
@@ -116,6 +149,14 @@ class Operand:
             raise ValueError(f"{self.type.name} operand has no constant value")
         flat = self.value.bytes.view(self.type.numpy)
         return flat.reshape(self.dimensions if self.type.tensor else ())
+
+    @property
+    def elements(self) -> Array:
+        """The same, in any order of memory: what is transposed again need not be copied."""
+        stored = self.value.stored if isinstance(self.value, Data) else None
+        if stored is None or (stored.dtype, stored.shape) != (self.type.numpy, self.dimensions):
+            return self.array
+        return stored
 
     @property
     def item(self) -> bool | int | float:
@@ -324,6 +365,10 @@ class Model:
             found = self.operations[operation].match(self.operands, feature_level)
             self._matches[operation] = found
         return found
+
+    def set_matches(self, found: Sequence[Match]) -> None:
+        """Set the signatures of all operations to those for operands of the same types."""
+        self._matches.update(enumerate(found))
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:

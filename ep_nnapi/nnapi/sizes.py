@@ -285,18 +285,21 @@ def is_one(size: int) -> bool:
 
 def is_symbolic(numbers: Iterable[int]) -> bool:
     """Return True if one of them is a `Size`."""
-    return any(isinstance(number, Size) for number in numbers)
+    return Size in map(type, numbers)  # nothing is derived from it
 
 
 def plain(sizes: Iterable[int]) -> tuple[int, ...]:
     """Return the sizes as the numbers that they are, which becomes a condition for each."""
-    return tuple([s.plain() if isinstance(s, Size) else s for s in sizes])
+    found = tuple(sizes)
+    if Size not in map(type, found):
+        return found
+    return tuple([s.plain() if isinstance(s, Size) else s for s in found])
 
 
 def identical(left: Iterable[int], right: Iterable[int]) -> bool:
     """True if the sizes are equal for all values of their symbols; nothing becomes a condition."""
     a, b = [*left], [*right]
-    if not any(isinstance(s, Size) for s in (*a, *b)):
+    if Size not in map(type, (*a, *b)):
         return a == b
     return [*map(Expression.of, a)] == [*map(Expression.of, b)]
 

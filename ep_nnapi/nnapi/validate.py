@@ -107,9 +107,9 @@ def _check_value(operand: Operand, index: int | None) -> None:
     if not operand.known:
         raise SpecError(f"{describe(operand, index)} is a constant of unknown shape")
     wanted = operand.type.numpy.itemsize * operand.size
-    if value.bytes.nbytes != wanted:
+    if value.size != wanted:
         named = describe(operand, index)
-        raise SpecError(f"{named} takes {wanted} bytes, its constant has {value.bytes.nbytes}")
+        raise SpecError(f"{named} takes {wanted} bytes, its constant has {value.size}")
 
 
 def _check_channels(operand: Operand, index: int | None) -> None:

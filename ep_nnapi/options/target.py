@@ -76,7 +76,7 @@ class Target:
     @property
     def nchw(self) -> bool:
         """True if convolutions keep the NCHW layout (the USE_NCHW flag)."""
-        return NnapiFlag.USE_NCHW in self.flags
+        return bool(int(self.flags) & int(NnapiFlag.USE_NCHW))  # `in` takes ten times as long
 
     @property
     def relaxed(self) -> bool:

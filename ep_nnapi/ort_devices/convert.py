@@ -56,7 +56,7 @@ def _is_unlowered(named: NamedOperation) -> bool:
 def _reads_constants(model: Model, n: int) -> bool:
     values = [model.operands[i].value for i in model.operations[n].inputs]
     data = [value for value in values if isinstance(value, Data)]
-    return len(data) == len(values) and sum(each.bytes.size for each in data) <= _SMALL
+    return len(data) == len(values) and sum(each.size for each in data) <= _SMALL
 
 
 def _computed(model: Model, n: int) -> dict[int, Operand]:
@@ -150,7 +150,7 @@ def obstacles(model: Model, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
     try:
         _latest[:] = [_lower_model(model, kernels)]
     except (Inexpressible, ShapeError):
-        every = named_operations(model, FEATURE_LEVEL)
+        every = named_operations(model, FEATURE_LEVEL, model.operands)
         dims = operand_dims(model, every)
         return tuple(_obstacle(model, dims, named, kernels) for named in every)
     return ("",) * len(model.operations)
@@ -195,10 +195,10 @@ def _of_latest(model: Model, kernels: Kernels) -> _Lowered | None:
 
 
 def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
-    operations = named_operations(given, FEATURE_LEVEL)
+    operations = named_operations(given, FEATURE_LEVEL, given.operands)
     model = folded(given, operations, _sizes)
     if model is not given:
-        operations = named_operations(model, FEATURE_LEVEL)
+        operations = named_operations(model, FEATURE_LEVEL, model.operands)
     scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
@@ -213,7 +213,7 @@ def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
 
 
 def _sizes(model: Model) -> dict[int, Dims]:
-    return operand_dims(model, named_operations(model, FEATURE_LEVEL))
+    return operand_dims(model, named_operations(model, FEATURE_LEVEL, model.operands))
 
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
@@ -283,7 +283,7 @@ def _fact(operand: Operand, dims: Dims | None) -> Known:
     """The facts of an operand from which shapes are inferred."""
     if isinstance(operand.value, Data):
         if operand.type.tensor:
-            return Tensor.of(operand.array, operand.value.numbers)
+            return Tensor.of(operand.elements, operand.value.numbers)
         return operand.item
     if not operand.type.tensor:
         return Pending.PENDING

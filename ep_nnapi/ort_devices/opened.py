@@ -85,7 +85,7 @@ def _described(operand: Operand) -> object:
     """What a device's answer depends on: of large constants not their elements."""
     value: object = operand.value
     if isinstance(value, Data):
-        value = value.bytes.tobytes() if value.bytes.size <= _SMALL else "constant"
+        value = value.bytes.tobytes() if value.size <= _SMALL else "constant"
     elif isinstance(value, Model):
         value = id(value)
     return replace(operand, value=None), value

@@ -190,7 +190,7 @@ class Scope(OperandFacts):
             return self._computed(operand.value.numbers, operand, perm)
 
         def make() -> Array:
-            return converted(operand.array, operand.type).transpose(perm)
+            return converted(operand.elements, operand.type).transpose(perm)
 
         return self.graph.constants.lazy((id(operand.value), perm, operand.type), make)
 

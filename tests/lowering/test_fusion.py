@@ -5,7 +5,7 @@ import pytest
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, View, apply
-from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, reads, value_of, writes
+from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, value_of
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -31,7 +31,7 @@ def test_each_activation_is_folded(row: OperationSpec, code: FuseCode):
     (fused,) = fuse_activations(g.calls, {y.name})
     assert fused.spec is spec.ADD
     assert activation_of(fused) is code
-    assert writes(fused) == (y,)
+    assert fused.writes == (y,)
     assert fused.origin == (f"ADD {x.name}", f"{row.name} {y.name}")
 
 
@@ -112,7 +112,7 @@ def test_chains_are_folded_pairwise():
     fused = fuse_activations(g.calls, {y.name})
     assert names(fused) == ["ADD", "ADD"]
     assert [activation_of(c) for c in fused] == [FuseCode.RELU] * 2
-    assert reads(fused[1]) == (x, x)
+    assert fused[1].reads == (x, x)
 
 
 def test_folding_does_not_change_the_numbers():
@@ -148,7 +148,7 @@ def test_a_constant_row_is_the_bias_of_the_product_before(relu):
     y = g.relu(y) if relu else y
     (fused,) = fuse_activations(fuse_biases(g.calls, {y.name}), {y.name})
     assert fused.named()["bias"] == row
-    assert (writes(fused), activation_of(fused)) == ((y,), FuseCode.RELU if relu else FuseCode.NONE)
+    assert (fused.writes, activation_of(fused)) == ((y,), FuseCode.RELU if relu else FuseCode.NONE)
     assert len(fused.origin) == 2 + relu
 
 

@@ -12,7 +12,6 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering import layouts as layout
 from ep_nnapi.lowering import model_builder as lowering
 from ep_nnapi.lowering.call import Call
-from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import preserves_order
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi import spec
@@ -42,9 +41,9 @@ def drawn(seed: int, *, transposes: bool) -> tuple[Calls, list[Value]]:
             "back": lambda x=x: g.transpose(x, *NCHW),
         }
         values.append(made[kind]())
-    read = {v.name for c in g.calls for v in reads(c)}
+    read = {v.name for c in g.calls for v in c.reads}
     g.inputs = [v for v in g.inputs if v.name in read]
-    written = [writes(c)[0] for c in g.calls]
+    written = [c.writes[0] for c in g.calls]
     return g, [v for v in written if v.name not in read or rng.random() < 0.15]
 
 

@@ -94,6 +94,18 @@ def test_constants_are_copied():
     assert all((c == 1).all() for c in constants(low) if c.dtype == np.float32)
 
 
+@pytest.mark.parametrize(("channels", "turned"), [(42, False), (43, True)])
+def test_a_large_filter_is_copied_in_its_own_order(channels: int, turned: bool):
+    """From 64 KiB on it is transposed for devices that need it, and not for those on ONNX."""
+    g = Calls()
+    low = g.lower(g.conv(g.input(1, channels, 4, 4), channels))
+    (taps,) = (o for o in low.model.operands if o.size > 16 * channels and o.value)
+    before = taps.elements
+    assert before.transpose(0, 3, 1, 2).flags.c_contiguous is turned
+    assert np.array_equal(before, taps.array)
+    assert taps.array.flags.c_contiguous
+
+
 def test_a_constant_is_read_once():
     g, loads = Calls(), []
 

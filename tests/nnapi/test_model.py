@@ -22,6 +22,24 @@ def test_constants_are_in_the_order_of_c():
     assert np.array_equal(turned.array, a.T)
 
 
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 1000])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.int64, np.bool_])
+def test_elements_in_another_order_of_memory_are_equal_constants(size: int, dtype: type):
+    turned = np.random.default_rng(size).integers(0, 99, (2, size)).astype(dtype).T
+    stored, plain = Data(turned), Data.of(turned)
+    assert (stored == plain, hash(stored)) == (True, hash(plain))
+    assert np.array_equal(stored.bytes, plain.bytes)
+    other = turned.copy(order="K")
+    assert Data(turned) == Data(other)
+    other[-1, -1] = not other[-1, -1]
+    assert Data(turned) != Data(other)
+
+
+def test_elements_are_compared_bit_by_bit():
+    nan = np.array([[np.nan, 0.0]], np.float32).T
+    assert Data(nan) == Data(nan.copy()) != Data(np.copysign(nan, -1))
+
+
 @pytest.mark.parametrize(
     ("operand", "known"),
     [

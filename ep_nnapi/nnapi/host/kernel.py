@@ -129,15 +129,21 @@ class NamedOperation:
 
     inputs, outputs   operand indexes by name, a tuple for a repeated parameter; omitted operands
                       are absent
-    types             operand types, without data, by the same names
     code              type of the signature's type variable T; None if it has none
+    operands          those of its model, perhaps `without_data`
     """
 
     operation: Operation
     inputs: Names
     outputs: Names
-    types: Types
     code: OperandCode | None
+    operands: Sequence[Operand] = field(repr=False)
+
+    @property
+    def types(self) -> Types:
+        """Operand types by the same names."""
+        named = (*self.inputs.items(), *self.outputs.items())
+        return Types({name: tuple([self.operands[i] for i in indexes(at)]) for name, at in named})
 
 
 def without_data(operands: Sequence[Operand]) -> list[Operand]:
@@ -172,11 +178,7 @@ def name_operands(
         if isinstance(index, tuple) or not isinstance(operands[index].value, Omitted)
     }
     outputs = _named(match.outputs, operation.outputs)
-    types = {
-        name: (operands[index],) if isinstance(index, int) else tuple([operands[i] for i in index])
-        for name, index in (*inputs.items(), *outputs.items())
-    }
-    return NamedOperation(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
+    return NamedOperation(operation, inputs, outputs, match.typing.types.get("T"), operands)
 
 
 def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ class _Writer:
             self._constant(handle, index, operand.value)
 
     def _constant(self, handle: int, index: int, data: Data) -> None:
-        size, place = data.bytes.size, self.weights.place(data)
+        size, place = data.size, self.weights.place(data)
         if place is None:
             address = data.bytes.ctypes.data
             self.functions.call("Model_setOperandValue", handle, index, address, size)

@@ -22,7 +22,7 @@ from ep_nnapi.nnapi.model import Data, Model, Operand
 
 def is_large(data: Data) -> bool:
     """True if NNAPI does not copy the constant when it is set."""
-    return data.bytes.size > COPIED_AT_ONCE
+    return data.size > COPIED_AT_ONCE
 
 
 def large_constants(model: Model) -> list[Data]:
@@ -143,12 +143,12 @@ class SharedWeights:
             raise failed(_CREATE, ResultCode.OUT_OF_MEMORY, detail) from None
         whole = np.frombuffer(mapped, np.uint8)
         for key, data in constants.items():
-            whole[offsets[key] : offsets[key] + data.bytes.size] = data.bytes
+            whole[offsets[key] : offsets[key] + data.size] = data.bytes
         whole.flags.writeable = False
         self._add(whole, self._file.descriptor, start, whole.size, whole.ctypes.data)
         weakref.finalize(whole, self._file.give_back, start, whole.size, os.getpid()).atexit = False
         mapped.madvise(mmap.MADV_DONTNEED)  # the driver has them; the fallback maps them again
-        return {key: whole[at : at + constants[key].bytes.size] for key, at in offsets.items()}
+        return {key: whole[at : at + constants[key].size] for key, at in offsets.items()}
 
     def _map_file(self, root: np.memmap) -> bool:
         """Makes an NNAPI memory object of a mapped file; False if it has been replaced."""
@@ -182,12 +182,12 @@ def _layout(constants: Mapping[_Digest, Data]) -> tuple[dict[_Digest, int], int]
     offsets, end = {}, 0
     for key, data in constants.items():
         offsets[key] = end
-        end += -(-data.bytes.size // ALIGNMENT) * ALIGNMENT
+        end += -(-data.size // ALIGNMENT) * ALIGNMENT
     return offsets, end
 
 
 def _digest(data: Data) -> _Digest:
-    return data.bytes.size, hashlib.sha256(data.bytes.data).digest()
+    return data.size, hashlib.sha256(data.bytes.data).digest()
 
 
 def _root(array: Array) -> Array:

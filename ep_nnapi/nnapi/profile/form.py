@@ -82,7 +82,7 @@ def _described(operand: Operand) -> bytes:
     text = f"{operand.type.name} {about} {type(value).__name__}\n".encode()
     if isinstance(value, Model):
         return text + model_digest(value)
-    if isinstance(value, Data) and value.bytes.size <= COPIED_AT_ONCE:
+    if isinstance(value, Data) and value.size <= COPIED_AT_ONCE:
         return text + value.bytes.tobytes() + b"\n"
     return text
 

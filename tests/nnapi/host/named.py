@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import NamedOperation, Types
+from ep_nnapi.nnapi.host.kernel import NamedOperation
 from ep_nnapi.nnapi.model import Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec
 
@@ -23,7 +23,6 @@ def named(
     operands |= {name: Operand(OperandCode.INT32) for name in scalars}
     index = {name: i for i, name in enumerate(operands)}
     out = len(index)
-    types = {name: (operand,) for name, operand in operands.items()}
-    types["output"] = (Operand(code, output, *coded),)
+    every = [*operands.values(), Operand(code, output, *coded)]
     operation = Operation(row, tuple(index.values()), (out,))
-    return NamedOperation(operation, index, {"output": out}, Types(types), code), index
+    return NamedOperation(operation, index, {"output": out}, code, every), index
