@@ -96,7 +96,7 @@ static bool describe(agent_runs *r, end *e, const ctx_operand *operand, ctx_erro
 
 agent_runs *agent_runs_make(const ctx_nnapi *nnapi, const ctx_container *c,
                             const ctx_compiled *compiled, bool measurable, ctx_error *error) {
-  const ctx_model *model = &c->models[0];
+  const ctx_model *model = ctx_chosen_model(c);
   agent_runs *r = calloc(1, sizeof *r);
   bool made = r != NULL;
   uint32_t i;

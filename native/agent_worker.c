@@ -85,13 +85,13 @@ static bool take_model(worker *w, frame *request, frame *reply, ctx_error *error
   request->data = NULL;
   request->capacity = 0;
   TRY(ctx_read_model(j->program.data, j->program.header.length, &j->container, error));
-  if (j->container.header->feature_level > level)
+  if (j->container.chosen->feature_level > level)
     return ctx_fail(error, "the model needs feature level %u, the runtime offers %u",
-                    j->container.header->feature_level, level);
+                    j->container.chosen->feature_level, level);
   TRY(ctx_weights_open(&j->container, w->beside, &j->weights, error));
   TRY(ctx_models_build(&w->nnapi, &j->container, &j->weights, &j->models, error));
   TRY(ctx_weights_are_right(&j->weights, error));
-  return add(reply, &j->container.models[0].operations.count, sizeof(uint32_t), error);
+  return add(reply, &ctx_chosen_model(&j->container)->operations.count, sizeof(uint32_t), error);
 }
 
 static bool has_model(const worker *w, ctx_error *error) {
@@ -119,7 +119,7 @@ static bool tell_supported(worker *w, const frame *request, frame *reply, ctx_er
   uint32_t count;
   bool *answers;
   TRY(has_model(w, error) && find_device(w, &reader, &device, error));
-  count = w->job.container.models[0].operations.count;
+  count = ctx_chosen_model(&w->job.container)->operations.count;
   answers = frame_extend(reply, count);
   if (answers == NULL) return ctx_out_of_memory(error);
   memset(answers, true, count); /* below level 3, the runtime cannot be asked */

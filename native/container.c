@@ -52,8 +52,21 @@ bool ctx_text_is(const ctx_container *c, ctx_range name, const char *text) {
 
 const ctx_operand *ctx_operand_of(const ctx_container *c, const ctx_crossing *crossing,
                                   bool output) {
-  const ctx_range ends = output ? c->models[0].outputs : c->models[0].inputs;
-  return &c->operands[c->models[0].operands.first + c->numbers[ends.first + crossing->operand]];
+  const ctx_model *model = ctx_chosen_model(c);
+  const ctx_range ends = output ? model->outputs : model->inputs;
+  return &c->operands[model->operands.first + c->numbers[ends.first + crossing->operand]];
+}
+
+const ctx_model *ctx_chosen_model(const ctx_container *c) {
+  return &c->models[c->chosen->models.first];
+}
+
+ctx_container ctx_choose(const ctx_container *c, uint32_t alternative) {
+  ctx_container other = *c;
+  other.chosen = &c->alternatives[alternative];
+  other.inputs = c->crossings + other.chosen->inputs.first;
+  other.outputs = c->crossings + other.chosen->outputs.first;
+  return other;
 }
 
 size_t ctx_tensor_bytes(const ctx_container *c, const ctx_crossing *crossing) {
@@ -116,11 +129,11 @@ static bool find_tables(ctx_container *c, ctx_error *error) {
 #define FIND(table)                                                       \
   TRY(check_table(c, c->header->table, sizeof *c->table, #table, error)); \
   c->table = (const void *)(c->data + c->header->table.first)
+  FIND(alternatives);
   FIND(models);
   FIND(operands);
   FIND(operations);
-  FIND(inputs);
-  FIND(outputs);
+  FIND(crossings);
   FIND(numbers);
   FIND(sizes);
   FIND(scales);
@@ -166,6 +179,7 @@ static bool check_channels(ctx_container *c, const ctx_operand *operand, ctx_err
 
 static bool check_value(const ctx_container *c, const ctx_operand *operand, uint32_t model,
                         ctx_error *error) {
+  const ctx_range own = c->chosen->models;
   const uint64_t weights = c->header->weights_size;
   if ((operand->value == CTX_VALUE_MODEL) != (operand->type == CTX_MODEL))
     return ctx_malformed(error, "models, and only models, are values of MODEL operands");
@@ -180,7 +194,7 @@ static bool check_value(const ctx_container *c, const ctx_operand *operand, uint
         return ctx_malformed(error, "a constant has not the bytes of its type and dimensions");
       return true;
     case CTX_VALUE_MODEL:
-      if (operand->offset <= model || operand->offset >= c->header->models.count)
+      if (operand->offset <= model || operand->offset - own.first >= own.count)
         return ctx_malformed(error, "model %u refers to an earlier one, to itself or to none",
                              model);
       return true;
@@ -236,17 +250,17 @@ static bool check_model(ctx_container *c, uint32_t index, ctx_error *error) {
 
 /* Models refer to later ones only, so depths are known when they are computed from the last one. */
 static bool check_depths(const ctx_container *c, ctx_error *error) {
-  const uint32_t count = c->header->models.count;
-  uint8_t *depths = calloc(count, 1);
-  uint32_t index = count, i;
+  const ctx_range own = c->chosen->models;
+  uint8_t *depths = calloc(own.count, 1);
+  uint32_t index = own.count, i;
   bool right = true;
   if (depths == NULL) return ctx_out_of_memory(error);
   while (right && index-- > 0) {
-    const ctx_model *model = &c->models[index];
+    const ctx_model *model = &c->models[own.first + index];
     for (i = 0; i < model->operands.count; i++) {
       const ctx_operand *operand = &c->operands[model->operands.first + i];
-      if (operand->value == CTX_VALUE_MODEL && depths[operand->offset] >= depths[index])
-        depths[index] = (uint8_t)(depths[operand->offset] + 1);
+      if (operand->value == CTX_VALUE_MODEL && depths[operand->offset - own.first] >= depths[index])
+        depths[index] = (uint8_t)(depths[operand->offset - own.first] + 1);
     }
     right = depths[index] <= CTX_MAX_DEPTH;
   }
@@ -255,9 +269,10 @@ static bool check_depths(const ctx_container *c, ctx_error *error) {
 }
 
 static bool check_models(ctx_container *c, ctx_error *error) {
+  const ctx_range own = c->chosen->models;
   uint32_t i;
-  if (c->header->models.count == 0) return ctx_malformed(error, "it has no model");
-  for (i = 0; i < c->header->models.count; i++) TRY(check_model(c, i, error));
+  TRY(check_part(c, own, c->header->models.count, "models", error));
+  for (i = 0; i < own.count; i++) TRY(check_model(c, own.first + i, error));
   return check_depths(c, error);
 }
 
@@ -271,26 +286,38 @@ static bool is_permutation(const uint32_t *axes, uint32_t rank) {
   return true;
 }
 
-static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx_operand *operand) {
+/* The number of elements of an ONNX tensor; 0 if it is none of an alternative. */
+static uint64_t tensor_count(const ctx_container *c, const ctx_crossing *crossing) {
   enum { MOST_AXES = 64 };
-  const int32_t inside = onnx_type(operand->type), outside = crossing->element_type;
+  const size_t element = ctx_onnx_element(crossing->element_type);
   uint64_t count = 1;
   uint32_t i;
-  if (inside == 0 || operand->dimensions.count == 0 || crossing->shape.count > MOST_AXES)
-    return false;
+  if (crossing->shape.count > MOST_AXES || element == 0) return 0;
+  for (i = 0; i < crossing->shape.count; i++) {
+    const int64_t size = c->sizes[crossing->shape.first + i];
+    if (size < 1 || (uint64_t)size > MOST_BYTES / count) return 0;
+    count *= (uint64_t)size;
+  }
+  return count <= CTX_SIZE_MAX / element ? count : 0;
+}
+
+static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx_operand *operand) {
+  const int32_t inside = onnx_type(operand->type), outside = crossing->element_type;
+  const uint64_t count = tensor_count(c, crossing);
+  if (inside == 0 || operand->dimensions.count == 0) return false;
   if (inside != outside && !(outside == CTX_ONNX_INT8 && inside == CTX_ONNX_UINT8) &&
       !(outside == CTX_ONNX_INT64 && inside == CTX_ONNX_INT32))
     return false;
-  for (i = 0; i < crossing->shape.count; i++) {
-    const int64_t size = c->sizes[crossing->shape.first + i];
-    if (size < 1 || (uint64_t)size > MOST_BYTES / count) return false;
-    count *= (uint64_t)size;
-  }
-  if (count != ctx_operand_count(c, operand) || count > CTX_SIZE_MAX / ctx_onnx_element(outside))
-    return false;
+  if (count == 0 || count != ctx_operand_count(c, operand)) return false;
   return crossing->permutation.count == 0 ||
          (crossing->permutation.count == crossing->shape.count &&
           is_permutation(c->numbers + crossing->permutation.first, crossing->shape.count));
+}
+
+/* True for an alternative without NNAPI whose tensor of this position is as the crossing says. */
+static bool is_tensor(const ctx_container *c, const ctx_crossing *crossing, uint32_t position) {
+  return crossing->operand == position && crossing->permutation.count == 0 &&
+         tensor_count(c, crossing) > 0;
 }
 
 typedef struct {
@@ -314,7 +341,7 @@ static bool same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx
 /* A tensor may enter in two layouts, but is one; one that leaves is written once. */
 static bool check_names(const ctx_container *c, bool output, ctx_error *error) {
   const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->header->outputs.count : c->header->inputs.count;
+  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
   end *ends = calloc((size_t)count + 1, sizeof *ends);
   bool right = true;
   uint32_t i;
@@ -331,21 +358,32 @@ static bool check_names(const ctx_container *c, bool output, ctx_error *error) {
   return right || ctx_malformed(error, "two tensors at the border have one name");
 }
 
+/* The operands of a program's model on one side; those of others are the tensors themselves. */
+static uint32_t end_count(const ctx_container *c, bool output) {
+  const ctx_model *model;
+  if (c->chosen->kind != CTX_KIND_NNAPI)
+    return output ? c->chosen->outputs.count : c->chosen->inputs.count;
+  model = ctx_chosen_model(c);
+  return output ? model->outputs.count : model->inputs.count;
+}
+
 /* The tensors of one side: each fits its operand, and each operand has one (at least one: out). */
 static bool check_side(ctx_container *c, bool output, ctx_error *error) {
-  const ctx_range table = output ? c->header->outputs : c->header->inputs;
+  const ctx_range own = output ? c->chosen->outputs : c->chosen->inputs;
   const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t ends = output ? c->models[0].outputs.count : c->models[0].inputs.count;
+  const uint32_t ends = end_count(c, output);
   uint8_t *met = calloc((size_t)ends + 1, 1);
   uint32_t i, met_count = 0;
   bool right = met != NULL || ctx_out_of_memory(error);
-  for (i = 0; right && i < table.count; i++) {
+  for (i = 0; right && i < own.count; i++) {
     const ctx_crossing *crossing = &crossings[i];
     right = check_text(c, crossing->name, error) &&
             check_part(c, crossing->shape, c->header->sizes.count, "sizes", error) &&
             check_part(c, crossing->permutation, c->header->numbers.count, "numbers", error);
     if (!right) break;
-    if (crossing->operand >= ends || !fits(c, crossing, ctx_operand_of(c, crossing, output))) {
+    if (c->chosen->kind == CTX_KIND_NNAPI
+            ? crossing->operand >= ends || !fits(c, crossing, ctx_operand_of(c, crossing, output))
+            : !is_tensor(c, crossing, i)) {
       right = ctx_malformed(error, "%.*s does not fit its operand", (int)crossing->name.count,
                             c->text + crossing->name.first);
       break;
@@ -354,9 +392,54 @@ static bool check_side(ctx_container *c, bool output, ctx_error *error) {
     met[crossing->operand] = 1;
   }
   free(met);
-  if (right && (met_count != ends || (!output && table.count != ends)))
+  if (right && (met_count != ends || (!output && own.count != ends)))
     return ctx_malformed(error, "the border does not fit the model");
   return right;
+}
+
+/* What an alternative has is what its kind has; its parts come after it and are no partitions. */
+static bool check_kind(const ctx_container *c, uint32_t index, ctx_error *error) {
+  const ctx_alternative *a = &c->alternatives[index];
+  const bool nnapi = a->kind == CTX_KIND_NNAPI, parts = a->kind == CTX_KIND_PARTITION;
+  const uint32_t least = index < c->header->choices ? c->header->choices : index + 1;
+  const uint64_t weights = c->header->weights_size;
+  uint32_t i;
+  if (a->kind > CTX_KIND_PARTITION || a->feature_level > 8 || nnapi != (a->feature_level > 0) ||
+      nnapi != (a->models.count > 0) || (a->composites.count > 0 && !nnapi) ||
+      parts != (a->parts.count > 0) || (a->size > 0) != (!nnapi && !parts) ||
+      (a->offset > 0 && a->size == 0))
+    return ctx_malformed(error, "alternative %u is not what its kind %u has", index, a->kind);
+  if (a->offset > weights || a->size > weights - a->offset)
+    return ctx_malformed(error, "an alternative lies outside of the weights");
+  if (parts && (a->parts.first < least || !within(a->parts, c->header->alternatives.count)))
+    return ctx_malformed(error, "the parts of alternative %u are none", index);
+  for (i = 0; i < a->parts.count; i++)
+    if (c->alternatives[a->parts.first + i].kind == CTX_KIND_PARTITION)
+      return ctx_malformed(error, "a partition is part of another");
+  return true;
+}
+
+static bool check_alternative(ctx_container *c, uint32_t index, bool border, ctx_error *error) {
+  const ctx_alternative *a = &c->alternatives[index];
+  TRY(check_part(c, a->inputs, c->header->crossings.count, "crossings", error));
+  TRY(check_part(c, a->outputs, c->header->crossings.count, "crossings", error));
+  TRY(check_text(c, a->name, error) && check_text(c, a->composites, error));
+  TRY(check_kind(c, index, error));
+  c->referenced += a->parts.count;
+  *c = ctx_choose(c, index);
+  if (a->kind == CTX_KIND_NNAPI) TRY(check_models(c, error));
+  if (!border) return true;
+  TRY(check_side(c, false, error) && check_side(c, true, error));
+  return check_names(c, false, error) && check_names(c, true, error);
+}
+
+static bool check_alternatives(ctx_container *c, bool border, ctx_error *error) {
+  const uint32_t count = c->header->alternatives.count;
+  uint32_t index;
+  if (c->header->choices < 1 || c->header->choices > count)
+    return ctx_malformed(error, "%u of %u alternatives compute it", c->header->choices, count);
+  for (index = count; index-- > 0;) TRY(check_alternative(c, index, border, error));
+  return true;
 }
 
 static bool check_header(ctx_container *c, ctx_error *error) {
@@ -404,22 +487,23 @@ static bool find_embedded(ctx_container *c, size_t size, ctx_error *error) {
   return true;
 }
 
-bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
+static bool read_container(const uint8_t *data, size_t size, bool border, ctx_container *out,
+                           ctx_error *error) {
   ctx_container c = {.data = data, .header = (const ctx_header *)(const void *)data};
   TRY(check_program(data, size, error));
   TRY(find_tables(&c, error));
   TRY(check_header(&c, error));
   TRY(find_embedded(&c, size, error));
-  TRY(check_models(&c, error));
+  TRY(check_alternatives(&c, border, error)); /* from the last to the first, which is chosen then */
   *out = c;
   return true;
 }
 
 bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
-  ctx_container c;
-  TRY(ctx_read_model(data, size, &c, error));
-  TRY(check_side(&c, false, error) && check_side(&c, true, error));
-  TRY(check_names(&c, false, error) && check_names(&c, true, error));
-  *out = c;
-  return true;
+  return read_container(data, size, true, out, error);
+}
+
+bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
+  TRY(read_container(data, size, false, out, error));
+  return out->chosen->kind == CTX_KIND_NNAPI || ctx_malformed(error, "it has no NNAPI model first");
 }

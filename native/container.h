@@ -14,10 +14,11 @@
 typedef struct {
   const uint8_t *data; /* kept by the caller as long as the container is used */
   const ctx_header *header;
+  const ctx_alternative *alternatives;
   const ctx_model *models;
   const ctx_operand *operands;
   const ctx_operation *operations;
-  const ctx_crossing *inputs, *outputs;
+  const ctx_crossing *crossings;
   const uint32_t *numbers;
   const int64_t *sizes;
   const double *scales;
@@ -25,6 +26,9 @@ typedef struct {
   const char *text;
   const uint8_t *embedded; /* the embedded weights; NULL if they are in a file */
   uint64_t referenced;     /* elements of all ranges that were read */
+  /* The alternative that is meant, the first one or that of ctx_choose, and its tensors. */
+  const ctx_alternative *chosen;
+  const ctx_crossing *inputs, *outputs;
 } ctx_container;
 
 /* Reads a container of `size` bytes, which begin at an address that is a multiple of 8. */
@@ -33,7 +37,13 @@ bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *e
 /* The same of a container whose border nobody uses; it need not fit the model. */
 bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error);
 
-/* The operand of a tensor that enters or leaves the cluster. */
+/* The model of the chosen alternative, an NNAPI program. */
+const ctx_model *ctx_chosen_model(const ctx_container *container);
+
+/* The same container with another alternative. */
+ctx_container ctx_choose(const ctx_container *container, uint32_t alternative);
+
+/* The operand of a tensor that enters or leaves the chosen alternative, an NNAPI program. */
 const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
                                   bool output);
 

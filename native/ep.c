@@ -197,12 +197,12 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
 
 static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **inputs,
                       void **outputs) {
-  const ctx_header *header = compute->container.header;
+  const ctx_alternative *chosen = compute->container.chosen;
   ctx_error error;
   uint32_t i;
-  for (i = 0; i < header->inputs.count; i++)
+  for (i = 0; i < chosen->inputs.count; i++)
     ORT_TRY(ep_read_input(&compute->tensors, context, i, &inputs[i]));
-  for (i = 0; i < header->outputs.count; i++)
+  for (i = 0; i < chosen->outputs.count; i++)
     ORT_TRY(ep_make_output(&compute->tensors, context, i, &outputs[i]));
   if (!ctx_program_run(compute->program, inputs, outputs, &error))
     return ep_named_status(compute->name, error.text);
@@ -212,13 +212,13 @@ static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **
 static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
                                   OrtKernelContext *context) {
   Compute *compute = (Compute *)info;
-  const ctx_header *header = compute->container.header;
+  const ctx_alternative *chosen = compute->container.chosen;
   const void *few_inputs[FEW], **inputs = few_inputs;
   void *few_outputs[FEW], **outputs = few_outputs;
   OrtStatus *status;
   (void)state;
-  if (header->inputs.count > FEW) inputs = calloc(header->inputs.count, sizeof *inputs);
-  if (header->outputs.count > FEW) outputs = calloc(header->outputs.count, sizeof *outputs);
+  if (chosen->inputs.count > FEW) inputs = calloc(chosen->inputs.count, sizeof *inputs);
+  if (chosen->outputs.count > FEW) outputs = calloc(chosen->outputs.count, sizeof *outputs);
   if (inputs == NULL || outputs == NULL)
     status = ep_status("out of memory");
   else

@@ -297,7 +297,7 @@ static void enter_all(const ctx_ends *ends, ctx_slot *slot, const void *const *i
 static void leave_all(const ctx_ends *ends, const ctx_slot *slot, void *const *outputs) {
   const ctx_container *c = ends->container;
   uint32_t i;
-  for (i = 0; i < c->header->outputs.count; i++) {
+  for (i = 0; i < c->chosen->outputs.count; i++) {
     const uint32_t index = ends->input_count + c->outputs[i].operand;
     if (ends->items[index].tensor != (int64_t)i)
       convert(c, &c->outputs[i], ends->items[index].operand, false, outputs[i],
@@ -381,13 +381,14 @@ static void add_end(ctx_ends *ends, bool output, uint32_t index) {
 }
 
 bool ctx_ends_make(const ctx_container *c, ctx_ends *out, ctx_error *error) {
-  ctx_ends ends = {.container = c, .input_count = c->models[0].inputs.count};
+  const ctx_model *model = ctx_chosen_model(c);
+  ctx_ends ends = {.container = c, .input_count = model->inputs.count};
   uint32_t i;
-  ends.count = ends.input_count + c->models[0].outputs.count;
+  ends.count = ends.input_count + model->outputs.count;
   ends.items = calloc((size_t)ends.count + 1, sizeof *ends.items);
   if (ends.items == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < c->header->inputs.count; i++) add_end(&ends, false, i);
-  for (i = 0; i < c->header->outputs.count; i++) add_end(&ends, true, i);
+  for (i = 0; i < c->chosen->inputs.count; i++) add_end(&ends, false, i);
+  for (i = 0; i < c->chosen->outputs.count; i++) add_end(&ends, true, i);
   *out = ends;
   return true;
 }

@@ -7,7 +7,7 @@
 #include "model.h"
 #include "program.h"
 
-/* An input or output of a container's first model. */
+/* An input or output of an alternative's model. */
 typedef struct {
   const ctx_operand *operand;
   size_t bytes;

@@ -7,7 +7,7 @@
 
 #define CTX_MAGIC "EP-NNAPI"
 enum {
-  CTX_VERSION = 2,
+  CTX_VERSION = 3,
   CTX_ALIGNMENT = 64,
   CTX_MAX_DEPTH = 64,
   CTX_TERMINATOR = 46,
@@ -17,6 +17,10 @@ enum {
   CTX_VALUE_CONSTANT = 1,
   CTX_VALUE_OMITTED = 2,
   CTX_VALUE_MODEL = 3,
+  CTX_KIND_NNAPI = 0,
+  CTX_KIND_LITERT = 1,
+  CTX_KIND_ONNX = 2,
+  CTX_KIND_PARTITION = 3,
 };
 
 /* X(name, code, bytes of an element, its ONNX type) for every OperandCode.
@@ -65,7 +69,22 @@ typedef struct {
   uint32_t count;
 } ctx_range;
 
-/* An NNAPI model. The first is the cluster's; others are values of operands of earlier ones. */
+/* A way to compute the cluster, or a part of an alternative that is a partition. */
+typedef struct {
+  uint32_t kind; /* what it is, an alternative kind */
+  uint32_t feature_level; /* NNAPI: the feature level that it needs, 1 to 8; else 0 */
+  ctx_range name; /* its name, such as nnapi:4: bytes of `text` */
+  ctx_range models; /* NNAPI: its model and those that it refers to, in `models` */
+  ctx_range inputs; /* the tensors that enter it, in `crossings` */
+  ctx_range outputs; /* the tensors that leave it, in `crossings` */
+  ctx_range parts; /* partition: its parts in the order of their runs, in this table */
+  ctx_range composites; /* NNAPI: its composites, JSON in `text`; may be empty */
+  uint64_t offset; /* LiteRT, ONNX: its first byte in the weights; else 0 */
+  uint64_t size; /* LiteRT, ONNX: its bytes; else 0 */
+} ctx_alternative;
+_Static_assert(sizeof(ctx_alternative) == 72, "alternative");
+
+/* An NNAPI model. The first of an alternative computes it; others are values of operands. */
 typedef struct {
   ctx_range operands; /* its operands, in `operands` */
   ctx_range operations; /* its operations, in `operations` */
@@ -102,7 +121,7 @@ _Static_assert(sizeof(ctx_operation) == 28, "operation");
 typedef struct {
   ctx_range name; /* the tensor's name: bytes of `text` */
   int32_t element_type; /* ONNX's TensorProto.DataType of the tensor */
-  uint32_t operand; /* position among the first model's inputs or outputs */
+  uint32_t operand; /* position among the model's inputs or outputs */
   ctx_range shape; /* the tensor's sizes, in `sizes` */
   ctx_range permutation; /* axis i of the operand is this axis; none: same layout */
 } ctx_crossing;
@@ -117,7 +136,7 @@ _Static_assert(sizeof(ctx_name) == 8, "name");
 /* The first record of a container. */
 typedef struct {
   uint8_t magic[8]; /* `EP-NNAPI` */
-  uint32_t version; /* format version, 2 */
+  uint32_t version; /* format version, 3 */
   uint32_t reserved; /* 0 */
   uint8_t sha256[32]; /* SHA-256 of all bytes of the program after this field */
   uint64_t program_size; /* bytes of header and tables, a multiple of 64 */
@@ -126,13 +145,13 @@ typedef struct {
   uint64_t weights_size; /* bytes of the weights */
   uint64_t weights_file_size; /* bytes of the whole file of weights; 0 if embedded */
   ctx_range weights_file; /* name of that file: bytes of `text`; empty if embedded */
-  uint32_t feature_level; /* the NNAPI feature level that the models need, 1 to 8 */
+  uint32_t choices; /* so many alternatives, the first, compute the cluster; at least 1 */
   uint32_t flags; /* 1: the model's file has a checksum of itself; else 0 */
+  ctx_range alternatives; /* the table `alternatives`: its offset, and its count */
   ctx_range models; /* the table `models`: its offset, and its count */
   ctx_range operands; /* the table `operands`: its offset, and its count */
   ctx_range operations; /* the table `operations`: its offset, and its count */
-  ctx_range inputs; /* the table `inputs`: its offset, and its count */
-  ctx_range outputs; /* the table `outputs`: its offset, and its count */
+  ctx_range crossings; /* the table `crossings`: its offset, and its count */
   ctx_range numbers; /* the table `numbers`: its offset, and its count */
   ctx_range sizes; /* the table `sizes`: its offset, and its count */
   ctx_range scales; /* the table `scales`: its offset, and its count */

@@ -51,7 +51,7 @@ static bool set_value(const builder *b, int32_t index, const ctx_operand *operan
     case CTX_VALUE_OMITTED: return NN_CALL(nnapi, Model_setOperandValue, b->model, index, NULL, 0);
     case CTX_VALUE_MODEL:
       return NN_CALL(nnapi, Model_setOperandValueFromModel, b->model, index,
-                     b->models->items[operand->offset]);
+                     b->models->items[operand->offset - b->c->chosen->models.first]);
     default: return true;
   }
 }
@@ -112,14 +112,14 @@ static bool build_all(ctx_models *models, const ctx_container *c, const ctx_weig
     TRY(NN_CALL(models->nnapi, Model_create, &models->items[index]));
     b.model = models->items[index];
     if (b.model == NULL) return ctx_succeeded(NN_UNEXPECTED_NULL, "Model_create", error);
-    TRY(build(&b, &c->models[index], error));
+    TRY(build(&b, &c->models[c->chosen->models.first + index], error));
   }
   return true;
 }
 
 bool ctx_models_build(const ctx_nnapi *nnapi, const ctx_container *c, const ctx_weights *weights,
                       ctx_models *out, ctx_error *error) {
-  ctx_models models = {nnapi, NULL, c->header->models.count, NULL};
+  ctx_models models = {nnapi, NULL, c->chosen->models.count, NULL};
   models.items = calloc(models.count, sizeof *models.items);
   if (models.items == NULL) return ctx_out_of_memory(error);
   if (!build_all(&models, c, weights, error)) {

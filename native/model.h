@@ -8,7 +8,7 @@
 
 typedef struct {
   const ctx_nnapi *nnapi;
-  ANeuralNetworksModel **items; /* by index of the container's models */
+  ANeuralNetworksModel **items; /* by index among those of the chosen alternative */
   uint32_t count;
   ANeuralNetworksMemory *memory; /* of the weights' file; NULL if they are embedded or small */
 } ctx_models;

@@ -117,7 +117,7 @@ static bool is_again(const ctx_container *c, uint32_t index, uint32_t earlier) {
 static bool allocate(const job *j, bool output, void ***out, ctx_error *error) {
   const ctx_container *c = &j->container;
   const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->header->outputs.count : c->header->inputs.count;
+  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
   uint32_t i, k;
   *out = calloc((size_t)count + 1, sizeof **out);
   if (*out == NULL) return ctx_out_of_memory(error);
@@ -146,7 +146,7 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
   uint32_t i;
   if (equals == NULL)
     return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
-  for (i = 0; i < c->header->inputs.count; i++) { /* names may have a '=' themselves */
+  for (i = 0; i < c->chosen->inputs.count; i++) { /* names may have a '=' themselves */
     const ctx_crossing *crossing = &c->inputs[i];
     const size_t length = crossing->name.count;
     if (strlen(argument) <= length || argument[length] != '=' ||
@@ -292,7 +292,7 @@ static int work(job *j, arguments *a) {
   ran = run_all(j, &nnapi, &devices, a, &error);
   if (!end_receipt(j, &unwritten)) return fail(UNUSABLE, unwritten.text);
   if (!ran) return fail(FAILED, error.text);
-  for (i = 0; a->outputs != NULL && i < j->container.header->outputs.count; i++)
+  for (i = 0; a->outputs != NULL && i < j->container.chosen->outputs.count; i++)
     if (!write_output(j, i, a->outputs, &error)) return fail(UNUSABLE, error.text);
   return 0;
 }

@@ -111,7 +111,9 @@ static bool build(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *wei
 
 static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *weights,
                    ctx_error *error) {
-  const uint32_t level = p->container.header->feature_level;
+  const uint32_t level = p->container.chosen->feature_level;
+  if (p->container.chosen->kind != CTX_KIND_NNAPI)
+    return ctx_fail(error, "the context has no NNAPI program first; prepare the model again");
   if (level > (uint32_t)nnapi->feature_level)
     return ctx_fail(error,
                     "the context needs feature level %u, the runtime offers %d; prepare the model "

@@ -90,17 +90,23 @@ void ctx_receipt_model(ctx_receipt *r, const char *path) {
 
 /* Operations and bytes of constant tensors of all models of a container. */
 static void write_compiled(FILE *out, const ctx_container *c, const ctx_record *record) {
-  uint64_t bytes = 0;
-  uint32_t i;
+  const ctx_range own = c->chosen->models;
+  uint64_t bytes = 0, operations = 0;
+  uint32_t i, k;
   if (!record->compiled) {
     fputs("null", out);
     return;
   }
-  for (i = 0; i < c->header->operands.count; i++)
-    if (c->operands[i].value == CTX_VALUE_CONSTANT && c->operands[i].dimensions.count > 0)
-      bytes += c->operands[i].size;
-  fprintf(out, "{\"operations\": %u, \"weight_bytes\": %" PRIu64 ", \"milliseconds\": ",
-          c->header->operations.count, bytes);
+  for (k = 0; k < own.count; k++) {
+    const ctx_model *model = &c->models[own.first + k];
+    const ctx_operand *operands = c->operands + model->operands.first;
+    operations += model->operations.count;
+    for (i = 0; i < model->operands.count; i++)
+      if (operands[i].value == CTX_VALUE_CONSTANT && operands[i].dimensions.count > 0)
+        bytes += operands[i].size;
+  }
+  fprintf(out, "{\"operations\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", \"milliseconds\": ",
+          operations, bytes);
   write_milliseconds(out, record->compile_time);
   fputc('}', out);
 }
@@ -135,7 +141,7 @@ static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
   write_item(out, ", \"nodes\": [", node);
   write_item(out, "], \"runtime\": ", runtime);
   write_item(out, ",\n   \"device\": ", record->device);
-  fprintf(out, ", \"feature_level\": %u,\n   \"compiled\": ", c->header->feature_level);
+  fprintf(out, ", \"feature_level\": %u,\n   \"compiled\": ", c->chosen->feature_level);
   write_compiled(out, c, record);
   write_runs(out, record);
   if (record->fallback == NULL && record->reason != NULL) {

@@ -60,7 +60,7 @@ static OrtStatus *bind_side(const ep_tensors *t, const OrtValueInfo *const *valu
                             bool output) {
   const ctx_container *c = t->container;
   const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t crossing_count = output ? c->header->outputs.count : c->header->inputs.count;
+  const uint32_t crossing_count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
   size_t i;
   uint32_t k;
   for (k = 0; k < crossing_count; k++) {
@@ -84,7 +84,7 @@ static OrtStatus *bind_values(const ep_tensors *t, const OrtNode *fused,
   ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
   ORT_TRY(bind_side(t, values, inputs, false));
   /* ctx_read has seen that the crossings' names differ */
-  if (t->container->header->outputs.count != outputs)
+  if (t->container->chosen->outputs.count != outputs)
     return ep_named_status(t->node, NOT_ITS_TENSORS);
   ORT_TRY(ort->Node_GetOutputs(fused, values, outputs));
   return bind_side(t, values, outputs, true);
@@ -99,8 +99,8 @@ OrtStatus *ep_bind(const ctx_container *c, const char *node, const OrtNode *fuse
   out->node = node;
   ORT_TRY(ort->Node_GetNumInputs(fused, &inputs));
   ORT_TRY(ort->Node_GetNumOutputs(fused, &outputs));
-  out->inputs = calloc((size_t)c->header->inputs.count + 1, sizeof *out->inputs);
-  out->outputs = calloc((size_t)c->header->outputs.count + 1, sizeof *out->outputs);
+  out->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *out->inputs);
+  out->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *out->outputs);
   values = calloc(inputs + outputs + 1, sizeof *values);
   if (out->inputs == NULL || out->outputs == NULL || values == NULL)
     status = ep_status("out of memory");

@@ -104,7 +104,7 @@ def _content(name: str, context: ContainerContent) -> Content:
         tuple(origins),
         _described(border.inputs),
         _described(border.outputs),
-        context.size,
+        context.weights.size,
         context.file,
     )
 

@@ -1,4 +1,4 @@
-"""Composites of a container's model: JSON after the tables, which readers may leave unread.
+"""Composites of an alternative's model: JSON, which readers may leave unread.
 
 A list of composites, each a list of the fields of `nnapi.model.Composite` in their order; a port is
 a list of its fields, or null. A constant that only the composite has is an object: `type`,
@@ -14,9 +14,6 @@ from typing import Any
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Model, Operand, Port
-
-MARK = b"composites"
-"""The first bytes, after the tables."""
 
 _Add = Callable[[Array], tuple[int, int]]
 """Adds a constant to the weights; returns offset and size."""
@@ -36,7 +33,7 @@ def packed(composites: Iterable[Composite], add: _Add) -> bytes:
         )
         for each in composites
     ]
-    return MARK + json.dumps(rows, separators=(",", ":")).encode() if rows else b""
+    return json.dumps(rows, separators=(",", ":")).encode() if rows else b""
 
 
 def _packed_port(port: Port, add: _Add) -> tuple[Any, ...]:
@@ -48,16 +45,16 @@ def _packed_port(port: Port, add: _Add) -> tuple[Any, ...]:
     return operand, port.perm, port.shape
 
 
-def unpacked(data: bytes, model: Model, weights: Array) -> tuple[Composite, ...]:
-    """Returns the composites of a model; none if `data` are no composites that fit it.
+def unpacked(text: str, model: Model, weights: Array) -> tuple[Composite, ...]:
+    """Returns the composites of a model; none if `text` are no composites that fit it.
 
     Their operations compute what they do, so that nothing is lost then.
     """
-    if not data.startswith(MARK):
+    if not text:
         return ()
     try:
         readers = _readers(model)
-        rows = json.loads(data[len(MARK) :])
+        rows = json.loads(text)
         return tuple(_composite(row, model, readers, weights) for row in rows)
     except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return ()

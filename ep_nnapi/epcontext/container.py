@@ -1,4 +1,4 @@
-"""Binary container of an EPContext node: the NNAPI model and border of one compiled cluster.
+"""Binary container of an EPContext node: the alternatives of one compiled cluster.
 
     header | tables | weights | end
 
@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.epcontext.alternatives import Alternative, everything
 from ep_nnapi.epcontext.layout import (
     CHECKED_FROM,
     FORMAT_VERSION,
@@ -27,12 +28,13 @@ from ep_nnapi.epcontext.layout import (
     MODEL_HAS_CHECKSUM,
     TABLES,
     TERMINATOR,
+    AlternativeKind,
 )
 from ep_nnapi.epcontext.tables import ConstantPool, TableReader, TableWriter, padded
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, SpecError
-from ep_nnapi.nnapi.validate import required_level, validate
+from ep_nnapi.nnapi.validate import validate
 
 CORRUPT = "the context is corrupt or truncated; prepare the model again"
 
@@ -148,13 +150,14 @@ _MALFORMED = (
 class Container:
     """A cluster's container before it is written, with embedded or external weights.
 
+    writer              of its tables
     weights             blocks to write one after the other, each padded to `ALIGNMENT`
     size                bytes of all blocks with their padding
     model_has_checksum  True if the model's file will have a checksum, which readers then demand
     """
 
-    lowered: Lowered
-    feature_level: int
+    alternatives: tuple[Alternative, ...]
+    writer: TableWriter
     weights: tuple[Array, ...]
     size: int
     model_has_checksum: bool
@@ -175,9 +178,7 @@ class Container:
 
     def _program(self, location: WeightsLocation) -> bytes:
         """Returns the header and the tables."""
-        writer = TableWriter(self.lowered, ConstantPool())
-        file = writer.text(location.file)
-        ranges, tables = writer.tables()
+        ranges, file, tables = self.writer.tables(location.file)
         header = np.zeros((), HEADER.dtype)
         header["magic"] = np.frombuffer(MAGIC, np.uint8)
         header["version"] = FORMAT_VERSION
@@ -188,7 +189,7 @@ class Container:
         header["weights_size"] = location.size
         header["weights_file_size"] = location.total
         header["weights_file"] = file
-        header["feature_level"] = self.feature_level
+        header["choices"] = len(self.alternatives)
         for table in TABLES:
             header[table.name] = ranges[table.name]
         return with_checksum(header.tobytes() + tables)
@@ -196,26 +197,36 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class ContainerContent:
-    """A container's content: the lowered cluster and the feature level it needs.
+    """A container's content: the alternatives of its cluster, the preferred first.
 
-    size                bytes of weights
+    weights             that all alternatives share
     file                name of the weights' file next to the model; None if they are embedded
     model_has_checksum  True if the model's file must have a checksum of itself
     """
 
-    lowered: Lowered
-    feature_level: int
-    size: int
+    alternatives: tuple[Alternative, ...]
+    weights: Array
     file: str | None
     model_has_checksum: bool
 
+    @property
+    def lowered(self) -> Lowered:
+        """The first NNAPI program; raises TypeError if there is none."""
+        found = (a for a in self.alternatives if a.kind is AlternativeKind.NNAPI)
+        return next(found, self.alternatives[0]).lowered
 
-def pack(lowered: Lowered, *, model_has_checksum: bool = False) -> Container:
-    """Returns a lowered cluster as a container ready to be written."""
+    @property
+    def feature_level(self) -> int:
+        """The lowest NNAPI feature level that can run it; 0 if it runs without NNAPI too."""
+        return min(each.needed for each in self.alternatives)
+
+
+def pack(*given: Lowered | Alternative, model_has_checksum: bool = False) -> Container:
+    """Returns a cluster as a container ready to be written: lowered, or its alternatives."""
     pool = ConstantPool()
-    TableWriter(lowered, pool)
-    level = required_level(lowered.model)
-    return Container(lowered, level, tuple(pool.arrays), pool.size, model_has_checksum)
+    alternatives = tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in given)
+    writer = TableWriter(alternatives, pool)
+    return Container(alternatives, writer, tuple(pool.arrays), pool.size, model_has_checksum)
 
 
 def with_checksum(program: bytes) -> bytes:
@@ -235,7 +246,9 @@ def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerC
     _check_version(data)
     try:
         content = _unpack(data, source, feature_level)
-        validate(content.lowered.model, feature_level)
+        for each in everything(content.alternatives):
+            if each.model:
+                validate(each.model, each.feature_level)
     except _MALFORMED as error:
         says = " ".join(str(error).split())
         raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
@@ -275,12 +288,6 @@ def _check_version(data: bytes) -> None:
 
 def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     header, program, rest = split(data)
-    needed = int(header["feature_level"])
-    if needed > feature_level:
-        raise ModelError(
-            f"the context needs feature level {needed}, the runtime offers {feature_level}; "
-            "prepare the model for that level"
-        )
     if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
         raise ValueError("it sets bits that have no meaning")
     reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
@@ -292,10 +299,12 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
         header["weights_sha256"].tobytes(),
     )
     weights = read_weights(location, rest, source)
-    return ContainerContent(
-        reader.lowered(weights),
-        needed,
-        weights.size,
-        location.file or None,
-        bool(header["flags"]),
-    )
+    alternatives = reader.alternatives(int(header["choices"]), weights)
+    flag = bool(header["flags"])
+    content = ContainerContent(alternatives, weights, location.file or None, flag)
+    if content.feature_level > feature_level:
+        raise ModelError(
+            f"the context needs feature level {content.feature_level}, the runtime offers "
+            f"{feature_level}; prepare the model for that level"
+        )
+    return content

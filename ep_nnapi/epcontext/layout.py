@@ -1,4 +1,4 @@
-"""Records of a container, format version 2: every field with its type, offset and meaning.
+"""Records of a container, format version 3: every field with its type, offset and meaning.
 
 All numbers are little-endian, and every field is aligned to its own size. docs/context.md and
 native/format.h are generated from these records: `python -m tests.epcontext.test_layout`.
@@ -7,6 +7,7 @@ native/format.h are generated from these records: `python -m tests.epcontext.tes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the containers that are written."""
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
@@ -107,7 +108,7 @@ OPERATION = Record(
 )
 MODEL = Record(
     "model",
-    "An NNAPI model. The first is the cluster's; others are values of operands of earlier ones.",
+    "An NNAPI model. The first of an alternative computes it; others are values of operands.",
     (
         Field("operands", "range", "its operands, in `operands`"),
         Field("operations", "range", "its operations, in `operations`"),
@@ -122,9 +123,25 @@ CROSSING = Record(
     (
         Field("name", "range", "the tensor's name: bytes of `text`"),
         Field("element_type", "i32", "ONNX's TensorProto.DataType of the tensor"),
-        Field("operand", "u32", "position among the first model's inputs or outputs"),
+        Field("operand", "u32", "position among the model's inputs or outputs"),
         Field("shape", "range", "the tensor's sizes, in `sizes`"),
         Field("permutation", "range", "axis i of the operand is this axis; none: same layout"),
+    ),
+)
+ALTERNATIVE = Record(
+    "alternative",
+    "A way to compute the cluster, or a part of an alternative that is a partition.",
+    (
+        Field("kind", "u32", "what it is, an alternative kind"),
+        Field("feature_level", "u32", "NNAPI: the feature level that it needs, 1 to 8; else 0"),
+        Field("name", "range", "its name, such as nnapi:4: bytes of `text`"),
+        Field("models", "range", "NNAPI: its model and those that it refers to, in `models`"),
+        Field("inputs", "range", "the tensors that enter it, in `crossings`"),
+        Field("outputs", "range", "the tensors that leave it, in `crossings`"),
+        Field("parts", "range", "partition: its parts in the order of their runs, in this table"),
+        Field("composites", "range", "NNAPI: its composites, JSON in `text`; may be empty"),
+        Field("offset", "u64", "LiteRT, ONNX: its first byte in the weights; else 0"),
+        Field("size", "u64", "LiteRT, ONNX: its bytes; else 0"),
     ),
 )
 TEXT_RANGE = Record("name", "A name.", (Field("text", "range", "its bytes in `text`, UTF-8"),))
@@ -146,16 +163,16 @@ class Table:
 
 
 TABLES = (
-    Table("models", MODEL, "the cluster's model, then the models that it refers to"),
+    Table("alternatives", ALTERNATIVE, "those of the cluster, the preferred first, then parts"),
+    Table("models", MODEL, "the models of all alternatives"),
     Table("operands", OPERAND, "the operands of all models"),
     Table("operations", OPERATION, "the operations of all models"),
-    Table("inputs", CROSSING, "the ONNX tensors that enter the cluster"),
-    Table("outputs", CROSSING, "the ONNX tensors that leave the cluster"),
+    Table("crossings", CROSSING, "the ONNX tensors that enter or leave alternatives"),
     Table("numbers", "u32", "dimensions, indexes and permutations"),
     Table("sizes", "i64", "sizes of ONNX tensors"),
     Table("scales", "f64", "scales per channel"),
     Table("names", TEXT_RANGE, "names of ONNX nodes"),
-    Table("text", "u8", "the bytes of all names"),
+    Table("text", "u8", "the bytes of all names and composites"),
 )
 HEADER = Record(
     "header",
@@ -171,7 +188,7 @@ HEADER = Record(
         Field("weights_size", "u64", "bytes of the weights"),
         Field("weights_file_size", "u64", "bytes of the whole file of weights; 0 if embedded"),
         Field("weights_file", "range", "name of that file: bytes of `text`; empty if embedded"),
-        Field("feature_level", "u32", "the NNAPI feature level that the models need, 1 to 8"),
+        Field("choices", "u32", "so many alternatives, the first, compute the cluster; at least 1"),
         Field("flags", "u32", "1: the model's file has a checksum of itself; else 0"),
         *(
             Field(t.name, "range", f"the table `{t.name}`: its offset, and its count")
@@ -179,11 +196,28 @@ HEADER = Record(
         ),
     ),
 )
-RECORDS = (HEADER, MODEL, OPERAND, OPERATION, CROSSING, TEXT_RANGE)
+RECORDS = (HEADER, ALTERNATIVE, MODEL, OPERAND, OPERATION, CROSSING, TEXT_RANGE)
 CHECKED_FROM = sum(f.numpy.itemsize for f in HEADER.fields[:4])
 """Offset of the bytes that the header's field `sha256` covers."""
 
 COMPUTED, CONSTANT, OMITTED, REFERENCED_MODEL = range(4)
+
+
+class AlternativeKind(IntEnum):
+    """What an alternative is."""
+
+    NNAPI = 0
+    LITERT = 1
+    ONNX = 2
+    PARTITION = 3
+
+
+ALTERNATIVE_KINDS = {
+    AlternativeKind.NNAPI: "an NNAPI model",
+    AlternativeKind.LITERT: "a LiteRT flatbuffer (.tflite), whose buffers may lie behind it",
+    AlternativeKind.ONNX: "an ONNX model, whose external data are the weights",
+    AlternativeKind.PARTITION: "others, run one after the other",
+}
 VALUE_KINDS = {
     "COMPUTED": (COMPUTED, "none: a model's input, or written by an operation"),
     "CONSTANT": (CONSTANT, "a constant in the weights"),

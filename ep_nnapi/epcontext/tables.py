@@ -1,18 +1,25 @@
-"""Tables of a container: the NNAPI models and the border of a cluster, written and read.
+"""Tables of a container: the alternatives of a cluster, written and read.
 
 What is read is validated as untrusted data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.epcontext.alternatives import (
+    Alternative,
+    Linked,
+    check,
+    everything,
+    plain_crossing,
+)
 from ep_nnapi.epcontext.composites import packed, unpacked
 from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
@@ -23,10 +30,10 @@ from ep_nnapi.epcontext.layout import (
     OMITTED,
     REFERENCED_MODEL,
     TABLES,
+    AlternativeKind,
 )
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
-from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
@@ -44,15 +51,24 @@ class ConstantPool:
 
     arrays: list[Array] = field(default_factory=list)
     size: int = 0
-    _found: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _found: dict[object, _Range] = field(default_factory=dict)
+    _same: dict[int, tuple[_Range, Array]] = field(default_factory=dict)
 
-    def add(self, data: Array) -> tuple[int, int]:
-        """Adds a constant unless present; returns offset and size of its bytes in the pool."""
-        if id(data) not in self._found:
-            self._found[id(data)] = (self.size, data.size)
-            self.arrays.append(data)
-            self.size += data.size + (-data.size % ALIGNMENT)
-        return self._found[id(data)]
+    def add(self, data: Array) -> _Range:
+        """Adds a constant unless its bytes are there; returns their offset and size in the pool."""
+        if id(data) not in self._same:
+            key = data.size, hashlib.sha256(data.data).digest()
+            if key not in self._found:
+                self._found[key] = self.append(data)
+            self._same[id(data)] = (self._found[key], data)  # which keeps its id
+        return self._same[id(data)][0]
+
+    def append(self, data: Array) -> _Range:
+        """Adds bytes at the end; returns their offset and size."""
+        offset = self.size
+        self.arrays.append(data)
+        self.size += data.size + (-data.size % ALIGNMENT)
+        return offset, data.size
 
 
 def padded(arrays: Sequence[Array]) -> Iterator[bytes]:
@@ -65,30 +81,66 @@ def padded(arrays: Sequence[Array]) -> Iterator[bytes]:
 class TableWriter:
     """The tables of one cluster; `pool` gets its constants."""
 
-    def __init__(self, lowered: Lowered, pool: ConstantPool) -> None:
+    def __init__(self, alternatives: Sequence[Alternative], pool: ConstantPool) -> None:
         self._pool = pool
         self._rows: dict[str, list[Any]] = {table.name: [] for table in TABLES}
-        models = _in_order(lowered.model)
-        self._index = {id(model): i for i, model in enumerate(models)}
-        self._rows["models"] = [self._model(model) for model in models]
-        self._rows["inputs"] = [self._crossing(c) for c in lowered.border.inputs]
-        self._rows["outputs"] = [self._crossing(c) for c in lowered.border.outputs]
-        self._composites = packed(lowered.model.composites, pool.add)
+        every = everything(alternatives)
+        reserved = _reserved(every, pool)
+        rows = [self._alternative(each) for each in every]
+        first = len(alternatives)
+        for number, (row, each) in enumerate(zip(rows, every, strict=True)):
+            place = self._link(each.linked, reserved.get(number))
+            parts = (first, len(each.parts)) if each.parts else (0, 0)
+            first += len(each.parts)
+            self._rows["alternatives"].append((*row[:6], parts, row[6], *place))
 
-    def text(self, value: str) -> _Range:
-        """Adds a text; returns its range."""
-        return self._add("text", value.encode())
+    def tables(self, file: str) -> tuple[dict[str, _Range], _Range, bytes]:
+        """Offset and count of each table, the range of a text, and the bytes of all tables.
 
-    def tables(self) -> tuple[dict[str, _Range], bytes]:
-        """Offset and count of each table, and the bytes of all, which follow the header."""
-        found, data = {}, b""
+        They follow the header.
+        """
+        text, found, data = self._rows["text"], {}, b""
+        name = (len(text), len(file.encode()))
         for table in TABLES:
-            rows = self._rows[table.name]
+            rows = [*text, *file.encode()] if table.name == "text" else self._rows[table.name]
             found[table.name] = (HEADER.dtype.itemsize + len(data), len(rows))
             data += np.array(rows, table.dtype).tobytes()
             data += b"\0" * (-len(data) % 8)
-        data += self._composites
-        return found, data + b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
+        return found, name, data + b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
+
+    def _alternative(self, given: Alternative) -> tuple[Any, ...]:
+        """Adds its models and crossings; returns its row without parts and place."""
+        first, composites = len(self._rows["models"]), b""
+        models = _in_order(given.model) if given.model else []
+        self._index = {id(model): first + i for i, model in enumerate(models)}
+        self._rows["models"] += [self._model(model) for model in models]
+        if given.model:
+            composites = packed(given.model.composites, self._pool.add)
+        border = given.border
+        return (
+            given.kind,
+            given.feature_level,
+            self._text(given.name),
+            (first, len(models)),
+            self._add("crossings", [self._crossing(c) for c in border.inputs]),
+            self._add("crossings", [self._crossing(c) for c in border.outputs]),
+            self._add("text", composites),
+        )
+
+    def _link(self, linked: Linked | None, place: _Range | None) -> _Range:
+        """Adds the bytes of LiteRT or ONNX, at their place if they have one; returns that."""
+        if linked is None:
+            return 0, 0
+        offsets = [self._pool.add(constant)[0] for constant in linked.constants]
+        at = self._pool.size if place is None else place[0]
+        data = np.frombuffer(linked.link(at, offsets), np.uint8)
+        if place is None:
+            return self._pool.append(data)
+        self._pool.arrays[place[1]] = data
+        return at, data.size
+
+    def _text(self, value: str) -> _Range:
+        return self._add("text", value.encode())
 
     def _add(self, table: str, values: Sequence[Any]) -> _Range:
         rows = self._rows[table]
@@ -101,7 +153,7 @@ class TableWriter:
                 op.spec.code,
                 self._add("numbers", op.inputs),
                 self._add("numbers", op.outputs),
-                self._add("names", [(self.text(name),) for name in op.origin]),
+                self._add("names", [(self._text(name),) for name in op.origin]),
             )
             for op in model.operations
         ]
@@ -135,12 +187,22 @@ class TableWriter:
 
     def _crossing(self, crossing: Crossing) -> tuple[Any, ...]:
         return (
-            self.text(crossing.name),
+            self._text(crossing.name),
             crossing.dtype,
             crossing.operand,
             self._add("sizes", crossing.shape),
             self._add("numbers", crossing.perm or ()),
         )
+
+
+def _reserved(every: Sequence[Alternative], pool: ConstantPool) -> dict[int, _Range]:
+    """Places of flatbuffers by number: offset, and index in the pool. They precede constants."""
+    found = {}
+    for number, each in enumerate(every):
+        if each.kind is AlternativeKind.LITERT and each.linked:
+            index = len(pool.arrays)
+            found[number] = pool.append(np.zeros(each.linked.size, np.uint8))[0], index
+    return found
 
 
 def _kind(operand: Operand) -> int:
@@ -184,8 +246,6 @@ class TableReader:
             raise ValueError("the table text lies outside of the context")
         self._text = program[first : first + count]
         self._unread = len(program)
-        end = max(ranges[t.name][0] + ranges[t.name][1] * t.dtype.itemsize for t in TABLES)
-        self._composites = program[end + -end % 8 :].rstrip(b"\0")
 
     def text(self, part: _Range) -> str:
         """Returns a text."""
@@ -194,26 +254,66 @@ class TableReader:
             raise ValueError("a name has a NUL")
         return text
 
-    def lowered(self, weights: Array) -> Lowered:
-        """Returns the lowered cluster, its constants as views of `weights`."""
-        models = self._models(weights)
-        ends = [
-            tuple(self._crossing(row, models[0], indexes) for row in self._rows[side])
-            for side, indexes in (("inputs", models[0].inputs), ("outputs", models[0].outputs))
-        ]
-        border = Border(ends[0], ends[1])
-        check_border(border, models[0])
-        composites = unpacked(self._composites, models[0], weights)
-        return Lowered(replace(models[0], composites=composites), border)
+    def alternatives(self, choices: int, weights: Array) -> tuple[Alternative, ...]:
+        """Returns the alternatives, their constants as views of `weights`."""
+        rows = self._rows["alternatives"]
+        if not 1 <= choices <= len(rows):
+            raise ValueError(f"{choices} of {len(rows)} alternatives compute it")
+        made: dict[int, Alternative] = {}
+        for index in reversed(range(len(rows))):
+            first, count = rows[index][6]
+            if count and (first < max(choices, index + 1) or first + count > len(rows)):
+                raise ValueError(f"the parts of alternative {index} are none")
+            parts = range(first, first + count)
+            made[index] = self._alternative(rows[index], tuple(made[i] for i in parts), weights)
+            if any(part.parts for part in made[index].parts):
+                raise ValueError("a partition is part of another")
+            check(made[index])
+        return tuple(made[i] for i in range(choices))
 
-    def _models(self, weights: Array) -> list[Model]:
+    def _alternative(
+        self, row: tuple[Any, ...], parts: tuple[Alternative, ...], weights: Array
+    ) -> Alternative:
+        kind, level, name, models, inputs, outputs, _, composites, offset, size = row
+        kind = AlternativeKind(kind)
+        is_nnapi, linked = kind is AlternativeKind.NNAPI, offset or size
+        if (
+            is_nnapi is not bool(models[1])
+            or is_nnapi is not bool(level)
+            or (composites[1] and not is_nnapi)
+            or bool(parts) is not (kind is AlternativeKind.PARTITION)
+            or bool(size) is not (kind in (AlternativeKind.LITERT, AlternativeKind.ONNX))
+            or (linked and not size)
+        ):
+            raise ValueError(f"an alternative has what {kind.name} has not, or lacks what it has")
+        if offset + size > weights.size:
+            raise ValueError("an alternative lies outside of the weights")
+        model = self._models(models[0], models[1], weights)[0] if is_nnapi else None
+        ends = [
+            tuple(self._crossing(row, model, indexes) for row in self._part("crossings", side))
+            for side, indexes in (
+                (inputs, model.inputs if model else ()),
+                (outputs, model.outputs if model else ()),
+            )
+        ]
+        if model:
+            text = self.text(composites)
+            model = replace(model, composites=unpacked(text, model, weights))
+        data = None
+        if size:
+            data = weights[offset : offset + size if kind is AlternativeKind.ONNX else None]
+        known = None if data is None else Linked((), size, _same_bytes(data[:size]))
+        border = Border(ends[0], ends[1])
+        return Alternative(self.text(name), kind, border, level, model, known, data, parts)
+
+    def _models(self, first: int, count: int, weights: Array) -> list[Model]:
         """Returns the models; later ones are made first, as others refer to them."""
         rows = self._rows["models"]
-        if not rows:
-            raise ValueError("it has no model")
+        if first + count > len(rows):
+            raise ValueError(f"a range of {count} from {first} lies outside of its table")
         models: dict[int, Model] = {}
         depths: dict[int, int] = {}
-        for index in reversed(range(len(rows))):
+        for index in reversed(range(first, first + count)):
             operands, operations, inputs, outputs, relaxed = rows[index]
             if relaxed > 1:
                 raise ValueError(f"relaxed is {relaxed}")
@@ -231,7 +331,7 @@ class TableReader:
                 raise ValueError(f"model {index} names operands that it has not")
             made = tuple(self._operand(row, models, weights) for row in found)
             models[index] = Model(made, computed, *ends, bool(relaxed))
-        return [models[i] for i in range(len(rows))]
+        return [models[i] for i in range(first, first + count)]
 
     def _part(self, table: str, part: _Range) -> list[Any]:
         return self._slice(self._rows[table], part)  # type: ignore[no-any-return]
@@ -277,18 +377,30 @@ class TableReader:
             OperandCode(code), self._numbers(dimensions), scale, zero_point, channels, value
         )
 
-    def _crossing(self, row: tuple[Any, ...], model: Model, indexes: Sequence[int]) -> Crossing:
+    def _crossing(
+        self, row: tuple[Any, ...], model: Model | None, indexes: Sequence[int]
+    ) -> Crossing:
         name, element_type, position, shape, permutation = row
-        operand = model.operands[indexes[position]]
+        sizes, dtype = tuple(self._part("sizes", shape)), DType(element_type)
+        if model is None and not permutation[1] and dtype.readable:
+            return plain_crossing(self.text(name), dtype, sizes, position)
+        operand = (model or _NO_MODEL).operands[indexes[position]]
         return Crossing(
             self.text(name),
-            DType(element_type),
-            tuple(self._part("sizes", shape)),
+            dtype,
+            sizes,
             position,
             self._numbers(permutation) or None,
             operand.dimensions,
             operand.type.numpy,
         )
+
+
+def _same_bytes(data: Array) -> Callable[[int, Sequence[int]], bytes]:
+    return lambda _at, _offsets: data.tobytes()
+
+
+_NO_MODEL = Model((), (), (), ())
 
 
 def _is_float(scale: float) -> bool:
@@ -302,46 +414,3 @@ def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> lis
     if offset % 8 or offset + count * dtype.itemsize > len(program):
         raise ValueError(f"the table {name} lies outside of the context")
     return np.frombuffer(program, dtype, count, offset).tolist()  # type: ignore[no-any-return]
-
-
-def check_border(border: Border, model: Model) -> None:
-    """Raises ValueError unless every crossing matches its operand's shape, type and layout."""
-    sides: tuple[tuple[Sequence[Crossing], Sequence[int]], ...] = (
-        (border.inputs, model.inputs),
-        (border.outputs, model.outputs),
-    )
-    for crossings, indexes in sides:
-        met = [c.operand for c in crossings]
-        fed_twice = crossings is border.inputs and len(met) != len(indexes)
-        if set(met) != set(range(len(indexes))) or fed_twice:
-            raise ValueError("the border does not fit the model")
-        tensors = {(c.name, c.dtype, c.shape) for c in crossings}
-        distinct = len(tensors) if crossings is border.inputs else len(crossings)
-        if len({c.name for c in crossings}) != distinct:
-            raise ValueError("two tensors at the border have one name")
-        for c in crossings:
-            if not _fits(c, model.operands[indexes[c.operand]]):
-                raise ValueError(f"{c.name} does not fit its operand")
-
-
-def _converts(crossing: Crossing) -> bool:
-    """Returns True for element types between which a border converts; see docs/context.md."""
-    inside, outside = crossing.nnapi_dtype, crossing.dtype
-    if outside is DType.INT8 and inside == np.uint8:
-        return True
-    if outside is DType.INT64 and inside == np.int32:
-        return True
-    return outside.readable and outside.numpy == inside
-
-
-def _fits(crossing: Crossing, operand: Operand) -> bool:
-    shape, perm = crossing.shape, crossing.perm
-    return (
-        operand.type.tensor
-        and crossing.nnapi_shape == operand.dimensions
-        and crossing.nnapi_dtype == operand.type.numpy
-        and _converts(crossing)
-        and min(shape, default=1) > 0
-        and prod(shape) == prod(crossing.nnapi_shape)
-        and (perm is None or sorted(perm) == list(range(len(shape))))
-    )

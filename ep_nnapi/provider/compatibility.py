@@ -64,7 +64,7 @@ _PATTERN = re.compile(r"ep-nnapi format=(\d+) level=(\d+) needed=(\d+) device=(.
 def parse(info: str) -> CompiledFor | None:
     """Returns the conditions that `info` describes; None if it is of another form.
 
-    >>> parse("ep-nnapi format=2 level=4 needed=3 device=nnapi-reference").needed
+    >>> parse("ep-nnapi format=3 level=4 needed=3 device=nnapi-reference").needed
     3
     """
     match = _PATTERN.fullmatch(info)

@@ -1,15 +1,18 @@
 """Lowered clusters for tests of containers, and containers with one fact changed."""
 
 import random
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 
 from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
 from ep_nnapi.epcontext.container import split, with_checksum
-from ep_nnapi.epcontext.layout import HEADER, TABLES
+from ep_nnapi.epcontext.layout import HEADER, TABLES, AlternativeKind
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
@@ -102,3 +105,32 @@ def branching() -> Lowered:
         Crossing("y", DType.FLOAT, (4,), 0, None, (4,), np.dtype(np.float32)),
     ]
     return Lowered(whole, Border(tuple(crossings[:2]), tuple(crossings[2:])))
+
+
+def several() -> tuple[Alternative, ...]:
+    """Of every kind, over one copy of the weights; the parts of the last one divide SUM in two."""
+    whole = lowered()
+    weights = [o.value.bytes for o in whole.model.operands if isinstance(o.value, Data)]
+    plain = [
+        tuple(plain_crossing(c.name, c.dtype, c.shape, n) for n, c in enumerate(side))
+        for side in (whole.border.inputs, whole.border.outputs)
+    ]
+    (x,), (y,) = plain
+
+    def linked(at: int, offsets: Sequence[int]) -> bytes:
+        return struct.pack("<3Q", at, *offsets[:2])
+
+    program = Linked(tuple(weights), 24, linked)
+    between = replace(y, name="between")
+    parts = tuple(
+        Alternative(name, AlternativeKind.ONNX, Border((a,), (b,)), linked=program)
+        for name, a, b in (("first", x, between), ("second", between, y))
+    )
+    border = Border((x,), (y,))
+    return (
+        Alternative.nnapi(whole),
+        Alternative("litert", AlternativeKind.LITERT, border, linked=program),
+        Alternative.nnapi(whole, "again"),
+        Alternative("cpu", AlternativeKind.ONNX, border, linked=program),
+        Alternative("nnapi:0", AlternativeKind.PARTITION, border, parts=parts),
+    )

@@ -12,6 +12,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.epcontext.alternatives import Alternative, everything
 from ep_nnapi.epcontext.container import ContainerContent, WeightsLocation, pack, unpack
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
 from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, is_own
@@ -21,7 +22,7 @@ from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.options.table import parse
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from tests.epcontext.forging import branching, forged, lowered, quantized_digits
+from tests.epcontext.forging import branching, forged, lowered, quantized_digits, several
 from tests.onnx_graph import graph_of
 from tests.preparation.damage import damaged
 from tests.preparation.test_batch import tiny
@@ -81,19 +82,23 @@ def refusal(data: bytes) -> str | None:
         found = unpack(data, None, LEVEL)
     except ModelError as error:
         return str(error)
-    validate(found.lowered.model, LEVEL)
+    for each in everything(found.alternatives):
+        if each.model:
+            validate(each.model, each.feature_level)
     return None
 
 
-@pytest.mark.parametrize("make", [quantized_digits, branching])
+@pytest.mark.parametrize("make", [quantized_digits, branching, several])
 @pytest.mark.parametrize(
     ("count", "seed"), [(500, 29), pytest.param(10_000, 31, marks=pytest.mark.long)]
 )
 def test_forged_contexts_are_refused_or_legal(
-    count: int, seed: int, make: Callable[[], Lowered]
+    count: int, seed: int, make: Callable[[], Lowered | tuple[Alternative, ...]]
 ) -> None:
     """Checksums are no signatures: whoever writes a header can write its checksum, too."""
-    data, rng = pack(make()).with_embedded_weights(), random.Random(seed)
+    made = make()
+    given = made if isinstance(made, tuple) else (made,)
+    data, rng = pack(*given).with_embedded_weights(), random.Random(seed)
     ends = [refusal(forged(data, rng)) for _ in range(count)]
     assert not any("\n" in said for said in ends if said)
     assert 0 < ends.count(None) < count // 2  # numbers without effect: an origin, a scale
@@ -203,7 +208,7 @@ def test_weights_of_all_clusters_go_to_one_file_named_by_its_content(tmp_path: P
     (weights,) = tmp_path.iterdir()
     loaded = [unpack(context, tmp_path, 8) for context in contexts]
     assert [one.file for one in loaded] == [weights.name] * 2
-    assert [one.size for one in loaded] == [one.size for one in packed]
+    assert [one.weights.size for one in loaded] == [one.size for one in packed]
     again = tmp_path / "again"
     again.mkdir()
     assert [*contexts_of(packed, again / "m.onnx")] == contexts

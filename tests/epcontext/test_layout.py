@@ -11,6 +11,7 @@ import pytest
 
 from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
+    ALTERNATIVE_KINDS,
     CHECKED_FROM,
     FORMAT_VERSION,
     MAGIC,
@@ -58,6 +59,8 @@ def documented() -> str:
     lines += [f"| `{t.name}` | {element(t)} | {t.meaning} |" for t in TABLES]
     lines += ["", "### Value kinds", "", "| code | value of an operand |", "| --- | --- |"]
     lines += [f"| {code} | {meaning} |" for code, meaning in VALUE_KINDS.values()]
+    lines += ["", "### Alternative kinds", "", "| code | what it is |", "| --- | --- |"]
+    lines += [f"| {kind} | {meaning} |" for kind, meaning in ALTERNATIVE_KINDS.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -86,6 +89,7 @@ def header() -> Iterator[str]:
         "CHECKED_FROM": CHECKED_FROM,
         "MODEL_HAS_CHECKSUM": MODEL_HAS_CHECKSUM,
         **{f"VALUE_{name}": code for name, (code, _) in VALUE_KINDS.items()},
+        **{f"KIND_{kind.name}": kind.value for kind in ALTERNATIVE_KINDS},
     }
     yield "enum {"
     yield from (f"  CTX_{name} = {value}," for name, value in constants.items())

@@ -37,7 +37,7 @@ static void release(void **made, uint32_t count) {
 }
 
 static bool run(ctx_program *program, const ctx_container *c, ctx_error *error) {
-  const uint32_t ins = c->header->inputs.count, outs = c->header->outputs.count;
+  const uint32_t ins = c->chosen->inputs.count, outs = c->chosen->outputs.count;
   void **inputs = tensors(c, c->inputs, ins), **outputs = tensors(c, c->outputs, outs);
   bool ran = true;
   if (all_there(inputs, ins) && all_there(outputs, outs))

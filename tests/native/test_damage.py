@@ -12,7 +12,7 @@ import pytest
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
-from tests.epcontext.forging import branching, forged, lowered, quantized_digits
+from tests.epcontext.forging import branching, forged, lowered, quantized_digits, several
 from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
 from tests.native.sessions import prepared
 from tests.onnx_graph import parsed
@@ -64,11 +64,12 @@ def forged_again(data: bytes, rng: random.Random) -> bytes:
 
 def sources() -> list[bytes]:
     makers: list[Lowered] = [lowered(), branching(), quantized_digits()]
-    return [pack(whole).with_embedded_weights() for whole in makers]
+    packed = [*map(pack, makers), pack(*several())]
+    return [one.with_embedded_weights() for one in packed]
 
 
 def test_sound_containers_run(reader: list[str], tmp_path: Path) -> None:
-    assert read(reader, sources(), tmp_path) == (0, 3)
+    assert read(reader, sources(), tmp_path) == (0, 4)
 
 
 def test_short_and_empty_ones_are_refused(reader: list[str], tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_valgrind_finds_nothing(tmp_path: Path) -> None:
         pytest.skip("valgrind is not installed")
     build = Build(tmp_path, "cc", ("-O1", "-g"))
     file = tmp_path / "containers"
-    sound = (sources() * 334)[:1000]
+    sound = sources() * 250
     file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in sound))
     model = prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path / "model")
     run = [str(build.program("nnapi_run")), str(model), "--runtime", str(build.stand_in)]
