@@ -6,17 +6,27 @@ Operands of the same types and sizes are checked once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from math import prod
+from typing import Any
 
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import Constant, DType, Value, operand_shape, require_finite
+from ep_nnapi.graph.value import (
+    ITEM_BYTES,
+    Constant,
+    Dim,
+    DType,
+    Value,
+    operand_shape,
+    require_finite,
+)
 from ep_nnapi.lowering.call import Arg, Call, Given, View
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
-from ep_nnapi.nnapi.sizes import Size, is_symbolic
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.nnapi.validate import MAX_BYTES
 from ep_nnapi.options.target import Target
 
@@ -34,9 +44,9 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
 
     Raises Reject with the first mismatch, and SpecError as `check_shapes` does.
     """
-    key = _read_by_checks(call, target)
-    if key is not None and key in _passed:
-        call.set_match(_passed[key])
+    key, passed = _read_by_checks(call, target), _passed_with(*call.inputs, *call.outputs)
+    if key is not None and key in passed:
+        call.set_match(passed[key])
         return
     require_int32_scalars(call)
     match = call.match(target.feature_level)
@@ -45,14 +55,29 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
     check_shapes(call)
     require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
     if require_bounded_memory(node, call) and key is not None:
-        if len(_passed) >= _MOST_PASSED:
-            _passed.clear()
-        _passed[key] = match
+        if len(passed) >= _MOST_PASSED:
+            passed.clear()
+        passed[key] = match
+
+
+def _passed_with(*args: Arg) -> dict[Hashable, Any]:
+    """What `_passed` is for args with sizes of symbols: their trace has the conditions of it."""
+    for arg in args:
+        value = arg.value if isinstance(arg, View) else arg
+        for size in value.dims or () if isinstance(value, Value) else (value,):
+            if isinstance(size, Size):
+                return size.trace.passed
+    return _passed
 
 
 def require_valid_sizes(values: Iterable[Value]) -> None:
     """Raises Reject for a tensor that has no elements, a negative size or too many bytes."""
     for value in values:
+        passed, sizes = _passed_with(value), None
+        if passed is not _passed:
+            sizes = value.dtype, _expressions(value.dims)
+            if sizes in passed:
+                continue
         found = value.dims or ()
         if any([d < 1 for d in found if isinstance(d, int)]):  # noqa: C419 (a generator is slow)
             if 0 in found:
@@ -61,6 +86,8 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
         if bytes_of(value) > MAX_BYTES:
             detail = f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}"
             raise Reject(Reason.SIZE, detail)
+        if sizes is not None:
+            passed[sizes] = None
 
 
 def _read_by_checks(call: Call, target: Target) -> Hashable | None:
@@ -73,19 +100,22 @@ def _read_by_checks(call: Call, target: Target) -> Hashable | None:
 
 
 def _kind(arg: Arg) -> Hashable | None:
-    """What the checks read of an operand; None if they read its elements, or sizes of symbols."""
+    """What the checks read of an operand; None if they read its elements."""
     if isinstance(arg, View):
         kind = _kind(arg.value)
         return kind and (kind, arg.perm)
     if isinstance(arg, Size):
-        return None
+        return arg.expression
     if not isinstance(arg, Value):
         return type(arg), arg  # with the type, as True, 1 and 1.0 are equal
     if arg.constant is not None and may_be_shape(arg.constant):
         return None
-    if is_symbolic(arg.shape):
-        return None  # conditions are noted by each
-    return arg.dtype, arg.dims, arg.quantization
+    return arg.dtype, _expressions(arg.dims), arg.quantization
+
+
+def _expressions(dims: tuple[Dim, ...] | None) -> Hashable:
+    """The dimensions with the expressions of their sizes."""
+    return dims and tuple([d.expression if isinstance(d, Size) else d for d in dims])
 
 
 _ALLOWANCE = 1 << 22
@@ -150,7 +180,8 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
 
 def _bytes_now(value: Value) -> int:
     """The bytes at the sizes that the symbols have now: the limits are relative to such sizes."""
-    return int.__index__(bytes_of(value))
+    sizes = [int.__index__(dim) for dim in value.dims or () if isinstance(dim, int)]
+    return ITEM_BYTES[value.dtype] * prod(sizes)
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

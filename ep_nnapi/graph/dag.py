@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import networkx as nx
 
@@ -70,8 +71,7 @@ def bytes_of(value: Value) -> int:
     """A tensor's bytes; an unknown dimension or item size counts as 1, an unknown rank gives 1."""
     if value.dims is None:
         return 1
-    size = ITEM_BYTES[value.dtype]
-    for dim in value.dims:
-        if isinstance(dim, int):
-            size *= max(dim, 0)  # a model may declare a negative size
-    return size
+    sizes = [dim for dim in value.dims if isinstance(dim, int)]
+    if any(size < 0 for size in sizes):
+        return 0  # a model may declare a negative size
+    return prod(sizes, start=ITEM_BYTES[value.dtype])

@@ -108,7 +108,7 @@ class Expression:
 
     def __neg__(self) -> Expression:
         """The negated expression."""
-        return Expression(tuple((monomial, -factor) for monomial, factor in self.terms))
+        return self.scaled(-1)
 
     def __sub__(self, other: Expression) -> Expression:
         """The difference."""
@@ -119,9 +119,15 @@ class Expression:
         found: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
-                monomial = tuple(sorted((*left, *right), key=_order))
+                monomial = (*left, *right)
+                if left and right:
+                    monomial = tuple(sorted(monomial, key=_order))
                 found[monomial] = found.get(monomial, 0) + a * b
         return _expression(found)
+
+    def scaled(self, factor: int) -> Expression:
+        """The product with a number."""
+        return Expression(tuple((m, f * factor) for m, f in self.terms) if factor else ())
 
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down; the divisor must not be 0.
@@ -189,6 +195,8 @@ def _order(atom: Atom) -> tuple[bool, str]:
 def _expression(terms: Mapping[Monomial, int]) -> Expression:
     """The expression with these terms, in their order."""
     kept = [(monomial, factor) for monomial, factor in terms.items() if factor]
+    if len(kept) < 2:
+        return Expression(tuple(kept))
     return Expression(tuple(sorted(kept, key=lambda t: [_order(a) for a in t[0]], reverse=True)))
 
 

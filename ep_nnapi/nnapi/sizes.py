@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from ep_nnapi.nnapi.expressions import (
     Condition,
@@ -31,10 +31,12 @@ class Trace:
 
     typical  values of the symbols for choices that any sizes allow, such as the cheaper layout
     equal    what symbols are by the conditions so far, in terms of others
+    passed   results of checks of things with sizes by what they read, whose conditions are here
     """
 
     typical: dict[str, int] = field(default_factory=dict)
     equal: dict[str, Expression] = field(default_factory=dict)
+    passed: dict[Any, Any] = field(default_factory=dict)
     _conditions: dict[Condition, None] = field(default_factory=dict)
 
     @property
@@ -142,8 +144,9 @@ class Size(int):
         """The product."""
         if not isinstance(other, int):
             return _as_number(self, other, "__mul__")
-        if other.__class__ is int and int.__eq__(other, 1):
-            return self
+        if other.__class__ is int:
+            value = int.__mul__(self, other)
+            return self if other == 1 else self._made(value, self.expression.scaled(other))
         return self._made(int.__mul__(self, other), self.expression * Expression.of(other))
 
     __rmul__ = __mul__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
@@ -18,7 +18,6 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
-from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.open_dimensions import LEVEL
 from ep_nnapi.nnapi.runtime import (
@@ -36,8 +35,9 @@ from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.declined import TOO_LARGE, Declined
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
+from ep_nnapi.provider.retracing import difference
 from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.provider.tracing import Traced, Tracing, difference
+from ep_nnapi.provider.tracing import Traced, Tracing
 from ep_nnapi.report.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import NO_RANGES, Interval, mark_int32_ranges
@@ -130,41 +130,43 @@ class Compiler:
         members: Sequence[CapableNode],
         inputs: Sequence[Value],
         outputs: Sequence[Value],
-        symbols: Symbols | None = None,
     ) -> Lowered:
         """Returns the NNAPI model of a cluster, all of it supported by the device.
 
-        symbols   of its sizes, with the values for which the device is asked
         If the device declines only permutes, they are moved to the border and lowering is repeated.
         Raises Declined if the device declines other operations, if the model has no inputs, or if a
         permute cannot be moved: then it names the nodes before or after it, to split the cluster.
         """
-        self._check_health(members)
-        _check_elements(members, outputs)
-        calls = [call for m in members for call in m.calls]
         refused: set[Permute] = set()
         while True:
-            try:
-                whole = lower(calls, inputs, outputs, self.target, refused=refused)
-                lowered = self.prepare(whole if symbols is None else whole.bind(symbols))
-            except UnsupportedPermute as unsupported:
-                raise Declined(
-                    _side_with_less_work(members, unsupported),
-                    unsupported.reason,
-                    unsupported.detail,
-                ) from None
-            if not lowered.model.inputs:
-                raise Declined(
-                    (),
-                    Reason.CONSTANT_NODE,
-                    "its cluster depends on constants only; an NNAPI model needs an input",
-                )
+            lowered = self.prepare(self._written(members, inputs, outputs, refused))
             declined = self._unsupported_operations(lowered)
             if not declined:
-                return lowered if symbols is None else whole
+                return lowered
             if not declined <= lowered.permutes.keys():
                 raise self._declined(lowered, declined - lowered.permutes.keys())
             refused.update(lowered.permutes[i] for i in declined)
+
+    def _written(
+        self,
+        members: Sequence[CapableNode],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        refused: Collection[Permute] = (),
+    ) -> Lowered:
+        """Returns the same, whether the device supports it or not."""
+        self._check_health(members)
+        _check_elements(members, outputs)
+        calls = [call for m in members for call in m.calls]
+        try:
+            lowered = lower(calls, inputs, outputs, self.target, refused=refused)
+        except UnsupportedPermute as unsupported:
+            names = _side_with_less_work(members, unsupported)
+            raise Declined(names, unsupported.reason, unsupported.detail) from None
+        if not lowered.model.inputs:
+            detail = "its cluster depends on constants only; an NNAPI model needs an input"
+            raise Declined((), Reason.CONSTANT_NODE, detail)
+        return lowered
 
     def prepare(self, lowered: Lowered) -> Lowered:
         """Returns the lowered cluster as `check_supported` and `compile` take it.
@@ -259,21 +261,22 @@ class Compiler:
         """Returns the same for all sizes that meet the conditions of its model.
 
         Every open dimension of more than one element is a symbol; others are these numbers. What
-        is made for these shapes is compared with what is made for others.
+        nodes are lowered to is compared with the same for others. No device is asked.
         Raises Declined as `lower_for_shapes`, or if it holds for no other sizes.
         """
         traced = self._traced(cluster, Tracing.of(cluster.inputs, shapes))
         if traced.tracing.coincides:
             apart = self._traced_apart(cluster, traced.tracing)
             traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
-        for other in traced.tracing.others(traced.lowered.model.conditions):
-            again = self._traced(cluster, other)
-            why = difference(traced.lowered.bind(other.symbols), again.lowered.bind(other.symbols))
-            if why:
-                raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
-            return traced.lowered
-        held = "; ".join(map(str, traced.lowered.model.conditions))
-        raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
+        conditions = traced.lowered.model.conditions
+        other = next(traced.tracing.others(conditions), None)
+        if other is None:
+            held = "; ".join(map(str, conditions))
+            raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
+        why = difference(traced.members, other, traced.tracing.trace, self.target)
+        if why:
+            raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
+        return traced.lowered
 
     def _traced_apart(self, cluster: Graph, tracing: Tracing) -> Traced:
         """Returns the same for sizes that differ from each other: equal ones may be so by chance.
@@ -288,8 +291,8 @@ class Compiler:
     def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))
         graph, members = self._judged(cluster, tracing.shapes, tracing.ranges)
-        made = self.lower(members, graph.inputs, graph.outputs, tracing.symbols)
-        return Traced(tracing, tracing.completed(made))
+        made = self._written(members, graph.inputs, graph.outputs)
+        return Traced(tracing, tracing.completed(made), members)
 
     def _judged(
         self, cluster: Graph, shapes: Shapes, ranges: Mapping[str, Interval] = NO_RANGES

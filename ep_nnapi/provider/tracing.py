@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.graph.value import Constant, Dim, DType, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
@@ -153,15 +154,15 @@ class Tracing:
         """The same symbols with a value of their own each."""
         return self.bind({n: v + 1 + 2 * i for i, (n, v) in enumerate(self.symbols.items())})
 
-    def others(self, conditions: Sequence[Condition]) -> Iterator[Tracing]:
-        """The same symbols with other values that meet the conditions."""
+    def others(self, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
+        """Other values of the symbols that meet the conditions."""
         for pattern in _OTHERS:
             values = self._values(*pattern)
             least = min(values.values(), default=0)
             if values == self.symbols or least < _LEAST:
                 continue
             if all(c.holds(values) for c in conditions):
-                yield self.bind(values)
+                yield values
 
     def _values(self, factor: int, more: int, apart: int) -> dict[str, int]:
         """Other values of the symbols that meet the equations among the conditions."""
@@ -226,31 +227,8 @@ def _named(value: Value, shape: Sequence[int]) -> Iterator[tuple[Dim, int]]:
 
 @frozen
 class Traced:
-    """A cluster lowered for symbols."""
+    """A cluster lowered for symbols, and its nodes."""
 
     tracing: Tracing
     lowered: Lowered
-
-
-def difference(one: Lowered, other: Lowered) -> str:
-    """The first difference of two clusters without symbols; "" if there is none.
-
-    Equal constants may be one operand or several: two sizes may be equal by chance.
-    """
-    a, b = one.model, other.model
-    if len(a.operations) != len(b.operations):
-        return f"{len(a.operations)} and {len(b.operations)} operations"
-    if one.border != other.border or len(a.inputs) != len(b.inputs):
-        return "their inputs or outputs"
-    same = dict(zip(a.inputs, b.inputs, strict=True))
-    for i, (mine, others) in enumerate(zip(a.operations, b.operations, strict=True)):
-        pairs = [*zip(mine.inputs, others.inputs, strict=False)]
-        pairs += zip(mine.outputs, others.outputs, strict=False)
-        if mine.spec != others.spec or len(mine.inputs) != len(others.inputs):
-            return f"operation {i} is {mine.spec} and {others.spec}"
-        for x, y in pairs:
-            left, right = a.operands[x], b.operands[y]
-            if left != right or (left.value is None and same.setdefault(x, y) != y):
-                return f"operation {i}, {mine.spec} of {mine.origin}, has {left} and {right}"
-    outputs = [same.get(i) for i in a.outputs] == [*b.outputs]
-    return "" if outputs and a.relaxed == b.relaxed else "their outputs"
+    members: Sequence[CapableNode]

@@ -9,12 +9,12 @@ import pytest
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.tracing import Tracing, difference
+from ep_nnapi.provider.tracing import Tracing
 from models.zoo import MODELS
 from tests.onnx_graph import graph_of, parsed
 from tests.oracle import on_cpu
 from tests.random_graphs import symbolic
-from tests.random_graphs.symbolic import COMPILER, assert_equal
+from tests.random_graphs.symbolic import COMPILER, assert_equal, difference
 
 
 def lowered(model: onnx.ModelProto, sizes: Mapping[str, int], *, traced: bool) -> Lowered:

@@ -19,7 +19,6 @@ from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.tracing import difference
 from tests.onnx_graph import graph_of
 from tests.random_graphs.trial import draw
 
@@ -104,3 +103,27 @@ def _computed(low: Lowered, seed: int) -> dict[str, np.ndarray]:
     border, allocated = low.border.bind([*ins], [*outs]), [*outs.values()]
     border.run(compiled.compilation, feeds, lambda i, _: allocated[i], RunOptions())
     return outs
+
+
+def difference(one: Lowered, other: Lowered) -> str:
+    """The first difference of two clusters without symbols; "" if there is none.
+
+    Equal constants may be one operand or several: two sizes may be equal by chance.
+    """
+    a, b = one.model, other.model
+    if len(a.operations) != len(b.operations):
+        return f"{len(a.operations)} and {len(b.operations)} operations"
+    if one.border != other.border or len(a.inputs) != len(b.inputs):
+        return "their inputs or outputs"
+    same = dict(zip(a.inputs, b.inputs, strict=True))
+    for i, (mine, others) in enumerate(zip(a.operations, b.operations, strict=True)):
+        pairs = [*zip(mine.inputs, others.inputs, strict=False)]
+        pairs += zip(mine.outputs, others.outputs, strict=False)
+        if mine.spec != others.spec or len(mine.inputs) != len(others.inputs):
+            return f"operation {i} is {mine.spec} and {others.spec}"
+        for x, y in pairs:
+            left, right = a.operands[x], b.operands[y]
+            if left != right or (left.value is None and same.setdefault(x, y) != y):
+                return f"operation {i}, {mine.spec} of {mine.origin}, has {left} and {right}"
+    outputs = [same.get(i) for i in a.outputs] == [*b.outputs]
+    return "" if outputs and a.relaxed == b.relaxed else "their outputs"
