@@ -41,6 +41,13 @@ def _no_half(values: Array) -> bool:
     )
 
 
+def _rounded_to_half(values: Array) -> bool:
+    """True if a number is none of float16's."""
+    kept = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        return bool((kept.astype(np.float16) != kept).any())
+
+
 def _no_integer(values: Array) -> bool:
     """True if a value is none of int32's."""
     return not bool((np.abs(np.nan_to_num(values, nan=np.inf)) < 2.0**31).all())
@@ -73,6 +80,13 @@ KNOWN = (
         "NDK ANeuralNetworksModel_relaxComputationFloat32toFloat16",
         frozenset(),
         _no_half,
+        half=True,
+    ),
+    KnownDifference(
+        "numbers that float16 does not tell apart are equal",
+        "NDK ANeuralNetworksModel_relaxComputationFloat32toFloat16",
+        op_types("Equal Greater GreaterOrEqual Less LessOrEqual"),
+        _rounded_to_half,
         half=True,
     ),
     KnownDifference(

@@ -19,6 +19,7 @@ from ep_nnapi.operators.lib.emit import (
     compute,
     compute_as,
     each,
+    full,
     output_or_temp,
     reshape,
     reshaped,
@@ -287,7 +288,7 @@ def lrn(n: Node) -> Iterator[Call]:
 @op("LpNormalization", since=1)
 @widened
 def lp_normalization(n: Node) -> Iterator[Call]:
-    """X divided by its norm along `axis`; what has no norm stays 0.
+    """X divided by its norm along `axis`; 0 where the norm is 0.
 
     NNAPI's L2_NORMALIZATION is not used, as it divides vectors shorter than 1e-6 by 1e-6.
     """
@@ -303,8 +304,9 @@ def lp_normalization(n: Node) -> Iterator[Call]:
         norm = yield from compute(
             n, spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
         )
-    least = n.scalar(float(n.limits(x).smallest_normal), x)
-    size = yield from compute(n, spec.MAXIMUM, norm, least)
+    none = yield from compute(n, spec.EQUAL, norm, n.scalar(0, x), dtype=DType.BOOL)
+    huge = yield from full(n, float(n.limits(x).max), norm.shape, x.dtype)
+    size = yield from compute(n, spec.SELECT, none, huge, norm, dtype=x.dtype)
     yield from compute_as(n, y, shape, spec.DIV, seen, size)
 
 

@@ -50,6 +50,13 @@ def test_numbers_that_float16_lacks(within: float, past: float) -> None:
     assert "float16" in causes("Abs", past, half=True)
 
 
+@pytest.mark.parametrize("past", [2049.0, 1e-3, 1e5])
+def test_numbers_that_float16_does_not_tell_apart(past: float) -> None:
+    assert "tell apart" not in causes("Equal", 2048.0, -0.0, NAN, INF, half=True)
+    assert "tell apart" in causes("Equal", past, half=True)
+    assert not causes("Equal", past)
+
+
 def test_integers_have_none() -> None:
     assert not known_differences(["Gemm"], [np.array([1 << 30])], half=False)
 

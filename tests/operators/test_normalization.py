@@ -217,9 +217,11 @@ def test_lp_normalization_matches(shape, axis, p):
     matches(node("LpNormalization", f32(*shape), axis=axis, p=p), FL[3], **ROUNDED, oracle=on_cpu)
 
 
-def test_lp_normalization_of_short_vectors():
-    case = node("LpNormalization", f32(3, 2))
-    short = [[0, 0], [1e-9, -1e-9], [3e-12, 4e-12]]
+@pytest.mark.parametrize("p", [1, 2])
+def test_lp_normalization_of_short_vectors(p):
+    """Squares of the last numbers are 0, and so is what their norm divides; p = 1 has none."""
+    case = node("LpNormalization", f32(5, 2), p=p)
+    short = [[0, 0], [1e-9, -1e-9], [3e-12, 4e-12], [1e-30, 2e-30], [4e-42, -8e-42]]
     matches(case, FL[3], rtol=1e-5, feeds={"x0": short}, oracle=on_cpu)
     rejects(case, FL[2], Reason.LEVEL, "REDUCE_SUM")
 
