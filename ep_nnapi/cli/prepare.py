@@ -80,6 +80,12 @@ def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="format context: leave nodes whose sizes depend on symbolic ones to the session",
     )
+    argument(
+        "--alternatives",
+        metavar="NAMES",
+        help="format context: comma-separated programs of each cluster, of which the phone takes "
+        "one: nnapi:1 to nnapi:8, litert, cpu; auto has all that differ (default: one program)",
+    )
 
 
 def _add_those_of_the_work(parser: argparse.ArgumentParser) -> None:

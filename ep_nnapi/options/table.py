@@ -301,6 +301,7 @@ class PrepareKeywords(OptionKeywords, total=False):
     enable_type_reduction: bool | str
     embed: bool | str
     partial: bool | str
+    alternatives: _Names
 
 
 def _declared() -> Iterator[Option]:

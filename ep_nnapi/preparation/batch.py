@@ -82,7 +82,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     executor  any concurrent.futures.Executor, local or of a compute cluster, to run the models
     progress  called with the number of finished models and the total
     options   optimization_level, format, target_platform, optimization_style,
-              enable_type_reduction, embed, partial, and the provider's
+              enable_type_reduction, embed, partial, alternatives, and the provider's
     A model that fails does not stop the others and leaves no output. For a single unusable model,
     raises ModelError with the reason. Raises OptionError for options that cannot be combined.
     """

@@ -10,6 +10,7 @@ from typing import TypeVar
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import Options, parse, to_strings
+from ep_nnapi.options.values import names
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 
@@ -64,6 +65,7 @@ class Job:
     type_reduction: bool = False
     embed: bool = False
     partial: bool = False
+    alternatives: tuple[str, ...] = ()
     options: Options = field(default_factory=Options)
 
     @property
@@ -87,6 +89,7 @@ class Job:
             "enable_type_reduction": self.type_reduction,
             "embed": self.embed,
             "partial": self.partial,
+            **({"alternatives": ",".join(self.alternatives)} if self.alternatives else {}),
             **to_strings(self.options),
         }
 
@@ -178,11 +181,12 @@ def job_of(given: Mapping[str, object]) -> Job:
     reduced = _boolean("enable_type_reduction", rest.pop("enable_type_reduction", False))
     embed = _boolean("embed", rest.pop("embed", False))
     partial = _boolean("partial", rest.pop("partial", False))
+    alternatives = names("alternatives", rest.pop("alternatives", ()))
     options = parse(rest)
     if options.receipt is not None:
         raise OptionError("what is prepared runs elsewhere: give receipt to the session there")
     options = replace(options, partitioning=options.partitioning.whole)
-    job = Job(level, form, platform, style, reduced, embed, partial, options)
+    job = Job(level, form, platform, style, reduced, embed, partial, alternatives, options)
     _check(job)
     return job
 
@@ -219,8 +223,9 @@ def _check(job: Job) -> None:
         if value and not any(c.extra == name for c in styled):
             owner = next(c.format for c in COMBINATIONS if c.extra == name)
             raise OptionError(f"{name} is for format {owner} only, not {job.format}")
-    if job.partial and job.format is not Format.CONTEXT:
-        raise OptionError(f"partial is for format context only, not {job.format}")
+    for name, given in (("partial", job.partial), ("alternatives", job.alternatives)):
+        if given and job.format is not Format.CONTEXT:
+            raise OptionError(f"{name} is for format context only, not {job.format}")
 
 
 _FUSED = ", which fuses nodes for the CPU before NNAPI sees them; nnapi-aware fuses the others"

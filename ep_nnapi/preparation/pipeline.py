@@ -201,7 +201,7 @@ def _compiled(
             out.replace(saved)
         if job.format is Format.TFLITE:
             return save_tflite(saved, out, job.options, scratch), None
-        return save_context(saved, out, job.options, embed=job.embed, partial=job.partial)
+        return save_context(saved, out, job)
 
 
 def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
+from ep_nnapi.epcontext.alternatives import Alternative
 from ep_nnapi.epcontext.container import Container, pack
 from ep_nnapi.epcontext.contexts import (
     add_placeholder,
@@ -30,11 +31,14 @@ from ep_nnapi.epcontext.layout import (
     EP_SOURCE,
     FORMAT_VERSION,
 )
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs, temporary
+from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import DynamicShapes
+from ep_nnapi.preparation.alternatives import alternatives_of, highest_level, wanted_of
+from ep_nnapi.preparation.job import Job
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
@@ -62,38 +66,43 @@ class _Compiled:
     packed: Container
 
 
-def save_context(
-    model: Path, out: Path, options: Options, *, embed: bool, partial: bool = False
-) -> tuple[Report, CompiledPart]:
+def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart]:
     """Writes `model` with each cluster compiled into an EPContext node.
 
     model   already optimized; gets unique node names and is otherwise used as it is
-    embed   weights in the model file; else in a file next to it with its digest in the name, so
-            that a replaced model never loads the weights of another
-    partial leave nodes whose shapes depend on symbolic sizes of inputs as they are
+    job     embed: weights in the model file; else in a file next to it with its digest in the name,
+            so that a replaced model never loads the weights of another; partial: nodes whose shapes
+            depend on symbolic sizes of inputs stay as they are; alternatives: of each cluster
     Nodes with data-dependent shapes stay ONNX nodes and are compiled when they run. The report
     includes them, in clusters as a session on `model` would have. Raises ModelError if there is
     nothing to compile, and without `partial` for nodes that depend on symbolic sizes of inputs.
     """
+    options = highest_level(job.alternatives, job.options)
     proto = onnx.load(str(model))
     make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = partitioned_at(str(model), options, level)
     clusters = static_clusters(model, options, provider)
-    compiled = [_Compiled(c, pack(c.lowered, model_has_checksum=True)) for c in clusters]
+    given: list[Sequence[Lowered | Alternative]] = [[c.lowered] for c in clusters]
+    if job.alternatives:
+        wanted = wanted_of(job.alternatives, provider.target.feature_level)
+        with temporary(out, ".alternative.onnx") as scratch:
+            given = [alternatives_of(c, proto, wanted, options, scratch) for c in clusters]
+    packed = [pack(*each, model_has_checksum=True) for each in given]
+    compiled = [_Compiled(c, p) for c, p in zip(clusters, packed, strict=True)]
     if not compiled:
         raise ModelError(why_not_compiled(proto, provider.report))
     part = _part_of(proto, compiled)
     free = [i.name for i in proto.graph.input if _is_symbolic(i)]
-    if free and part.nodes < provider.report.taken and not partial:
+    if free and part.nodes < provider.report.taken and not job.partial:
         raise ModelError(
             f"only {part.nodes} of the {provider.report.taken} nodes that NNAPI takes can be "
             f"compiled ahead of time, with {part.weight_bytes:,} bytes of weights (the model "
             f"has {part.model_weight_bytes:,}): sizes depend on {', '.join(free)}; give them with "
             f"--fix {free[0]}=SIZES, or leave the rest to the session with --partial"
         )
-    contexts = contexts_of([one.packed for one in compiled], None if embed else out)
+    contexts = contexts_of([one.packed for one in compiled], None if job.embed else out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
     _drop_unused(proto)

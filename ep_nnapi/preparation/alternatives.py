@@ -1,0 +1,285 @@
+"""The alternatives of compiled clusters: programs for other feature levels, LiteRT and the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import networkx as nx
+import onnx
+import onnxruntime
+from onnx import ModelProto, NodeProto, helper
+
+from ep_nnapi.diagnostics.check import partitioned_at
+from ep_nnapi.epcontext.alternatives import Alternative, Linked, everything, plain_crossing
+from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.epcontext.onnx_program import onnx_program
+from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.value import DType
+from ep_nnapi.litert.convert import Port, convert_split
+from ep_nnapi.litert.package import is_installed, require_installed
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger
+from ep_nnapi.nnapi.model import Data, Model
+from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.options.table import Options
+from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+
+logger = module_logger(__name__)
+AUTO = "auto"
+LITERT, CPU = "litert", "cpu"
+_NNAPI = re.compile(r"nnapi:([1-8])")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The alternatives that a container is to have.
+
+    levels   of NNAPI, the highest first
+    """
+
+    levels: tuple[int, ...]
+    litert: bool
+    cpu: bool
+
+
+def wanted_of(names: Sequence[str], level: int) -> Wanted:
+    """Returns what `nnapi:LEVEL`, `litert`, `cpu` and `auto` say; raises OptionError.
+
+    level   the highest that `auto` has: it is that, all below it and the CPU, and LiteRT where its
+            package is installed
+    """
+    unknown = [n for n in names if n not in (AUTO, LITERT, CPU) and not _NNAPI.fullmatch(n)]
+    if unknown or not names:
+        raise OptionError(
+            f"alternatives has {', '.join(unknown) or 'nothing'}; give some of nnapi:1 to nnapi:8, "
+            "litert and cpu, or auto"
+        )
+    if LITERT in names:
+        require_installed()
+    auto = AUTO in names
+    levels = {int(n.partition(":")[2]) for n in names if _NNAPI.fullmatch(n)}
+    if auto:
+        levels |= set(range(1, level + 1))
+    litert = LITERT in names or (auto and is_installed())
+    return Wanted(tuple(sorted(levels, reverse=True)), litert, auto or CPU in names)
+
+
+def alternatives_of(
+    cluster: CompiledCluster, proto: ModelProto, wanted: Wanted, options: Options, scratch: Path
+) -> tuple[Alternative, ...]:
+    """Returns the alternatives of a cluster: NNAPI's from the highest level down, LiteRT, the CPU.
+
+    proto     the model that it is a cluster of, whose nodes have unique names
+    scratch   file that a model may be written to
+    Levels whose program is that of a higher one have none of their own; neither have those at which
+    NNAPI takes nothing, and LiteRT if it lacks an operation, which is logged.
+    """
+    border = _plain(cluster.lowered.border)
+    nodes = _Nodes(proto, cluster.report.nodes)
+    found: list[Alternative] = []
+    if wanted.levels:
+        found.append(Alternative.nnapi(cluster.lowered))
+    for level in wanted.levels[1:]:
+        if level < found[-1].needed:
+            other = _at_level(level, nodes, border, options, scratch)
+            if other is not None and other.needed < found[-1].needed:
+                found.append(other)
+    if wanted.litert:
+        found.extend(_litert(cluster))
+    if wanted.cpu:
+        constants = _constants(found)
+        found.append(
+            onnx_program(CPU, nodes.model(cluster.report.nodes, border), border, constants)
+        )
+    if not found:
+        raise ModelError("LiteRT takes none of the alternatives; name cpu or a level of nnapi too")
+    return tuple(found)
+
+
+def _plain(border: Border) -> Border:
+    """The border of an alternative that takes the cluster's ONNX tensors as they are."""
+    sides = border.inputs, border.outputs
+    tensors = ({c.name: (c.name, c.dtype, c.shape) for c in side}.values() for side in sides)
+    ins, outs = (tuple(plain_crossing(*t, n) for n, t in enumerate(side)) for side in tensors)
+    return Border(ins, outs)
+
+
+def _constants(found: Sequence[Alternative]) -> Iterator[Array]:
+    """The constants of alternatives, as bytes, each once."""
+    held: dict[int, Array] = {}
+    for each in everything(found):
+        models = [each.model] if each.model else []
+        while models:
+            for operand in models.pop().operands:
+                if isinstance(operand.value, Data):
+                    held[id(operand.value.bytes)] = operand.value.bytes
+                elif isinstance(operand.value, Model):
+                    models.append(operand.value)
+        for constant in each.linked.constants if each.linked else ():
+            held[id(constant)] = constant
+    return iter(held.values())
+
+
+def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:
+    border = cluster.lowered.border
+    try:
+        split = convert_split(cluster.lowered.model, _ports(border.inputs), _ports(border.outputs))
+    except (Inexpressible, ShapeError) as reason:
+        logger.warning("no LiteRT alternative of %s: %s", cluster.report.nodes[0], reason)
+        return
+
+    def link(at: int, offsets: Sequence[int]) -> bytes:
+        return bytes(split.placed([offset - at for offset in offsets]))
+
+    linked = Linked(tuple(w.bytes for w in split.weights), len(split.data), link)
+    yield Alternative(LITERT, AlternativeKind.LITERT, _plain(border), linked=linked)
+
+
+def _ports(crossings: Sequence[Crossing]) -> list[Port]:
+    return [Port(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
+
+
+class _Nodes:
+    """Some nodes of a model with unique names, in their order."""
+
+    def __init__(self, proto: ModelProto, names: Collection[str]) -> None:
+        every = tuple(graphs(proto.graph))
+        self.proto, wanted = proto, set(names)
+        self.initializers = {t.name: t for g in every for t in g.initializer}
+        self.nodes = [n for g in every for n in g.node if n.name in wanted]
+        self.names = tuple(n.name for n in self.nodes)
+
+    def model(self, names: Collection[str], border: Border) -> ModelProto:
+        """Those of these names as a model of their own."""
+        wanted = set(names)
+        nodes = [n for n in self.nodes if n.name in wanted]
+        read = dict.fromkeys(name for n in nodes for name in n.input)
+        inside = [self.initializers[name] for name in read if name in self.initializers]
+        entering, leaving = map(_info, border.inputs), map(_info, border.outputs)
+        graph = helper.make_graph(nodes, "cluster", [*entering], [*leaving], inside)
+        model = helper.make_model(graph, opset_imports=self.proto.opset_import)
+        model.ir_version = min(self.proto.ir_version, 10)
+        return model
+
+
+def _info(crossing: Crossing) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(crossing.name, int(crossing.dtype), crossing.shape)
+
+
+def _at_level(
+    level: int, nodes: _Nodes, border: Border, options: Options, scratch: Path
+) -> Alternative | None:
+    """The cluster's nodes at a feature level: a program or a partition; None without NNAPI."""
+    model = nodes.model(nodes.names, border)
+    onnx.save(model, str(scratch))
+    at = replace(options, feature_level=level)
+    ort_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = partitioned_at(str(scratch), at, ort_level)
+    clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
+    if not clusters:
+        return None
+    if set(clusters[0].report.nodes) == set(nodes.names):
+        return Alternative.nnapi(clusters[0].lowered)
+    tensors = _tensors(model, border, clusters)
+    parts = []
+    for members, cluster in _in_turn(nodes.nodes, clusters):
+        if cluster is not None:
+            parts.append(Alternative.nnapi(cluster.lowered))
+            continue
+        own = _border_of(members, nodes.nodes, border, tensors)
+        if own is None:
+            return None
+        names = [node.name for node in members]
+        known = _constants(parts)
+        parts.append(onnx_program(CPU, nodes.model(names, own), own, known))
+    needed = max(part.needed for part in parts)
+    kind = AlternativeKind.PARTITION
+    return Alternative(f"nnapi:{needed}", kind, border, parts=tuple(parts))
+
+
+def _tensors(
+    model: ModelProto, border: Border, clusters: Sequence[CompiledCluster]
+) -> dict[str, tuple[DType, tuple[int, ...]]]:
+    """Element types and sizes of tensors at borders, and of others as ONNX infers them."""
+    inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+    found = {}
+    for info in inferred:
+        tensor = info.type.tensor_type
+        if all(d.HasField("dim_value") for d in tensor.shape.dim):
+            shape = tuple(d.dim_value for d in tensor.shape.dim)
+            found[info.name] = DType(tensor.elem_type), shape
+    for each in (border, *(c.lowered.border for c in clusters)):
+        found |= {c.name: (c.dtype, c.shape) for c in (*each.inputs, *each.outputs)}
+    return found
+
+
+def _in_turn(
+    nodes: Sequence[NodeProto], clusters: Sequence[CompiledCluster]
+) -> Iterator[tuple[list[NodeProto], CompiledCluster | None]]:
+    """Yields clusters, and the other nodes in as few groups as their order allows."""
+    home = {name: i for i, c in enumerate(clusters) for name in c.report.nodes}
+    unit = {node.name: home.get(node.name, len(clusters) + n) for n, node in enumerate(nodes)}
+    writer = {name: unit[node.name] for node in nodes for name in node.output if name}
+    order = nx.DiGraph()
+    order.add_nodes_from(unit.values())
+    for node in nodes:
+        before = {writer[name] for name in node.input if name in writer} - {unit[node.name]}
+        order.add_edges_from((u, unit[node.name]) for u in before)
+    while order:
+        ready = sorted(u for u, degree in order.in_degree if not degree)
+        first = ready[0]
+        if first < len(clusters):
+            order.remove_node(first)
+            yield [n for n in nodes if unit[n.name] == first], clusters[first]
+            continue
+        group: set[int] = set()
+        while ready and ready[-1] >= len(clusters):
+            group.update(u for u in ready if u >= len(clusters))
+            order.remove_nodes_from(group)
+            ready = sorted(u for u, degree in order.in_degree if not degree)
+        yield [n for n in nodes if unit[n.name] in group], None
+
+
+def _border_of(
+    members: Sequence[NodeProto],
+    nodes: Sequence[NodeProto],
+    border: Border,
+    tensors: Mapping[str, tuple[DType, tuple[int, ...]]],
+) -> Border | None:
+    """The border of some of the nodes; None if the sizes of a tensor in it are not known."""
+    inside = {node.name for node in members}
+    written = dict.fromkeys(name for node in members for name in node.output if name)
+    others = {name for n in nodes if n.name not in inside for name in n.input}
+    others |= {c.name for c in border.outputs}
+    computed = {name for node in nodes for name in node.output} | {c.name for c in border.inputs}
+    read = dict.fromkeys(name for node in members for name in node.input)
+    entering = [name for name in read if name in computed and name not in written]
+    leaving = [name for name in written if name in others]
+    if not all(name in tensors for name in (*entering, *leaving)):
+        return None
+    ins, outs = (
+        tuple(plain_crossing(name, *tensors[name], n) for n, name in enumerate(side))
+        for side in (entering, leaving)
+    )
+    return Border(ins, outs)
+
+
+def highest_level(names: Sequence[str], options: Options) -> Options:
+    """The options with the highest level that is named: the division is made at that.
+
+    Raises OptionError if another level is given too.
+    """
+    levels = [int(n.partition(":")[2]) for n in names if _NNAPI.fullmatch(n)]
+    if not levels or AUTO in names:
+        return options
+    if options.feature_level not in (None, max(levels)):
+        raise OptionError(
+            f"feature_level is {options.feature_level}, and the highest of alternatives is "
+            f"nnapi:{max(levels)}, at which clusters are made; give one of them"
+        )
+    return replace(options, feature_level=max(levels))

@@ -1,0 +1,101 @@
+"""Alternatives of clusters: which there are, what they share, and how options are read."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from ep_nnapi.diagnostics.inspect_context import containers
+from ep_nnapi.epcontext.alternatives import Alternative, everything
+from ep_nnapi.epcontext.container import ContainerContent, unpack
+from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.preparation.job import job_of
+from models.quantized import quantized
+from models.zoo import MODELS
+from tests.native.sessions import prepared
+from tests.onnx_graph import parsed
+
+PARTS = "(float[2,3] x) => (float[2,3] y) { a = Exp (x) b = Relu (a) c = Exp (b) y = Add (b, c) }"
+"""Exp is an operation of level 3: below it, the cluster is a partition."""
+
+
+def contents(path: Path) -> list[ContainerContent]:
+    return [unpack(data, path.parent, 8) for _, data in containers(onnx.load(path))]
+
+
+def made(proto: onnx.ModelProto, folder: Path, alternatives: str) -> tuple[Alternative, ...]:
+    path = prepared(proto, folder, alternatives=alternatives, embed=True)
+    (content,) = contents(path)
+    return content.alternatives
+
+
+def names(found: tuple[Alternative, ...]) -> list[str]:
+    return [a.name for a in found]
+
+
+def test_levels_of_one_program_have_one_alternative(tmp_path: Path):
+    found = made(MODELS["mlp"](), tmp_path, "nnapi:1,nnapi:4,cpu")
+    assert names(found) == ["nnapi:1", "cpu"]
+    found = made(quantized("mlp", "s8s8"), tmp_path / "int8", "nnapi:1,nnapi:4,cpu")
+    assert names(found) == ["nnapi:4", "nnapi:1", "cpu"]  # whose tensors are uint8
+
+
+def test_a_lower_level_may_be_a_partition(tmp_path: Path):
+    whole, parted, cpu = made(parsed(PARTS), tmp_path, "nnapi:4,nnapi:1,cpu")
+    assert (whole.name, parted.name, cpu.name) == ("nnapi:3", "nnapi:1", "cpu")
+    kinds = [part.kind for part in parted.parts]
+    assert kinds == [AlternativeKind.ONNX, AlternativeKind.NNAPI] * 2
+    assert parted.border == cpu.border
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("mlp", "float"), ("kws_dscnn", "float"), ("mlp", "u8u8")]
+)
+def test_weights_stand_once(name: str, form: str, tmp_path: Path):
+    """Beside them the other alternatives take 3 % and 1 KB."""
+    model = MODELS[name]() if form == "float" else quantized(name, form)
+    sizes = []
+    for folder, chosen in (("one", ()), ("all", "nnapi:8,nnapi:4,nnapi:1,cpu")):
+        path = prepared(model, tmp_path / folder, alternatives=chosen)
+        sizes.append(sum(p.stat().st_size for p in path.parent.iterdir()))
+    assert sizes[1] - sizes[0] <= sizes[0] * 0.03 + 1024
+
+
+def test_the_nodes_compute_what_the_model_does(tmp_path: Path):
+    """Also from constants that NNAPI has in another order."""
+    model = MODELS["kws_dscnn"]()
+    path = prepared(model, tmp_path, alternatives="nnapi:4,cpu")
+    (content,) = contents(path)
+    cpu = content.alternatives[-1]
+    options = onnxruntime.SessionOptions()
+    weights = bytes(content.weights)
+    options.add_external_initializers_from_files_in_memory(["weights"], [weights], [len(weights)])
+    session = onnxruntime.InferenceSession(bytes(cpu.data), options)
+    plain = onnxruntime.InferenceSession(model.SerializeToString())
+    (given,) = plain.get_inputs()
+    x = np.random.default_rng(1).normal(size=given.shape).astype(np.float32)
+    results = [s.run(None, {given.name: x})[0] for s in (session, plain)]
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)  # fused by other passes
+    assert sum(bool(each.linked) for each in everything(content.alternatives)) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"alternatives": "nnapi:9"}, "alternatives has nnapi:9; give some of nnapi:1 to nnapi:8"),
+        ({"alternatives": "gpu,cpu"}, "alternatives has gpu; give some of"),
+        ({"alternatives": "nnapi:4", "feature_level": 3}, "the highest of alternatives is nnapi:4"),
+    ],
+)
+def test_bad_alternatives_are_said(given: dict[str, object], says: str, tmp_path: Path):
+    with pytest.raises(OptionError, match=says):
+        prepared(parsed(PARTS), tmp_path, **given)
+
+
+def test_other_formats_have_none():
+    with pytest.raises(OptionError, match="alternatives is for format context only, not onnx"):
+        job_of({"format": "onnx", "alternatives": "cpu"})
+    assert job_of(job_of({"format": "context", "alternatives": "nnapi:1,cpu"}).to_json())
