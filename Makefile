@@ -27,7 +27,8 @@ agents: $(READY)
 
 # What is written by programs: a C header, and tables of the documents. Each has a test that holds it.
 generate: $(READY)
-	for module in native.test_headers epcontext.test_layout capi.test_docs test_imports test_readme; do \
+	for module in native.test_headers epcontext.test_layout capi.test_docs litert.test_lowering \
+		test_imports test_readme; do \
 		$(BIN)/python -m tests.$$module || exit 1; done
 
 test: $(READY) lint

@@ -12,6 +12,7 @@ from ep_nnapi.litert.flat_graph import FlatGraph, Split, Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
@@ -198,13 +199,17 @@ def _obstacle(model: Model, dims: Mapping[int, Dims], named: NamedOperation) -> 
 
 
 def _lower(scope: TensorScope, named: NamedOperation) -> None:
-    row = named.operation.spec
-    code = F32 if named.code is F16 else named.code
-    lowering = LOWERINGS.get((row, code)) or LOWERINGS.get((row, None)) or _CONTROL_FLOW.get(row)
-    if lowering is None:
+    found = lowering(named.operation.spec, named.code)
+    if found is None:
         of = f" of {named.code.name}" if named.code else ""
-        raise Inexpressible(f"LiteRT has no {row}{of}")
-    lowering(FlatOp(scope, named))
+        raise Inexpressible(f"LiteRT has no {named.operation.spec}{of}")
+    found(FlatOp(scope, named))
+
+
+def lowering(row: OperationSpec, code: OperandCode | None) -> FlatLowering | None:
+    """The lowering of an operation for a type of its signature's type variable T, if it has one."""
+    of = F32 if code is F16 else code
+    return LOWERINGS.get((row, of)) or LOWERINGS.get((row, None)) or _CONTROL_FLOW.get(row)
 
 
 def _lower_all(scope: TensorScope, operations: Sequence[NamedOperation]) -> None:
