@@ -30,6 +30,7 @@ ALLOWED = {
     "errors": "nnapi",
     "collection": "",
     "installed": "nnapi onnxruntime",
+    "workers": "nnapi",
     "options": "nnapi",
     # devices
     "sessions": "nnapi numpy onnx onnxruntime",
@@ -60,7 +61,7 @@ ALLOWED = {
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
     " quantization report sessions sizes PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
-    " ort_devices provider report sessions sizes google networkx numpy onnx onnxruntime",
+    " ort_devices provider report sessions sizes workers google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"

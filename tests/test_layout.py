@@ -36,7 +36,7 @@ TESTED_BY = {
     "nnapi/host/prepared_graph",
     "nnapi/test_model": "nnapi/array",
     "nnapi/test_sizes": "nnapi/expressions",
-    "preparation/test_worker_pool": "preparation/worker",  # client and server
+    "preparation/test_worker_pool": "preparation/worker workers",  # client and server
     "graph/test_dag": "graph/graph",
     "graph/test_onnx_io": "graph/ort_io",
     "litert/test_library": "litert/_build",

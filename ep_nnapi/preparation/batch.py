@@ -21,7 +21,7 @@ from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
 from ep_nnapi.preparation.task import Task, clean, failed, locked, prepare_one
-from ep_nnapi.preparation.worker_pool import Limits, WorkerPool, limits_of, workers_of
+from ep_nnapi.preparation.worker_pool import Limits, limits_of, step_pool, workers_of
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds between saves: the most that a killed run loses from its manifest
@@ -98,7 +98,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
         work = partial(_prepared, given.absolute(), target, job, verification, limits, progress)
         if executor is not None:
             return work(lambda t: executor.submit(prepare_one, t))
-        with ThreadPoolExecutor(workers) as own, WorkerPool() as pool:
+        with ThreadPoolExecutor(workers) as own, step_pool() as pool:
             return work(lambda t: own.submit(prepare_one, t, pool))
 
 

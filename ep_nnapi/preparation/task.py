@@ -21,7 +21,8 @@ from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_file
 from ep_nnapi.preparation.job import FLATBUFFER, NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
-from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
+from ep_nnapi.preparation.worker_pool import Limits, StepRunner, step_pool
+from ep_nnapi.workers import WorkerPool
 
 _WORK = "model"
 
@@ -52,7 +53,7 @@ def prepare_one(task: Task, pool: WorkerPool | None = None) -> Prepared:
     pool   server processes to use (default: a temporary one)
     """
     if pool is None:
-        with WorkerPool() as own:
+        with step_pool() as own:
             return prepare_one(task, own)
     started = monotonic()
     try:

@@ -1,24 +1,10 @@
-"""Server process that forks a worker process for each step of preparing a model.
-
-Importing this module imports everything that workers need. The server reads one JSON request per
-line from standard input, and writes the exit code of its worker as one line to standard output. At
-the end of the input it kills a running worker and exits.
-"""
+"""Server process of the workers that prepare models step by step: it imports what they need."""
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
-import gc
 import json
-import os
-import resource
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
-from multiprocessing import get_context
-from multiprocessing.connection import wait
 from pathlib import Path
 
 from ep_nnapi.diagnostics.verdict import sentences
@@ -27,8 +13,8 @@ from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers
 from ep_nnapi.preparation.verify import compare, record
-from ep_nnapi.preparation.worker_pool import ENDED, OUTPUT_FILE, RESULT_FILE, Data
 from ep_nnapi.sessions.cpu import custom_ops
+from ep_nnapi.workers import RESULT_FILE, Data, serve, set_up_worker
 
 
 def _save(task: Data) -> Data:
@@ -78,25 +64,13 @@ STEPS: Mapping[str, Callable[[Data], Data]] = {
 
 def main() -> None:
     """Serves requests until the end of standard input."""
-    gc.freeze()  # excludes imported objects from collection, so workers neither scan nor copy them
-    gc.enable()
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        worker = get_context("fork").Process(target=_work, args=(request,))
-        worker.start()
-        over = wait([worker.sentinel, sys.stdin.fileno()], request["seconds"])
-        if worker.sentinel not in over:
-            worker.kill()
-        worker.join()
-        with suppress(BrokenPipeError):
-            sys.stdout.write(f"{json.dumps(worker.exitcode if over else None)}\n")
-            sys.stdout.flush()
+    serve(_work)
 
 
 def _work(request: Data) -> None:
     """Serves one request in the forked worker."""
     folder = Path(request["folder"])
-    _set_up_worker(folder, request["memory"])
+    set_up_worker(folder, request["memory"])
     try:
         with custom_ops(_library(request["task"])):
             found = STEPS[request["step"]](request["task"])
@@ -108,28 +82,3 @@ def _work(request: Data) -> None:
 def _library(task: Data) -> str | None:
     """Returns the path of the custom operator library that a task's job names, if any."""
     return job_of(task["job"]).options.custom_ops_library if "job" in task else None
-
-
-def _set_up_worker(folder: Path, memory: int) -> None:
-    """Sets up the worker: working folder with a shared lock, redirected output, memory limit."""
-    os.chdir(folder)
-    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
-    nothing, output = (
-        os.open(os.devnull, os.O_RDONLY),
-        os.open(OUTPUT_FILE, os.O_WRONLY | os.O_CREAT, 0o600),
-    )
-    for given, number in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(given, number)
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    within = memory if most == resource.RLIM_INFINITY else min(memory, most)
-    resource.setrlimit(resource.RLIMIT_AS, (within, most))
-    _end_at_exit()
-
-
-def _end_at_exit() -> None:
-    """Makes C's exit, which a kernel may call, end the worker at once with the code `ENDED`.
-
-    Other functions registered for it wait for threads that a forked process does not have.
-    """
-    library = ctypes.CDLL(None)
-    library.__cxa_atexit(library._exit, ctypes.c_void_p(ENDED), None)

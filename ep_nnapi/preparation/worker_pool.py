@@ -1,33 +1,18 @@
-"""Pool of server processes that fork a fresh worker process for each step of a preparation.
-
-A server imports once everything that its workers need. A model that crashes, hangs or exceeds its
-limits ends only its own worker.
-"""
+"""Steps of a preparation in worker processes: their limits, and what their ends mean."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, TypeAlias
 
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-
-Data: TypeAlias = dict[str, Any]
+from ep_nnapi.workers import ENDED, OUTPUT_FILE, RESULT_FILE, Data, WorkerPool, WorkerServer
 
 SERVER_MODULE = "ep_nnapi.preparation.worker"
-RESULT_FILE, OUTPUT_FILE = "result.json", "output.txt"
-"""Files of a worker in its folder: its result, and the output that libraries printed."""
-
-ENDED = 86
-"""Exit code of a worker whose model called C's exit."""
 
 _MAX_LIMIT = 1e6  # seconds, GB: the system calls behind the limits accept no more
 _ERROR_TYPES = {"ModelError": ModelError, "OptionError": OptionError}
@@ -82,69 +67,9 @@ def limits_of(timeout: float, memory: float | None) -> Limits:
     return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerServer:
-    """A server process, which runs one worker at a time."""
-
-    process: subprocess.Popen[bytes]
-
-    def exchange(self, request: Data) -> int | None:
-        """Runs a worker for `request` and returns its exit code; None after a timeout.
-
-        Raises NnapiError if the server process has ended.
-        """
-        try:
-            requests, replies = self._pipes()
-            requests.write(json.dumps(request).encode() + b"\n")
-            requests.flush()
-            code: int | None = json.loads(replies.readline())
-        except (BrokenPipeError, ValueError):
-            self.close()
-            raise NnapiError("the server of the worker processes does not start") from None
-        return code
-
-    def close(self) -> None:
-        """Stops the server and any running worker."""
-        requests, replies = self._pipes()
-        with suppress(BrokenPipeError):
-            requests.close()
-        self.process.wait()
-        replies.close()
-
-    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
-        if self.process.stdin is None or self.process.stdout is None:
-            raise NnapiError("the server was started without pipes")
-        return self.process.stdin, self.process.stdout
-
-
-class WorkerPool:
-    """Pool of server processes, reused between models so that imports happen once per server."""
-
-    def __init__(self) -> None:
-        self._all: list[WorkerServer] = []
-        self._idle: list[WorkerServer] = []
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stops all servers and their workers."""
-        for server in self._all:
-            server.close()
-
-    @contextmanager
-    def server(self) -> Iterator[WorkerServer]:
-        """Yields an idle or new server for exclusive use."""
-        try:
-            server = self._idle.pop()
-        except IndexError:
-            server = _start_server()
-            self._all.append(server)
-        try:
-            yield server
-        finally:
-            if server.process.poll() is None:
-                self._idle.append(server)
+def step_pool() -> WorkerPool:
+    """Returns a pool of the servers of preparations, reused between models."""
+    return WorkerPool(SERVER_MODULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,22 +153,3 @@ def _text(path: Path) -> str:
 
 def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2]
-
-
-def _start_server() -> WorkerServer:
-    """Starts a server without waiting for its imports."""
-    own = str(Path(__file__).parents[2])  # workers import this package, not another copy
-    path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-    # Python 3.12+ warns about fork in threaded processes; ONNX Runtime's only thread is idle
-    quiet = "ignore::DeprecationWarning"
-    # imported objects are permanent, so garbage collection before `main` only costs time
-    begin = f"import gc; gc.disable(); from {SERVER_MODULE} import main; main()"
-    command, pipe = [sys.executable, "-P", "-W", quiet, "-c", begin], subprocess.PIPE
-    # one BLAS thread per process: parallel models share the CPUs
-    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
-    # Ctrl-C reaches all processes of a terminal; block it here, as the parent closes the input
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return WorkerServer(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from ep_nnapi.preparation import worker
-from ep_nnapi.preparation.worker_pool import Data
+from ep_nnapi.workers import Data
 
 
 def sleep(task: Data) -> Data:

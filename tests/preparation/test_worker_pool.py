@@ -17,7 +17,8 @@ from onnx import NodeProto, TensorProto, helper
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation import worker_pool
-from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
+from ep_nnapi.preparation.worker_pool import Limits, StepRunner, step_pool
+from ep_nnapi.workers import WorkerPool
 from tests.onnx_graph import model_of
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ SECONDS = 60.0  # what no step here takes, however busy the machine
 def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     """A pool whose workers misbehave as they are asked to."""
     monkeypatch.setattr(worker_pool, "SERVER_MODULE", "tests.preparation.odd_worker")
-    with WorkerPool() as own:
+    with step_pool() as own:
         yield own
 
 
@@ -116,7 +117,7 @@ def test_a_server_that_does_not_start_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(worker_pool, "SERVER_MODULE", "tests.preparation.no_such_module")
-    with WorkerPool() as own, own.server() as server:
+    with step_pool() as own, own.server() as server:
         runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
         with pytest.raises(NnapiError, match="server of the worker processes does not start"):
             runner.run("identify", {})
@@ -185,7 +186,7 @@ import sys
 from pathlib import Path
 from ep_nnapi.preparation import worker_pool
 worker_pool.SERVER_MODULE = "tests.preparation.odd_worker"
-with worker_pool.WorkerPool() as pool, pool.server() as server:
+with worker_pool.step_pool() as pool, pool.server() as server:
     runner = worker_pool.StepRunner(server, Path(sys.argv[1]), worker_pool.Limits(60, 10**10))
     print(server.process.pid, flush=True)
     runner.run("sleep", {"seconds": 600})
