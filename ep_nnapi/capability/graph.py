@@ -18,12 +18,12 @@ from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
-from ep_nnapi.options.values import DynamicShapes
+from ep_nnapi.options.values import DynamicShapes, sets_of
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
-from ep_nnapi.sizes.symbols import present
+from ep_nnapi.sizes.symbols import Shapes, present
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 
 
@@ -187,11 +187,27 @@ def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGrap
         fixed = present(graph_inputs(graph), dict(options.fix))
         if not specialize and not fixed:
             return SampledGraph(graph, (graph,))
-        return SampledGraph(graph, _samples(graph, fixed, assume=assume))
+        used = present(graph_inputs(graph), dict(options.sizes)) if specialize else {}
+        shapes = [{**fixed, **each} for each in _spread([*sets_of(tuple(used.items()))])]
+        samples = [_samples(graph, each, assume=assume) for each in shapes]
+        return SampledGraph(graph, tuple(s[0] for s in samples) if used else samples[0])
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return SampledGraph(graph, (graph,))
     whole = infer_missing_shapes(graph)
     return SampledGraph(whole, _samples(whole, {}, assume=assume))
+
+
+_MOST_SETS = 4
+
+
+def _spread(sets: Sequence[Shapes]) -> list[Shapes]:
+    """The largest and the smallest of sets in ascending order, and some between, largest first.
+
+    A size of 1 is a number in what the first one is lowered to.
+    """
+    last = len(sets) - 1
+    chosen = {last - last * i // (_MOST_SETS - 1): None for i in range(_MOST_SETS)}
+    return [sets[i] for i in chosen]
 
 
 def _samples(

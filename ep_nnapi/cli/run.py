@@ -75,7 +75,9 @@ def show(result: RunResult) -> None:
         line(f"Cluster {time.cluster}, as {time.device} measured it: {_device_time(time)}")
     if result.on_reference:
         line(_cause(result))
-    if result.latency is not None:
+    for sizes, latency in result.latencies.items():
+        _latency(latency, f" at {sizes}")
+    if result.latency is not None and not result.latencies:
         _latency(result.latency)
 
 
@@ -97,12 +99,12 @@ def _differences(result: RunResult) -> None:
         line(sentence)
 
 
-def _latency(found: Latency) -> None:
+def _latency(found: Latency, at: str = "") -> None:
     sides = {"NNAPI": found.nnapi, "the CPU": found.cpu}
     times = {side: timed for side, timed in sides.items() if timed is not None}
     text = ", ".join(f"{side} {timed.milliseconds:.3g} ms" for side, timed in times.items())
     runs = " and ".join(str(timed.runs) for timed in times.values())
-    line(f"Latency: {text} (median of {runs} runs after a warm-up)")
+    line(f"Latency{at}: {text} (median of {runs} runs after a warm-up)")
 
 
 def _cause(result: RunResult) -> str:
@@ -137,6 +139,8 @@ def data(result: RunResult) -> dict[str, object]:
     }
     if result.latency is not None:
         data["latency"] = asdict(result.latency)
+    if result.latencies:
+        data["latencies"] = {sizes: asdict(found) for sizes, found in result.latencies.items()}
     if result.recognised is not None and result.labels is not None:
         data["recognised"] = result.recognised.tolist()
         data["labels"] = result.labels.tolist()

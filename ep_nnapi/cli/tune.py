@@ -52,6 +52,10 @@ def show(found: Tuning, out: str | None) -> None:
     """Prints all candidates, the fastest first, and the recommended one with the reason."""
     if found.seed is not None:
         line(f"Random inputs of seed {found.seed}.")
+    if len(found.sizes) > 1:
+        named = {n: f"{list(found.sizes[0][n])} to {list(s)}" for n, s in found.sizes[-1].items()}
+        sizes = ", ".join(f"{name} {text}" for name, text in named.items())
+        line(f"Sizes vary over {len(found.sizes)} runs, {sizes}: --sizes names others, --fix one.")
     ordered = sorted(found.candidates, key=lambda m: m.seconds)
     table(
         ("candidate", "ms", "95 %", "processor ms", "runs", "taken", "clusters", "difference"),

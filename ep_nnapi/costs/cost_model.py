@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from math import prod
 from typing import TypeAlias
@@ -161,6 +161,16 @@ class CostModel:
             here[node.id] = self.cpu.time(node)
             there[node.id] = self.nnapi.time(node)
         return Costs(here, there, self.per_byte, self.per_cluster)
+
+
+def mean(costs: Sequence[Costs]) -> Costs:
+    """Returns the mean costs of the same nodes, of several sizes."""
+    first, count = costs[0], len(costs)
+    here, there = (
+        {node: sum(side[node] for side in sides) / count for node in sides[0]}
+        for sides in ([c.here for c in costs], [c.there for c in costs])
+    )
+    return Costs(here, there, first.per_byte, first.per_cluster)
 
 
 def _uniform(per_mac: float) -> dict[CostClass, float]:

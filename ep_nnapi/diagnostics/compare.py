@@ -306,7 +306,7 @@ def compare(
     chosen, model = parse(options), _uncompiled(source(model))
     with fixed_model(model, chosen) as (static, rest):
         cpu = open_session(static, exact_options(), [CPU])
-        feeds = feeds_of(model, cpu, inputs, seed)
+        feeds = feeds_of(model, cpu, inputs, seed, sizes=chosen.sizes)
         want = [outputs_of(cpu, fed, None) for fed in feeds.runs]
         provider, got = run_on_nnapi(static, feeds, rest)
         check_excluded(chosen, provider.report)

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, custom_ops, session_of
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
 
 OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
 """IR version 4: from here on, an initializer that is also listed as an input is overridable."""
@@ -149,5 +149,6 @@ def _static(sizes: Iterable[int]) -> TensorShapeProto:
 
 def _substitute(shape: TensorShapeProto, known: Mapping[str, int]) -> None:
     for dim in shape.dim:
-        if dim.dim_param in known:
-            dim.dim_value = known[dim.dim_param]
+        size = known.get(dim.dim_param) or size_named(dim.dim_param, known)
+        if size:
+            dim.dim_value = size

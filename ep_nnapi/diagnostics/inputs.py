@@ -16,9 +16,10 @@ import numpy as np
 
 from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
 from ep_nnapi.errors import valid_names
+from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, substitute_symbols
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named, substitute_symbols
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
@@ -87,7 +88,13 @@ def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     of_no_rank = {s.name for s in inputs if not s.dims}  # sessions show an unknown rank as 0
     asked = {name: sizes for name, sizes in fixed.items() if name not in of_no_rank}
     sizes = fixed_symbols([s for s in inputs if s.dims], asked)
-    return [replace(s, dims=fixed.get(s.name) or substitute_symbols(s.dims, sizes)) for s in inputs]
+    return [replace(s, dims=fixed.get(s.name) or _with_sizes(s.dims, sizes)) for s in inputs]
+
+
+def _with_sizes(dims: Sequence[Dim], known: Mapping[str, int]) -> tuple[Dim, ...]:
+    """Returns the dimensions with known sizes, also of those named as sums of symbols."""
+    found = substitute_symbols(dims, known)
+    return tuple((size_named(d, known) or d) if isinstance(d, str) else d for d in found)
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int, size: int = 1) -> Feeds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias, Unpack
@@ -22,7 +22,7 @@ from ep_nnapi.diagnostics.measured_times import (
     measured,
     record_trace,
 )
-from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
+from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource, paths_of
 from ep_nnapi.diagnostics.output_traits import Traits, traits_of
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.session_runs import (
@@ -47,6 +47,7 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
+from ep_nnapi.options.values import sets_of, to_text
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
@@ -75,7 +76,8 @@ class RunResult:
     recognised    index of the largest output of each row, if the rows have labels
     labels        class labels of the rows, if given
     against       what computed the expected outputs; None if there are none
-    latency       latency on both providers, if requested
+    latency       latency on both providers with the first inputs, if requested
+    latencies     the same for each set of option `sizes`
     """
 
     report: Report
@@ -89,6 +91,7 @@ class RunResult:
     labels: Array | None
     against: str | None = CPU_NAME
     latency: Latency | None = None
+    latencies: Mapping[str, Latency] = field(default_factory=dict)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -148,11 +151,20 @@ def run(
     result = replace(result, report=report)
     if not latency:
         return result
-    first = feeds.runs[0]
-    on_cpu = None if cpu is None else measured(partial(outputs_of, cpu, first, None))
-    return replace(
-        result, latency=Latency(measured(partial(outputs_of, nnapi, first, None)), on_cpu)
-    )
+    varied = rest.sizes and paths_of(inputs) == ()
+    named = [to_text(tuple(s.items())) for s in sets_of(rest.sizes)] if varied else [""]
+    runs = zip(named, feeds.runs, strict=False)
+    found = {name: _latency(nnapi, cpu, fed) for name, fed in runs}
+    return replace(result, latency=found[named[0]], latencies=found if varied else {})
+
+
+def _latency(
+    nnapi: onnxruntime.InferenceSession,
+    cpu: onnxruntime.InferenceSession | None,
+    fed: Mapping[str, Array],
+) -> Latency:
+    on_cpu = None if cpu is None else measured(partial(outputs_of, cpu, fed, None))
+    return Latency(measured(partial(outputs_of, nnapi, fed, None)), on_cpu)
 
 
 def _run_both(
@@ -163,7 +175,7 @@ def _run_both(
     options: Options,
 ) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
-    feeds = feeds_of(model, cpu, inputs, seed)
+    feeds = feeds_of(model, cpu, inputs, seed, sizes=options.sizes)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
@@ -208,7 +220,7 @@ def _run_epcontext(
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = nnapi_session(model, options)
-    feeds = feeds_of(model, session, inputs, seed)
+    feeds = feeds_of(model, session, inputs, seed, sizes=options.sizes)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report, options):

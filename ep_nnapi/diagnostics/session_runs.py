@@ -27,7 +27,7 @@ from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import FixedSizes
+from ep_nnapi.options.values import FixedSizes, sets_of
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster
@@ -41,7 +41,7 @@ from ep_nnapi.sessions.cpu import (
     session_of,
 )
 from ep_nnapi.sizes.int64_ranges import values_fitting_int32
-from ep_nnapi.sizes.symbols import Shapes
+from ep_nnapi.sizes.symbols import Shapes, require_symbols, size_named, symbol_values
 from ep_nnapi.sizes.trial_sizes import runnable_shapes
 
 SIZES = (1, 32, 64, 224)
@@ -58,14 +58,21 @@ def feeds_of(
     seed: int,
     fixed: FixedSizes = (),
     *,
+    sizes: FixedSizes = (),
     may_end: bool = False,
 ) -> Feeds:
     """Returns the given inputs, or random ones that the session can run, with the fixed shapes.
 
+    sizes    of symbols: there is a run of random inputs for each set
     may_end  the process is a worker, which a kernel may end
     Raises OptionError for random inputs of custom operators in another process.
     """
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    if sizes and paths_of(inputs) == ():
+        require_symbols(declared, sizes)
+        shapes = (fixed + tuple(each.items()) for each in sets_of(sizes))
+        each = [feeds_of(model, session, (), seed, s, may_end=may_end).runs for s in shapes]
+        return Feeds(tuple(run for runs in each for run in runs))
     specs = fixed_specs(declared, dict(fixed))
     feeds = given_feeds(inputs, specs, seed)
     given = paths_of(inputs) is None or paths_of(inputs)
@@ -76,6 +83,34 @@ def feeds_of(
         return feeds
     tried = (random_feeds(chosen, seed, size) for size, chosen in _specs(model, specs, dict(fixed)))
     return next((random for random in tried if _runs(session, random)), feeds)
+
+
+_VARIED = 8
+"""Sets of sizes in which symbols grow, more than are compiled for."""
+
+
+def varied_feeds(
+    model: str | bytes,
+    session: onnxruntime.InferenceSession,
+    inputs: Inputs,
+    seed: int,
+    sizes: FixedSizes = (),
+) -> Feeds:
+    """Returns the inputs of one run, or if sizes are symbolic, random ones of several sizes.
+
+    sizes   of symbols; without any, they grow by one from run to run
+    """
+    feeds = feeds_of(model, session, inputs, seed, sizes=sizes)
+    specs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    first = feeds.runs[0]
+    symbols = symbol_values(specs, {name: array.shape for name, array in first.items()})
+    if paths_of(inputs) != () or not (sizes or symbols):
+        return Feeds(feeds.runs[:1])
+    known = {d for d in symbols if size_named(d, symbols) is None}
+    grown = (tuple((d, (symbols[d] + more,)) for d in known) for more in range(_VARIED))
+    tried = () if sizes else (random_feeds(fixed_specs(specs, dict(g)), seed) for g in grown)
+    runs = tuple(each.runs[0] for each in tried if _runs(session, each))
+    return Feeds(runs or feeds.runs)
 
 
 def _specs(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import TypeAlias
 
 import networkx as nx
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import ITEM_BYTES, Value
+
+Bytes: TypeAlias = Mapping[str, Mapping[str, int]]
+"""The bytes of tensors by name, by kind."""
 
 
 def dag_of(graph: Graph) -> nx.DiGraph:
@@ -41,6 +45,23 @@ def dag_of(graph: Graph) -> nx.DiGraph:
             node_data = dag.nodes[producers[value.name]]
             node_data.setdefault("outputs", {})[value.name] = bytes_of(value)
     return dag
+
+
+def mean_of(dags: Sequence[nx.DiGraph]) -> nx.DiGraph:
+    """Returns the first DAG with the mean bytes of each tensor in all of them: of several sizes."""
+    first = dags[0]
+    for node, data in first.nodes(data=True):
+        for kind in ("inputs", "outputs"):
+            _average(data, kind, [dag.nodes[node] for dag in dags])
+    for *ends, data in first.edges(data=True):
+        _average(data, "tensors", [dag.edges[ends] for dag in dags])
+    return first
+
+
+def _average(data: dict[str, dict[str, int]], kind: str, of: Sequence[Bytes]) -> None:
+    """Replaces the bytes of tensors by the means of the same tensors."""
+    if kind in data:
+        data[kind] = {n: sum(each[kind][n] for each in of) // len(of) for n in data[kind]}
 
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:

@@ -58,7 +58,7 @@ class Options:
     )
     device: str | None = Category.TARGET.option(
         None,
-        values.device,
+        values.one_name,
         "NAME",
         "the NNAPI device by name, or the first of a type: accelerator, gpu, cpu (default: the "
         "first, CPUs last)",
@@ -144,11 +144,25 @@ class Options:
         "sets of sizes that a cluster is kept compiled for (default {default})",
     )
     new_sizes: int = Category.SHAPES.option(
-        4,  # more cost decoders, whose sizes grow with each run, more than they gain
+        2,  # a batch of one and of many; each more costs as much as a hundred runs of a decoder
         values.count,
         "N",
-        "sets of sizes that a cluster is compiled for when it meets them (default {default}, or "
-        "shape_cache); others when their runs on the CPU have taken as long as a compilation",
+        "sets of sizes that a cluster is compiled for when it meets them (default {default}), "
+        "beside those of sizes; others when their runs on the CPU took as long as a compilation",
+    )
+    sizes: values.FixedSizes = Category.SHAPES.option(
+        (),
+        values.sizes_in_use,
+        "NAME=SIZES",
+        "sizes in use of a symbol (length=16,32,64), with which run, compare and tune run and "
+        "worth_it estimates; where a device needs numbers, its runs are padded to them; more after "
+        "a ;",
+    )
+    mask: str | None = Category.SHAPES.option(
+        None,
+        values.one_name,
+        "NAME",
+        "input that marks what is padding by 0, where runs are padded to sizes (default: none)",
     )
     fix: values.FixedSizes = Category.SHAPES.option(
         (),
@@ -275,6 +289,8 @@ class OptionKeywords(TypedDict, total=False):
     dynamic_shapes: str
     shape_cache: int | str
     new_sizes: int | str
+    sizes: str | Sequence[str] | Mapping[str, int | Sequence[int]]
+    mask: str | None
     fix: str | Sequence[str] | Mapping[str, int | Sequence[int]]
     fallback: str
     relaxed: str

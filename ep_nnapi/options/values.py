@@ -6,10 +6,12 @@ A parser takes the option's name, for its messages, and the value, a string or a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
+from itertools import product
+from math import prod
 from operator import or_
 from typing import TypeAlias, TypeVar
 
@@ -209,8 +211,8 @@ def api_level(name: str, value: object) -> int:
     return feature_level_of_api(integer(name, value))
 
 
-def device(_: str, value: object) -> str | None:
-    """Parses a device name; None or "" means the runtime's choice and gives None."""
+def one_name(_: str, value: object) -> str | None:
+    """Parses a name; None or "" means none and gives None."""
     return str(value) if value not in (None, "") else None
 
 
@@ -301,6 +303,27 @@ def fix(name: str, value: object) -> FixedSizes:
             raise OptionError(f"{name} is {part!r}; write name=1,3,224,224")
         found.append((key, _sizes(name, key, sizes.split(","))))
     return tuple(found)
+
+
+MOST_SETS = 64
+"""Sets of sizes that the option `sizes` may name: each is run, or compiled."""
+
+
+def sizes_in_use(name: str, value: object) -> FixedSizes:
+    """Parses the same for sizes of symbols, ascending; at most 64 sets of one of each."""
+    found = tuple((key, tuple(sorted({*sizes}))) for key, sizes in fix(name, value))
+    sets = prod(len(sizes) for _, sizes in found)
+    if sets > MOST_SETS:
+        raise OptionError(f"{name} has {sets} sets of sizes; name at most {MOST_SETS}")
+    if len(dict(found)) < len(found):
+        raise OptionError(f"{name} has a name twice; write all its sizes after it once")
+    return found
+
+
+def sets_of(sizes: FixedSizes) -> Iterator[Mapping[str, tuple[int, ...]]]:
+    """Yields each set of one size for each name, the smallest sizes first."""
+    for chosen in product(*(of_one for _, of_one in sizes)):
+        yield {name: (size,) for (name, _), size in zip(sizes, chosen, strict=True)}
 
 
 def _sizes(name: str, key: str, given: object) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from ep_nnapi.costs.cost_model import PHONE, CostModel
+from ep_nnapi.costs.cost_model import PHONE, CostModel, mean
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import HOST, LITERT, Options
@@ -47,11 +47,13 @@ class ClusterSelector:
     """Selects clusters by the user's options and a cost model.
 
     device_limits  limits of the size of a cluster that the device can compile
+    samples  the nodes for each of the sizes to estimate by, if there are several
     """
 
     options: Options
     model: CostModel = PHONE
     device_limits: Budget = field(default_factory=Budget)
+    samples: tuple[Mapping[int, GraphNode], ...] = ()
 
     def select(
         self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
@@ -62,7 +64,8 @@ class ClusterSelector:
         Clusters beyond min_cluster_nodes or max_clusters are dropped and the rest is selected
         again, until none is dropped: without their neighbours, clusters may cost more than the CPU.
         """
-        costs = self.model.costs(nodes.values() if self._estimates else ())
+        samples = (self.samples or (nodes,)) if self._estimates else ({},)
+        costs = mean([self.model.costs(sample.values()) for sample in samples])
         candidates: set[Hashable] = set(capable)
         left_to_cpu: list[tuple[Ids, str]] = []
         while True:

@@ -42,8 +42,8 @@ from ep_nnapi.sizes.symbols import Shapes
 logger = module_logger(__name__)
 _SIZES_CHANGE = (
     "it is compiled for {} different sizes, and for others when their runs have taken as long as a "
-    "compilation; fix sizes (--fix), keep more compiled (--shape-cache), or compile more when they "
-    "are met (--new-sizes)"
+    "compilation; fix sizes (--fix), name those in use (--sizes), keep more (--shape-cache, "
+    "--new-sizes), or leave what does not pay to the CPU (--partitioning worth_it)"
 )
 _MOST_BOUND = 64
 """Sizes of open compilations for which it is remembered that they hold."""

@@ -17,7 +17,7 @@ from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.layout import is_own
-from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
+from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Value
@@ -86,9 +86,11 @@ class Planner:
         capable = [p.name for m in judged_nodes for p in m.node.originals] + [
             c.name for c in context_nodes
         ]
-        nodes, readers = _nodes_with_known_shapes(verdicts), _reader_ids(verdicts.graph)
-        dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
-        selection, compiled = self._compile_clusters(dag, nodes, verdicts, readers, progress)
+        sampled = _nodes_with_known_shapes(verdicts, several=bool(self.options.sizes))
+        nodes, readers = sampled[0], _reader_ids(verdicts.graph)
+        dag = mean_of([dag_of(replace(verdicts.graph, nodes=(*n.values(),))) for n in sampled])
+        selector = ClusterSelector(self.options, self.model, samples=sampled)
+        selection, compiled = self._compile_clusters(selector, dag, verdicts, readers, progress)
         dag.clear()  # its views and it refer to each other
         for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
@@ -125,8 +127,8 @@ class Planner:
 
     def _compile_clusters(
         self,
+        selector: ClusterSelector,
         dag: nx.DiGraph,
-        nodes: Mapping[int, GraphNode],
         verdicts: Capability,
         readers: ReaderIds,
         progress: Progress,
@@ -136,7 +138,7 @@ class Planner:
         Nodes that prevent compilation are rejected, clusters that are too large for the device are
         split, and the rest is selected again, until every cluster compiles.
         """
-        selector = ClusterSelector(self.options, self.model)
+        nodes = selector.samples[0]
         compiled: dict[Ids, Cluster] = {}
         splits = iter(range(_MAX_COMPILATIONS))
         while True:
@@ -235,7 +237,7 @@ class Planner:
                 self.compiler,
                 fallback,
                 self.options.shape_cache,
-                max(self.options.new_sizes, self.options.shape_cache),
+                self.options.new_sizes,
                 shape_inputs,
                 record=self.compiler.new_record(),
             )
@@ -285,12 +287,17 @@ def _report(
     )
 
 
-def _nodes_with_known_shapes(verdicts: Capability) -> dict[int, GraphNode]:
-    """Returns the nodes by id, with the known shapes, for counting their costs."""
-    if len(verdicts.samples) > 1:
-        return verdicts.nodes
-    judged_nodes = {i: m.node for i, m in verdicts.samples[0].items()}
-    return {i: judged_nodes.get(i, n) for i, n in verdicts.nodes.items()}
+def _nodes_with_known_shapes(
+    verdicts: Capability, *, several: bool
+) -> tuple[dict[int, GraphNode], ...]:
+    """Returns the nodes by id, with the known shapes, for counting their costs.
+
+    several   True if the samples have sizes that the user names: then there are nodes for each
+    """
+    if len(verdicts.samples) > 1 and not several:
+        return (verdicts.nodes,)
+    judged = ({i: m.node for i, m in sample.items()} for sample in verdicts.samples)
+    return tuple({i: known.get(i, n) for i, n in verdicts.nodes.items()} for known in judged)
 
 
 def _shape_inputs(inputs: Iterable[Value], judged_nodes: Iterable[GraphNode]) -> tuple[str, ...]:

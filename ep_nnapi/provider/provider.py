@@ -14,11 +14,12 @@ from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure, module_logger
+from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.options.table import Options, options_of_session
+from ep_nnapi.options.values import FixedSizes
 from ep_nnapi.provider import receipt
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -39,7 +40,7 @@ from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
-from ep_nnapi.sizes.symbols import Shapes, how_to_fix
+from ep_nnapi.sizes.symbols import Shapes, how_to_fix, require_symbols
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
@@ -99,6 +100,8 @@ class Provider:
                 " the option max_clusters limits it",
                 len(plan.clusters),
             )
+        if self.options.sizes and before is None and not graph.key:
+            _warn_of_unknown_symbols(graph, self.options.sizes)
         if self._planner.options.fix and before is None and not graph.key:
             _warn_of_open_sizes(graph, dict(self._planner.options.fix))
         for cluster in plan.clusters:
@@ -223,6 +226,14 @@ def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:
         absent = [n for n in fixed if not mentions(Path(graph.path), n.encode())]
         if absent:
             logger.warning("option fix names %s, which the model does not have", ", ".join(absent))
+
+
+def _warn_of_unknown_symbols(graph: Graph, sizes: FixedSizes) -> None:
+    """Logs a warning if option `sizes` names what is no symbolic dimension of the session's."""
+    try:
+        require_symbols(graph_inputs(graph), sizes)
+    except OptionError as error:
+        logger.warning("%s", error)
 
 
 def planner_of(

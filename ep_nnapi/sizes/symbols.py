@@ -67,6 +67,15 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     return found
 
 
+def require_symbols(inputs: Sequence[HasShape], sizes: Iterable[tuple[str, object]]) -> None:
+    """Raises OptionError if option `sizes` names what is no symbolic dimension of these inputs."""
+    there = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
+    for name, _ in sizes:
+        if name not in there:
+            among = valid_names(name, there)
+            raise OptionError(f"sizes: {name} is no symbolic dimension of an input; known: {among}")
+
+
 def how_to_fix(inputs: Sequence[HasShape], fixed: Shapes) -> str:
     """What to do about inputs whose sizes a session leaves open although `fixed` is given."""
     symbols = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))

@@ -284,7 +284,7 @@ def fewest(ranked: Sequence[Group], within: Callable[[Sequence[Group]], bool]) -
 class Subject:
     """A model to tune, with its inputs and what the CPU provider computes from them.
 
-    feeds      inputs to measure with; only the first are run repeatedly
+    feeds      inputs to measure with, all of which are run in turn
     accuracy   inputs to judge the accuracy with
     want       the CPU provider's outputs for these
     tolerance  relative to an output's spread; None: by its kind
@@ -361,5 +361,6 @@ class Session:
         return [outputs_of(self.session, fed, self.provider) for fed in feeds.runs]
 
     def run(self, feeds: Feeds) -> None:
-        """Runs the first inputs once."""
-        self.session.run(None, dict(feeds.runs[0]))
+        """Runs all inputs once."""
+        for fed in feeds.runs:
+            self.session.run(None, dict(fed))

@@ -79,6 +79,13 @@ class Timing:
         low, high = interval(walls)
         return Timing(median(walls), low, high, median(cpus), len(walls))
 
+    def of_one(self, count: int) -> Timing:
+        """Returns the timing of one run where `count` were measured together."""
+        seconds, low, high, cpu = (
+            t / count for t in (self.seconds, self.low, self.high, self.cpu_seconds)
+        )
+        return Timing(seconds, low, high, cpu, self.runs * count)
+
     def apart(self, other: Timing) -> bool:
         """True if the confidence intervals do not overlap."""
         return self.high < other.low or other.high < self.low
@@ -226,7 +233,8 @@ class Search:
                 self._prepare(candidate)
         runs = {n: partial(s.run, self.subject.feeds) for n, s in self._sessions.items()}
         for name, timing in self.measure(number, runs).items():
-            self.found[name] = replace(self.found[name], timing=timing)
+            each = timing.of_one(len(self.subject.feeds.runs))
+            self.found[name] = replace(self.found[name], timing=each)
         return [self.found[name] for name in wanted]
 
     def _prepare(self, candidate: Candidate) -> None:

@@ -13,13 +13,21 @@ from typing import Unpack
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
-from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, source
+from ep_nnapi.diagnostics.session_runs import (
+    feeds_of,
+    open_session,
+    outputs_of,
+    source,
+    varied_feeds,
+)
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse, without
+from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.tuning.candidates import Choice, Measured, Subject
 from ep_nnapi.tuning.search import (
     STAGES,
@@ -42,6 +50,7 @@ class Tuning:
     settings    its settings
     seed        of the random inputs; None if inputs were given
     not_stored  given options that settings may not contain, since they name files
+    sizes       shapes of the inputs in each of the runs that were measured in turn
     """
 
     candidates: tuple[Measured, ...]
@@ -49,6 +58,7 @@ class Tuning:
     settings: Settings
     seed: int | None
     not_stored: tuple[str, ...] = ()
+    sizes: tuple[Shapes, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""
@@ -58,6 +68,7 @@ class Tuning:
             "best": self.choice.best.candidate.name,
             "reason": self.choice.reason,
             "not_stored": list(self.not_stored),
+            "sizes": [{name: list(s) for name, s in each.items()} for each in self.sizes],
         }
 
 
@@ -84,7 +95,8 @@ def tune(
     """Measures ways to run `model` and returns the best; writes its settings to `out`.
 
     model      as for `check`
-    inputs     as for `run` (default: random numbers from `seed`); the first ones are run repeatedly
+    inputs     as for `run` (default: random numbers from `seed`); the first ones are run again and
+               again. Random ones of symbolic sizes have those of option `sizes`, or growing ones
     accuracy   inputs to judge the accuracy with (default: `inputs`). If they are given and a fast
                candidate is beyond the tolerance, the fewest nodes are left on the CPU for it
     tolerance  relative to an output's spread (default: by its kind, as for `run`)
@@ -120,8 +132,10 @@ def tuned(
     ):
         cpu = open_session(static, exact_options(), [CPU])
         given = paths_of(accuracy.inputs) != ()
-        feeds = feeds_of(model, cpu, inputs, seed)
-        judged = feeds_of(model, cpu, accuracy.inputs, seed) if given else feeds
+        feeds = varied_feeds(model, cpu, inputs, seed, chosen.sizes)
+        judged = feeds
+        if given or len(feeds.runs) == 1:
+            judged = feeds_of(model, cpu, accuracy.inputs if given else inputs, seed)
         want = [outputs_of(cpu, fed, None) for fed in judged.runs]
         subject = Subject(static, feeds, judged, want, accuracy.tolerance, Path(folder))
         planner_of(chosen)
@@ -132,11 +146,12 @@ def tuned(
             write(search.provider_of(choice.best.candidate), chosen.receipt)
     best = choice.best.candidate
     if chosen.fix and not best.on_cpu:  # for the original model, which the settings are used with
-        best = replace(best, options={**best.options, "fix": chosen.fix})
+        best = replace(best, options={**best.options, "fix": to_text(chosen.fix)})
     settings = best.settings(_measured(choice.best))
     drawn = seed if paths_of(inputs) == () else None
     lost = tuple(sorted(FILE_OPTIONS & best.options.keys()))
-    return Tuning(tuple(search.found.values()), choice, settings, drawn, lost)
+    sizes = tuple({name: a.shape for name, a in fed.items()} for fed in feeds.runs)
+    return Tuning(tuple(search.found.values()), choice, settings, drawn, lost, sizes)
 
 
 def _interleaved(

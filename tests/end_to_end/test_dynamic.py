@@ -55,7 +55,7 @@ def test_every_size_runs_in_one_cluster(model: str) -> None:
 
 def test_known_sizes_are_compiled_once_and_the_oldest_are_dropped(model: str) -> None:
     with installed(FaultyDevice()) as device:
-        made = session(model, shape_cache=2)
+        made = session(model, shape_cache=2, new_sizes=9)
         compiled = []
         for size in (8, 8, 16, 8, 24, 8):
             made.run(None, picture(1, 3, size, size))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of
+from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 
@@ -31,6 +31,15 @@ def test_edges_have_the_bytes_of_their_tensors() -> None:
     }
     assert dag.nodes[0]["inputs"] == {"x": 24}
     assert dag.nodes[2]["outputs"] == {"y": 24}
+
+
+def test_the_mean_has_the_mean_bytes() -> None:
+    small, large = dag_of(diamond()), dag_of(diamond())
+    large.edges[0, 1]["tensors"]["a"] = 48
+    large.nodes[0]["inputs"]["x"] = 40
+    mean = mean_of([small, large])
+    assert mean.edges[0, 1]["tensors"] == {"a": 36}
+    assert (mean.nodes[0]["inputs"], mean.nodes[2]["outputs"]) == ({"x": 32}, {"y": 24})
 
 
 def test_two_tensors_between_two_nodes_share_an_edge() -> None:

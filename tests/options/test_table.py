@@ -21,7 +21,7 @@ from ep_nnapi.options.table import (
     without,
 )
 from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, feature_level_of_api
-from ep_nnapi.options.values import Partitioning
+from ep_nnapi.options.values import Partitioning, sets_of
 from ep_nnapi.preparation.job import Format, job_of
 from tests.refusal import refused
 
@@ -212,6 +212,25 @@ def test_fix_refuses(given: object):
     refused({"fix": given}, "fix")
 
 
+@pytest.mark.parametrize("given", ["n=32,16,16", {"n": [16, 32]}])
+def test_sizes_ascend(given: object):
+    assert parse({"sizes": given}).sizes == (("n", (16, 32)),)
+
+
+@pytest.mark.parametrize(("given", "mask"), [("m", "m"), ("", None), (None, None)])
+def test_mask(given: object, mask: str | None):
+    assert parse({"mask": given}).mask == mask
+
+
+@pytest.mark.parametrize(("most", "fits"), [(64, True), (65, False)])
+def test_sets_of_sizes_are_at_most_64(most: int, fits: bool):
+    given = {"sizes": {"n": tuple(range(1, most + 1))}}
+    if fits:
+        assert len([*sets_of(parse(given).sizes)]) == most
+    else:
+        refused(given, "65 sets of sizes", "at most 64")
+
+
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
@@ -245,6 +264,7 @@ def test_the_builtin_target_refuses_symbolic_sizes_unless_told_otherwise(
         {"target": "builtin-nnapi"},
         {"dynamic_shapes": "specialize", "target": "builtin-nnapi"},
         {"fix": {"x": (1, 3), "y": (2,)}},
+        {"sizes": {"n": (3, 1), "m": (2,)}, "mask": "attention_mask"},
     ],
 )
 def test_strings_are_parsed_to_the_same_options(given: dict[str, object]):

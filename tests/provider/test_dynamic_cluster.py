@@ -64,9 +64,12 @@ def test_sizes_beyond_the_first_run_on_the_cpu_provider_with_one_warning(
     (warning,) = caplog.messages
     assert "Add_a" in warning
     assert "(3, 3)" in warning
-    assert "--new-sizes" in warning
+    for way_out in ("--fix", "--sizes", "--shape-cache", "--new-sizes", "worth_it"):
+        assert way_out in warning
     record = bound.cluster.record
-    assert (record.device_runs, [*record.substitutes.values()]) == (1, [3])
+    ((by, runs),) = record.substitutes.items()
+    assert (record.device_runs, runs) == (1, 3)
+    assert by.reason == "sizes beyond the first 2 wait to be compiled"
 
 
 def test_all_sizes_are_compiled_where_nothing_may_take_the_devices_place():
@@ -79,7 +82,7 @@ def test_all_sizes_are_compiled_where_nothing_may_take_the_devices_place():
 
 def test_the_least_recently_used_shapes_are_compiled_again():
     device = FaultyDevice()
-    bound = runner(device, shape_cache=2)
+    bound = runner(device, shape_cache=2, new_sizes=9)
     for rows, compiled in ((1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)):  # 3 evicts 2
         run(bound, rows)
         assert len(device.compiled) == compiled, rows
@@ -113,7 +116,7 @@ def test_runs_without_it_are_offered_for_the_sizes_in_the_cache_and_count_as_use
 ):
     monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
     monkeypatch.setattr(DynamicCluster, "open", lambda *_: None)
-    bound = on_host_cpu(shape_cache=2)
+    bound = on_host_cpu(shape_cache=2, new_sizes=9)
     assert bound.direct_runs() == []
     for rows in (1, 2):
         run(bound, rows)
