@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options.values import Fallback
+from ep_nnapi.provider.buckets import Buckets, padding
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
@@ -36,7 +37,7 @@ from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompil
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
-from ep_nnapi.sizes.bind import is_dynamic
+from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)
@@ -60,6 +61,7 @@ class DynamicCluster:
     at_once     number of sizes that are compiled when they are met, see `SizeAdmission`
     shape_inputs  inputs whose contents determine shapes inside; they are part of the cache's key
     opened   what was compiled for many sizes when the session was created
+    buckets  the sizes that runs are padded to where these need numbers, if there are any
     """
 
     node_ids: tuple[int, ...]
@@ -75,6 +77,7 @@ class DynamicCluster:
     at_once: int
     shape_inputs: tuple[str, ...] = ()
     opened: tuple[OpenCompilation, ...] = ()
+    buckets: Buckets | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
@@ -86,6 +89,11 @@ class DynamicCluster:
         """Its inputs of symbolic sizes."""
         return tuple(value for value in self.inputs if is_dynamic([value]))
 
+    @property
+    def needs_numbers(self) -> bool:
+        """True if it is compiled for each size by itself."""
+        return bool(self._numbers_only) or not self.compiler.takes_sizes
+
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """Returns a runner for inputs and outputs with these names in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
@@ -95,7 +103,7 @@ class DynamicCluster:
 
         contents  of `shape_inputs`
         """
-        if self._numbers_only or not self.compiler.takes_sizes:
+        if self.needs_numbers:
             return None
         try:
             graph = self._graph(self._with_contents(contents))
@@ -179,6 +187,16 @@ class DynamicCluster:
             for v in self.inputs
         )
 
+    @property
+    def output_types(self) -> dict[str, np.dtype[np.generic]]:
+        """The element types of its outputs."""
+        return {value.name: value.dtype.numpy for value in self.outputs}
+
+    def output_shapes(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of its outputs for inputs of these shapes."""
+        bound = bind_shapes(self._graph(self.inputs), shapes)
+        return {value.name: value.shape for value in bound.outputs}
+
     def cpu_model(self) -> CpuModel:
         """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
         if not self._cpu_model:
@@ -204,6 +222,7 @@ class DynamicRunner:
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _admission: SizeAdmission = field(init=False)
     _cpu: Executor | None = None
+    _not_padded: str | None = None
 
     def __post_init__(self) -> None:
         """Without a fallback every size is compiled."""
@@ -220,18 +239,51 @@ class DynamicRunner:
         shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
         key = (tuple(a.shape for a in inputs), shape_inputs)
         executor = self._cached_executor(key) or self._open_executor(key)
+        if executor is None and self.cluster.buckets is not None and self.cluster.needs_numbers:
+            executor = self._padded(key, named, self.cluster.buckets)
         if executor is None:
             admitted = self._admission.admits(key)
             executor = self._compiled(key, named) if admitted else self._waiting(key, named)
         executor(inputs, allocate, stop)
 
-    def _compiled(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
+    def _padded(
+        self, key: _CacheKey, named: Mapping[str, Array], buckets: Buckets
+    ) -> Executor | None:
+        """Returns what pads runs of these sizes; None if padding is refused, with a warning."""
+        shapes = {name: array.shape for name, array in named.items()}
+        bucket = buckets.shapes(shapes)
+        if bucket is None or self._refusal(buckets, shapes):
+            return None
+        whole = tuple(bucket[name] for name in self.inputs)
+        if bucket == shapes:
+            return self._compiled(key, named, in_use=True)
+        found, types = self.cluster.output_shapes(shapes), self.cluster.output_types
+        cuts = [(found[name], types[name]) for name in self.outputs]
+        return self._cache(key, padding(self, whole, cuts), self._bound, _MOST_BOUND)
+
+    def _refusal(self, buckets: Buckets, shapes: Shapes) -> str:
+        """Returns why runs are not padded, "" if they are; found out once, and warned of."""
+        with self._lock:
+            if self._not_padded is None:
+                self._not_padded = buckets.refusal(self.cluster.cpu_model().run, shapes)
+                if self._not_padded:
+                    logger.warning("%s is not padded: %s", self._called, self._not_padded)
+            return self._not_padded
+
+    def _compiled(
+        self, key: _CacheKey, named: Mapping[str, Array], *, in_use: bool = False
+    ) -> Executor:
+        """Returns the cluster compiled for these sizes, or for others as well.
+
+        in_use   the sizes are named by option `sizes`, beside those that are counted
+        """
         with self._compiling:  # blocks only other runs that have new shapes
             executor = self._cached_executor(key) or self._open_executor(key)
             if executor is None:
                 start = time.perf_counter()
                 executor = self._newly_opened(key) or self._specialized_executor(key, named)
-                self._admission.add_compilation(key, time.perf_counter() - start)
+                if not in_use:
+                    self._admission.add_compilation(key, time.perf_counter() - start)
             return executor
 
     def _open_executor(self, key: _CacheKey) -> Executor | None:
@@ -334,13 +386,14 @@ class DynamicRunner:
         return self._on_cpu(why)
 
     def _warn(self, given: Mapping[str, Array], why: str) -> None:
+        sizes = {name: array.shape for name, array in given.items()}
+        logger.warning("sizes %s of %s run on the CPU provider: %s", sizes, self._called, why)
+
+    @property
+    def _called(self) -> str:
+        """The cluster by its first and last node."""
         nodes = self.cluster.report.nodes
-        logger.warning(
-            "sizes %s of the cluster of %s run on the CPU provider: %s",
-            {name: array.shape for name, array in given.items()},
-            " to ".join(dict.fromkeys((nodes[0], nodes[-1]))),
-            why,
-        )
+        return f"the cluster of {' to '.join(dict.fromkeys((nodes[0], nodes[-1])))}"
 
     def _on_cpu(self, why: str) -> Executor:
         """Returns what computes the cluster's ONNX nodes on the CPU provider."""

@@ -27,6 +27,7 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Spinning
+from ep_nnapi.provider.buckets import Buckets
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -226,6 +227,7 @@ class Planner:
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
+            buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
             cluster_of_sizes = DynamicCluster(
                 ids,
                 report,
@@ -236,9 +238,10 @@ class Planner:
                 (),
                 self.compiler,
                 fallback,
-                self.options.shape_cache,
+                max(self.options.shape_cache, buckets.count if buckets else 0),
                 self.options.new_sizes,
                 shape_inputs,
+                buckets=buckets,
                 record=self.compiler.new_record(),
             )
             return self._opened(cluster_of_sizes, sampled, edges)

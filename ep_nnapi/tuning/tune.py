@@ -27,7 +27,6 @@ from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.tuning.candidates import Choice, Measured, Subject
 from ep_nnapi.tuning.search import (
     STAGES,
@@ -58,7 +57,7 @@ class Tuning:
     settings: Settings
     seed: int | None
     not_stored: tuple[str, ...] = ()
-    sizes: tuple[Shapes, ...] = ()
+    sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""

@@ -33,6 +33,7 @@ def start(
     chosen.intra_op_num_threads = 1
     if profile is not None:
         chosen.enable_profiling, chosen.profile_file_prefix = True, str(profile)
+    options = {"new_sizes": 99, **options}
     nnapi.append_execution_provider(chosen, device="host-cpu", **options)
     return onnxruntime.InferenceSession(content, chosen)
 

@@ -1,0 +1,175 @@
+"""Runs padded to the next of a few sizes, for devices that compile numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.dag import inputs_of, outputs_of
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.options.table import Options
+from ep_nnapi.provider.cluster_selection import MOVES_BYTES
+from ep_nnapi.provider.cpu_fallback import Executor, Stop
+from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_values
+
+_TOLERANCE = 1e-4
+"""Largest difference relative to the largest element: sums in another order."""
+
+Compute: TypeAlias = Callable[[Mapping[str, Array], Sequence[str]], Sequence[Array]]
+"""Returns outputs by their names, for any shapes of the inputs."""
+Shape: TypeAlias = tuple[int, ...]
+Cut: TypeAlias = tuple[Shape, np.dtype[np.generic]]
+
+
+@frozen
+class Buckets:
+    """The sizes that a cluster is compiled for, to which smaller inputs are padded.
+
+    sizes   of its symbols, ascending
+    mask    the model's input whose zeros mark padding; None: there is none
+    marking  the inputs that have its contents
+    shape_inputs  inputs whose contents determine shapes
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    sizes: Mapping[str, tuple[int, ...]]
+    mask: str | None = None
+    marking: tuple[str, ...] = ()
+    shape_inputs: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        graph: Graph,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        options: Options,
+        shape_inputs: tuple[str, ...],
+    ) -> Buckets | None:
+        """Returns those of a cluster of the graph for the symbols of its inputs, if these have any.
+
+        The mask's contents may reach the cluster through nodes that move bytes.
+        """
+        there = {dim for value in inputs for dim in value.dims or ()}
+        found = {name: named for name, named in options.sizes if name in there}
+        if not found:
+            return None
+        same = {options.mask}
+        for node in graph.nodes if options.mask else ():
+            if node.op_type in MOVES_BYTES and {v.name for v in inputs_of(node)} & same:
+                same.update(v.name for v in outputs_of(node))
+        marking = tuple(v.name for v in inputs if v.name in same)
+        return Buckets((*inputs,), (*outputs,), found, options.mask, marking, shape_inputs)
+
+    @property
+    def count(self) -> int:
+        """The number of sets of sizes."""
+        return prod(map(len, self.sizes.values()))
+
+    def shapes(self, shapes: Shapes) -> Shapes | None:
+        """Returns the shapes of the bucket for inputs of these; None if one is too large."""
+        known = symbol_values(self.inputs, shapes)
+        fit = {s: [b for b in named if b >= known[s]] for s, named in self.sizes.items()}
+        return self._with(shapes, {s: b[0] for s, b in fit.items()}) if all(fit.values()) else None
+
+    def _with(self, shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
+        """Returns the shapes with other sizes of symbols."""
+        known = {**symbol_values(self.inputs, shapes), **sizes}
+
+        def size(dim: Dim, now: int) -> int:
+            return (
+                (known.get(dim) or size_named(dim, known) or now) if isinstance(dim, str) else now
+            )
+
+        return {
+            v.name: tuple(map(size, v.dims or shapes[v.name], shapes[v.name])) for v in self.inputs
+        }
+
+    def refusal(self, compute: Compute, shapes: Shapes) -> str:
+        """Returns why runs are not padded; "" if the outputs for samples are the same.
+
+        compute   computes the cluster
+        The samples have these shapes and about half of them. What is padded has large contents: a
+        result that depends on them differs.
+        """
+        if self.shape_inputs:
+            return f"the contents of {', '.join(self.shape_inputs)} determine shapes"
+        if self.mask is not None and not self.marking:
+            return f"{self.mask}, the option mask, reaches no input of it"
+        try:
+            known = symbol_values(self.inputs, shapes)
+            half = self._with(shapes, {s: max(1, known[s] // 2) for s in self.sizes})
+            changed = self._changed(compute, shapes) or self._changed(compute, half)
+        except Exception as error:  # of the CPU provider, for contents that it cannot compute
+            return f"it cannot be tried: {str(error).strip().splitlines()[0]}"
+        if changed and self.mask is None:
+            return f"padding changes {changed}; name the input that marks it (--mask)"
+        return f"padding changes {changed}, although {self.mask} is 0 there" if changed else ""
+
+    def _changed(self, compute: Compute, shapes: Shapes) -> str:
+        """Returns the name of an output that padding changes, for a sample of these shapes."""
+        bucket, rng = self.shapes(shapes) or {}, np.random.default_rng(0)
+        large = {v.name: _drawn(v, bucket[v.name], rng, 10) for v in self.inputs}
+        given = {v.name: _drawn(v, shapes[v.name], rng, 1) for v in self.inputs}
+        for name in self.marking:
+            given[name], large[name] = np.ones_like(given[name]), np.zeros_like(large[name])
+        for name, array in given.items():
+            large[name][_within(array.shape)] = array
+        names = [v.name for v in self.outputs]
+        pairs = zip(names, compute(given, names), compute(large, names), strict=True)
+        return next((name for name, a, b in pairs if not _same(a, b)), "")
+
+
+def padding(run: Executor, shapes: Sequence[Shape], cuts: Sequence[Cut]) -> Executor:
+    """Returns what runs inputs padded with zeros.
+
+    shapes   of the padded inputs
+    cuts     what of each output is returned: the sizes of its beginning, and its element type
+    """
+
+    def padded(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        arrays = [_padded(a, shape) for a, shape in zip(inputs, shapes, strict=True)]
+        whole: dict[int, Array] = {}
+        run(arrays, lambda i, s: whole.setdefault(i, np.empty(s, cuts[i][1])), stop)
+        for i, (shape, _) in enumerate(cuts):
+            np.copyto(allocate(i, shape), whole[i][_within(shape)])
+
+    return padded
+
+
+def _within(shape: Sequence[int]) -> tuple[slice, ...]:
+    """The beginning of an array that has this shape."""
+    return tuple(slice(size) for size in shape)
+
+
+def _padded(array: Array, shape: Sequence[int]) -> Array:
+    """Returns the array with zeros after it along each axis, up to these sizes."""
+    if array.shape == tuple(shape):
+        return array
+    made = np.zeros(shape, array.dtype)
+    made[_within(array.shape)] = array
+    return made
+
+
+def _drawn(value: Value, shape: Sequence[int], rng: np.random.Generator, scale: int) -> Array:
+    """Returns random contents: normal numbers times `scale`, or integers 0 and 1."""
+    kind = value.dtype.numpy
+    if kind.kind == "f":
+        return (rng.standard_normal(shape) * scale).astype(kind)
+    return rng.integers(0, 2, shape).astype(kind)
+
+
+def _same(exact: Array, whole: Array) -> bool:
+    """True if an output begins with another one, up to rounding."""
+    cut = whole[_within(exact.shape)]
+    if cut.shape != exact.shape:
+        return False
+    largest = np.abs(exact, dtype=np.float64).max(initial=0) if exact.dtype.kind == "f" else 0
+    return bool(np.allclose(cut, exact, rtol=0, atol=_TOLERANCE * largest, equal_nan=True))
