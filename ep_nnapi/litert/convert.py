@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ep_nnapi.litert.composites import builtin, lower
 from ep_nnapi.litert.flat_graph import FlatGraph, Split, Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
@@ -213,8 +214,14 @@ def lowering(row: OperationSpec, code: OperandCode | None) -> FlatLowering | Non
 
 
 def _lower_all(scope: TensorScope, operations: Sequence[NamedOperation]) -> None:
+    every = [(c, found) for c in scope.model.composites if (found := builtin(scope, c))]
+    last = {c.members[-1]: (c, found) for c, found in every}
+    inside = {n for c, _ in every for n in c.members}
     for n in execution_order(scope.model):
-        _lower(scope, operations[n])
+        if n in last:
+            lower(scope, *last[n])
+        elif n not in inside:
+            _lower(scope, operations[n])
 
 
 def convert(
