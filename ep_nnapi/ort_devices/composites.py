@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Operand, Port
+from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
 from ep_nnapi.ort_devices.graph import CONTRIB, Inexpressible, OnnxGraph, require
 from ep_nnapi.ort_devices.lowering.normalization import unshifted
@@ -94,7 +95,7 @@ class Group:
         else:
             value = self.scope.value(port.operand, layout(port), real=real)
         stored = self.stored_shape(port)
-        if stored == port.shape or (stored == (1,) and port.shape == ()):
+        if identical(stored, port.shape) or (identical(stored, (1,)) and port.shape == ()):
             return value
         return self.graph.reshape(value, port.shape)
 
@@ -128,7 +129,7 @@ class Group:
         port = self.composite.outputs[i]
         if port is not None:
             value = self.activated(value)
-            if self.stored_shape(port) != port.shape:
+            if not identical(self.stored_shape(port), port.shape):
                 value = self.graph.reshape(value, self.stored_shape(port))
             self.define(port, value, layout(port), real=real)
 
