@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 from time import perf_counter, process_time
+from typing import Any
 
 import numpy as np
 import onnx
@@ -87,7 +88,7 @@ def passed(model: bytes, feeds: Sequence[Mapping[str, np.ndarray]], *, nnapi: bo
         started = perf_counter()
         results.append(session.run(None, given))
         steps.append(1e3 * (perf_counter() - started))
-    clusters = ep_nnapi.receipts()[-1]["clusters"] if nnapi else []
+    clusters: Any = ep_nnapi.receipts()[-1]["clusters"] if nnapi else []
     short = [c for c in clusters if c["device"] != "host-cpu" or c["runs"] > c["device_runs"]]
     return Pass(creation, steps, results, [node for cluster in short for node in cluster["nodes"]])
 

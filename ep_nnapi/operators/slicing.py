@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import cycle
 from math import prod
 
 import numpy as np
@@ -264,6 +265,14 @@ def row_positions(
 ) -> Computed:
     """Return the flat position of each row of indexes into dimensions `sizes`, plus `offsets`."""
     strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    if index.constant is not None and index.constant.numbers:
+        pairs = list(zip(index.constant.numbers, cycle(sizes), strict=False))
+        fits = all(-size <= i < size for i, size in pairs)
+        n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside {list(sizes)}")
+        numbers = np.array([i + size if i < 0 else i for i, size in pairs], object)
+        places = (numbers.reshape(-1, len(sizes)) * np.array(strides, object)).sum(axis=1)
+        places += 0 if offsets is None else offsets
+        return n.value("places", Constant.of_sizes(places.tolist(), places.shape, DType.INT32))
     if index.constant is not None:
         given = index.constant.array.reshape(-1, len(sizes))
         within = bool(np.all((given >= -np.array(sizes)) & (given < sizes)))

@@ -55,6 +55,7 @@ CONSTANTS: Mapping[str, object] = {
     "step": np.array(1),
     "three": np.array(3),
     "one": [1],
+    "ones": [1, 1, 1],
     "two": [2],
     "low": np.float32(-5),
     "hundred": np.arange(400, dtype=np.float32).reshape(100, 4),
@@ -110,6 +111,9 @@ COMPUTED = {
         a = ReduceSum <keepdims=0> (x, minus) i = ArgMax <axis=1> (a)
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step) u = Unsqueeze (r, one)
         j = Concat <axis=1> (u, i) v = GatherND (x, j) y = Unsqueeze (v, one) }""",
+    "row of a table": """(float[1,1,4] x, float[1,m,4] past) => (float[1,k,4] y) {
+        s = Shape <start=1, end=2> (past) i = Reshape (s, ones) g = GatherND (hundred, i)
+        a = Add (x, g) y = Concat <axis=1> (past, a) }""",
     "one more token": """(float[1,1,4] x, float[1,m,4] past) => (float[1,k,4] y) {
         s = Shape <start=1, end=2> (past) l = Squeeze (s) e = Add (l, step) r = Range (l, e, step)
         g = Gather (hundred, r) c = Cast <to=1> (r) u = Unsqueeze (c, one) a = Add (x, u)
