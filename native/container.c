@@ -332,7 +332,7 @@ static int compare_names(const void *a, const void *b) {
   return order != 0 ? order : (m > n) - (m < n);
 }
 
-static bool same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_crossing *y) {
+bool ctx_same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_crossing *y) {
   return x->element_type == y->element_type && x->shape.count == y->shape.count &&
          memcmp(c->sizes + x->shape.first, c->sizes + y->shape.first,
                 x->shape.count * sizeof *c->sizes) == 0;
@@ -353,7 +353,7 @@ static bool check_names(const ctx_container *c, bool output, ctx_error *error) {
   qsort(ends, count, sizeof *ends, compare_names);
   for (i = 1; i < count && right; i++)
     right = compare_names(&ends[i - 1], &ends[i]) != 0 ||
-            (!output && same_tensor(c, ends[i - 1].crossing, ends[i].crossing));
+            (!output && ctx_same_tensor(c, ends[i - 1].crossing, ends[i].crossing));
   free(ends);
   return right || ctx_malformed(error, "two tensors at the border have one name");
 }

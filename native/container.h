@@ -47,6 +47,9 @@ ctx_container ctx_choose(const ctx_container *container, uint32_t alternative);
 const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
                                   bool output);
 
+/* True if two tensors have one element type and one shape. */
+bool ctx_same_tensor(const ctx_container *container, const ctx_crossing *a, const ctx_crossing *b);
+
 /* True if the name of a tensor or of the weights' file is `text`. */
 bool ctx_text_is(const ctx_container *container, ctx_range name, const char *text);
 

@@ -17,7 +17,9 @@ typedef struct {
   uint8_t *data; /* of the container */
   ctx_container container;
   ctx_weights weights;
-  ctx_program *program;
+  ctx_program *program; /* NULL if there is a choice */
+  ctx_choice *choice;
+  atomic_uint told; /* alternatives that gave way when that was said last */
   ep_tensors tensors;
   atomic_bool warned; /* that the fallback runs */
 } Compute;
@@ -148,8 +150,12 @@ static bool load(Compute *compute, size_t size, const char *path, ctx_error *err
   if (path[0] != '\0' && (compute->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
       !ctx_check_model_file(path, error))
     return false;
-  return open_weights(compute, path, error) &&
-         ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
+  if (!open_weights(compute, path, error)) return false;
+  if (ctx_has_choice(&compute->container))
+    return ctx_choice_make(&compute->ep->system, &compute->container, &compute->weights,
+                           &compute->choice, error);
+  if (!compute->ep->has_runtime) return *error = compute->ep->no_runtime, false;
+  return ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
                             &compute->ep->options, &compute->program, error);
 }
 
@@ -161,6 +167,7 @@ static bool align_data(Compute *compute, const char *text, size_t size) {
 
 static void free_compute(Compute *compute) {
   if (compute == NULL) return;
+  if (!ctx_choice_free(compute->choice)) return; /* what hangs keeps all of it */
   ctx_program_free(compute->program);
   ctx_weights_close(&compute->weights);
   free(compute->data);
@@ -169,9 +176,32 @@ static void free_compute(Compute *compute) {
   free(compute);
 }
 
+/* Logs which alternative was chosen, and those that gave way since it was said last. */
+static OrtStatus *tell_choice(Compute *compute) {
+  const OrtLogger *logger = compute->ep->logger;
+  uint32_t count;
+  const ctx_tried *tried = ctx_choice_tried(compute->choice, &count);
+  ctx_error said;
+  if (count > 0 && atomic_exchange(&compute->told, count) == count) return NULL;
+  ctx_fail(&said, "%.100s runs as %.160s", compute->name, ctx_choice_name(compute->choice));
+  if (count == 0)
+    return ort->Logger_LogMessage(logger, LOG_INFO, said.text, "ep.c", __LINE__, EP_NAME);
+  ctx_fail(&said, "%.100s runs as %.100s, as %.100s gave way: %.200s", compute->name,
+           ctx_choice_name(compute->choice), tried[count - 1].name, tried[count - 1].reason.text);
+  return ort->Logger_LogMessage(logger, LOG_WARNING, said.text, "ep.c", __LINE__, EP_NAME);
+}
+
+/* The same if it has changed in a run. */
+static OrtStatus *tell_change(Compute *compute) {
+  uint32_t count;
+  (void)ctx_choice_tried(compute->choice, &count);
+  return atomic_load(&compute->told) == count ? NULL : tell_choice(compute);
+}
+
 /* Logs once that the fallback runs. */
 static OrtStatus *warn(Compute *compute) {
   ctx_error said;
+  if (compute->choice != NULL) return tell_choice(compute);
   if (ctx_program_failure(compute->program)[0] == '\0') return NULL;
   if (atomic_exchange(&compute->warned, true)) return NULL;
   ctx_fail(&said, "%.100s runs on %.60s from now on: %.300s", compute->name,
@@ -204,8 +234,10 @@ static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **
     ORT_TRY(ep_read_input(&compute->tensors, context, i, &inputs[i]));
   for (i = 0; i < chosen->outputs.count; i++)
     ORT_TRY(ep_make_output(&compute->tensors, context, i, &outputs[i]));
-  if (!ctx_program_run(compute->program, inputs, outputs, &error))
+  if (compute->choice != NULL ? !ctx_choice_run(compute->choice, inputs, outputs, &error)
+                              : !ctx_program_run(compute->program, inputs, outputs, &error))
     return ep_named_status(compute->name, error.text);
+  if (compute->choice != NULL) return tell_change(compute);
   return atomic_load(&compute->warned) ? NULL : warn(compute);
 }
 
@@ -295,7 +327,10 @@ static void note(const Compute *compute) {
   char *runtime;
   if (ep->receipt == NULL) return;
   runtime = ctx_runtime_name(&ep->settings, &ep->nnapi);
-  ctx_receipt_add(ep->receipt, compute->name, runtime, compute->program);
+  if (compute->choice != NULL)
+    ctx_receipt_add_choice(ep->receipt, compute->name, runtime, compute->choice);
+  else
+    ctx_receipt_add(ep->receipt, compute->name, runtime, compute->program);
   free(runtime);
 }
 

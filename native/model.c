@@ -130,6 +130,25 @@ bool ctx_models_build(const ctx_nnapi *nnapi, const ctx_container *c, const ctx_
   return true;
 }
 
+bool ctx_models_supported(const ctx_models *models, const ctx_container *c,
+                          const ctx_device *device, ctx_error *error) {
+  const ctx_nnapi *nnapi = models->nnapi;
+  const ctx_model *model = ctx_chosen_model(c);
+  bool *answers, right;
+  uint32_t i;
+  if (device->handle == NULL || nnapi->Model_getSupportedOperationsForDevices == NULL) return true;
+  answers = calloc((size_t)model->operations.count + 1, sizeof *answers);
+  if (answers == NULL) return ctx_out_of_memory(error);
+  right = NN_CALL(nnapi, Model_getSupportedOperationsForDevices, models->items[0], &device->handle,
+                  1, answers);
+  for (i = 0; right && i < model->operations.count; i++)
+    if (!answers[i])
+      right = ctx_fail(error, "%.100s declines operation %u, of type %d", device->name, i,
+                       c->operations[model->operations.first + i].type);
+  free(answers);
+  return right;
+}
+
 void ctx_models_free(ctx_models *models) {
   uint32_t i;
   for (i = 0; i < models->count && models->items != NULL; i++)

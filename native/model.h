@@ -16,6 +16,9 @@ typedef struct {
 /* Builds all models; constants stay where `weights` has them. */
 bool ctx_models_build(const ctx_nnapi *nnapi, const ctx_container *container,
                       const ctx_weights *weights, ctx_models *out, ctx_error *error);
+/* Fails with the operation that the device does not support; for devices of feature level 3 on. */
+bool ctx_models_supported(const ctx_models *models, const ctx_container *container,
+                          const ctx_device *device, ctx_error *error);
 void ctx_models_free(ctx_models *models);
 
 #endif

@@ -28,6 +28,10 @@ static const char USAGE[] =
     "  --priority WHICH        low, medium (default) or high\n"
     "  --compilation-timeout S, --execution-timeout S\n"
     "  --fallback WHERE        reference (default) or none\n"
+    "  --prefer NAMES          order of alternatives, such as litert-gpu,nnapi,nnapi-cpu\n"
+    "  --cache-dir DIR         note trials of alternatives there: what ends a start is not tried "
+    "again\n"
+    "  --trial-timeout S       seconds for the trial of an alternative (default: 30)\n"
     "  --receipt FILE          write what ran where to FILE, as JSON\n";
 
 enum { MOST_INPUTS = 256, FAILED = 3, UNUSABLE = 2 };
@@ -46,6 +50,8 @@ typedef struct {
   void **inputs, **outputs; /* contents of the ONNX tensors */
   ctx_receipt *receipt;     /* NULL: none is to be written */
   char *runtime;            /* name of the runtime, for it */
+  ctx_choice *choice;       /* among alternatives; NULL if there is one program */
+  bool stuck;               /* a driver hangs */
 } job;
 
 static double now_ms(void) {
@@ -183,27 +189,44 @@ static int compare_times(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Runs once without a watch, then `runs` times with one. */
+static bool run_once(const job *j, ctx_program *program, ctx_error *error) {
+  const void *const *inputs = (const void *const *)j->inputs;
+  return program != NULL ? ctx_program_run(program, inputs, j->outputs, error)
+                         : ctx_choice_run(j->choice, inputs, j->outputs, error);
+}
+
+static const char *name_of(const job *j, ctx_program *program) {
+  return program != NULL ? ctx_program_device(program)->name : ctx_choice_name(j->choice);
+}
+
+static void tell_fallbacks(const job *j, ctx_program *program) {
+  uint32_t count = 0, i;
+  const ctx_tried *tried = program == NULL ? ctx_choice_tried(j->choice, &count) : NULL;
+  if (program != NULL && ctx_program_failure(program)[0] != '\0')
+    fprintf(stderr, "nnapi_run: fallback: %s\n", ctx_program_failure(program));
+  for (i = 0; i < count; i++)
+    fprintf(stderr, "nnapi_run: %s gave way: %s\n", tried[i].name, tried[i].reason.text);
+}
+
+/* Runs once without a watch, then `runs` times with one. `program`: NULL if there is a choice. */
 static bool time_runs(const job *j, ctx_program *program, int runs, ctx_error *error) {
   double *times = calloc((size_t)runs, sizeof *times);
   const double begin = now_ms();
   double first;
   int i;
   bool ran = times != NULL || ctx_out_of_memory(error);
-  ran = ran && ctx_program_run(program, (const void *const *)j->inputs, j->outputs, error);
+  ran = ran && run_once(j, program, error);
   first = now_ms() - begin;
   for (i = 0; ran && i < runs; i++) {
     const double start = now_ms();
-    ran = ctx_program_run(program, (const void *const *)j->inputs, j->outputs, error);
+    ran = run_once(j, program, error);
     times[i] = now_ms() - start;
   }
   if (ran) {
     qsort(times, (size_t)runs, sizeof *times, compare_times);
     printf("%s: first run %.3f ms, then %d runs: median %.3f ms, least %.3f ms, most %.3f ms\n",
-           ctx_program_device(program)->name, first, runs, times[runs / 2], times[0],
-           times[runs - 1]);
-    if (ctx_program_failure(program)[0] != '\0')
-      fprintf(stderr, "nnapi_run: fallback: %s\n", ctx_program_failure(program));
+           name_of(j, program), first, runs, times[runs / 2], times[0], times[runs - 1]);
+    tell_fallbacks(j, program);
   }
   free(times);
   return ran;
@@ -225,6 +248,28 @@ static bool run_on(job *j, const ctx_nnapi *nnapi, const ctx_options *options, i
                             error);
   ctx_program_free(program);
   return ran;
+}
+
+static bool run_choice(job *j, const ctx_system *system, int runs, ctx_error *error) {
+  const double begin = now_ms();
+  bool ran = ctx_choice_make(system, &j->container, &j->weights, &j->choice, error);
+  if (!ran) return false;
+  printf("%s: compiled in %.1f ms\n", ctx_choice_name(j->choice), now_ms() - begin);
+  ran = time_runs(j, NULL, runs, error);
+  if (j->receipt != NULL) ctx_receipt_add_choice(j->receipt, j->file.node, j->runtime, j->choice);
+  j->stuck = !ctx_choice_free(j->choice);
+  return ran;
+}
+
+/* `missing`: why there is no NNAPI library; NULL if there is one. */
+static bool choose_and_run(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices,
+                           const arguments *a, const ctx_error *missing, ctx_error *error) {
+  ctx_options options;
+  ctx_system system;
+  if (missing == NULL && !ctx_resolve(&a->settings, devices, &options, error)) return false;
+  system = ctx_system_of(&a->settings, missing == NULL ? nnapi : NULL, devices, &options, missing);
+  system.options.measure = a->settings.receipt != NULL;
+  return run_choice(j, &system, a->runs, error);
 }
 
 static bool run_all(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, arguments *a,
@@ -276,20 +321,23 @@ static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
 static int work(job *j, arguments *a) {
   ctx_nnapi nnapi;
   ctx_devices devices;
-  ctx_error error, unwritten;
+  ctx_error error, unwritten, missing;
   uint32_t i;
-  bool ran;
+  bool ran, there;
   int k;
-  if (!ctx_open_runtime(&a->settings, &nnapi, &error) ||
-      !ctx_list_devices(&nnapi, &devices, &error))
-    return fail(FAILED, error.text);
+  there = ctx_open_runtime(&a->settings, &nnapi, &missing) &&
+          ctx_list_devices(&nnapi, &devices, &missing);
+  if (!there && (a->list || a->all)) return fail(FAILED, missing.text);
   if (a->list) list(&nnapi, &devices);
   if (a->model == NULL) return 0;
   if (!open_model(j, a->model, &error)) return fail(UNUSABLE, error.text);
+  if (!there && !ctx_has_choice(&j->container)) return fail(FAILED, missing.text);
   for (k = 0; k < a->input_count; k++)
     if (!read_input(j, a->inputs[k], &error)) return fail(UNUSABLE, error.text);
   if (!begin_receipt(j, a, &nnapi, &error)) return fail(UNUSABLE, error.text);
-  ran = run_all(j, &nnapi, &devices, a, &error);
+  ran = ctx_has_choice(&j->container) && !a->all
+            ? choose_and_run(j, &nnapi, &devices, a, there ? NULL : &missing, &error)
+            : run_all(j, &nnapi, &devices, a, &error);
   if (!end_receipt(j, &unwritten)) return fail(UNUSABLE, unwritten.text);
   if (!ran) return fail(FAILED, error.text);
   for (i = 0; a->outputs != NULL && i < j->container.chosen->outputs.count; i++)
@@ -298,6 +346,7 @@ static int work(job *j, arguments *a) {
 }
 
 static void release(job *j) {
+  if (j->stuck) return; /* what hangs may still read all of it */
   free_tensors(j->inputs);
   free_tensors(j->outputs);
   ctx_weights_close(&j->weights);

@@ -21,6 +21,8 @@ typedef struct {
 
 ctx_settings ctx_default_settings(void) {
   const ctx_settings settings = {.fallback = true,
+                                 .prefer = CTX_PREFER,
+                                 .trial_timeout = 30000000000,
                                  .options.preference = NN_PREFERENCE_FAST_SINGLE_ANSWER,
                                  .options.priority = NN_PRIORITY_MEDIUM};
   return settings;
@@ -68,6 +70,10 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   if (strcmp(key, "runtime") == 0) return (settings->runtime = value, true);
   if (strcmp(key, "receipt") == 0) return (settings->receipt = value, true);
   if (strcmp(key, "device") == 0) return (settings->device = value, true);
+  if (strcmp(key, "cache_dir") == 0) return (settings->cache_dir = value, true);
+  if (strcmp(key, "prefer") == 0) return settings->prefer = value, ctx_check_prefer(value, error);
+  if (strcmp(key, "trial_timeout") == 0)
+    return parse_seconds(key, value, &settings->trial_timeout, error);
   if (strcmp(key, "preference") == 0)
     return choose(key, value, preferences, &settings->options.preference, error);
   if (strcmp(key, "priority") == 0)
@@ -83,7 +89,8 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   }
   return ctx_fail(error,
                   "option '%.100s' is unknown; there are runtime, device, preference, priority, "
-                  "compilation_timeout, execution_timeout, fallback, receipt",
+                  "compilation_timeout, execution_timeout, fallback, receipt, prefer, cache_dir, "
+                  "trial_timeout",
                   key);
 }
 
@@ -113,6 +120,25 @@ char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi) {
   char own[4096];
   if (settings->runtime != NULL) return strdup(settings->runtime);
   return strdup(!nnapi->system && beside(own, sizeof own) ? own : "system");
+}
+
+ctx_system ctx_system_of(const ctx_settings *settings, const ctx_nnapi *nnapi,
+                         const ctx_devices *devices, const ctx_options *options,
+                         const ctx_error *error) {
+  const ctx_system system = {.nnapi = nnapi,
+                             .devices = devices,
+                             .device = settings->device != NULL ? options->device : NULL,
+                             .no_library = error != NULL ? error->text : "",
+                             .prefer = settings->prefer,
+                             .cache_dir = settings->cache_dir,
+                             .deadline = settings->trial_timeout,
+                             .gives_way = settings->fallback,
+                             .options = nnapi != NULL ? *options : settings->options};
+  return system;
+}
+
+bool ctx_has_choice(const ctx_container *c) {
+  return c->header->choices > 1 || c->chosen->kind != CTX_KIND_NNAPI;
 }
 
 bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,

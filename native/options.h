@@ -2,12 +2,15 @@
 #ifndef NNAPI_CONTEXT_OPTIONS_H
 #define NNAPI_CONTEXT_OPTIONS_H
 
-#include "program.h"
+#include "choice.h"
 
 typedef struct {
-  const char *runtime; /* path of the NNAPI library; NULL: the system's, or the one beside this */
-  const char *device;  /* name or type; NULL: NNAPI's first that is not a CPU, else its first */
-  const char *receipt; /* path of the file that says what ran where; NULL: none */
+  const char *runtime;   /* path of the NNAPI library; NULL: the system's, or the one beside this */
+  const char *device;    /* name or type; NULL: NNAPI's first that is not a CPU, else its first */
+  const char *receipt;   /* path of the file that says what ran where; NULL: none */
+  const char *prefer;    /* order of alternatives */
+  const char *cache_dir; /* folder in which trials of alternatives are noted; NULL: none */
+  uint64_t trial_timeout; /* nanoseconds for a trial of an alternative */
   bool fallback;
   ctx_options options; /* their devices are those of no runtime yet */
 } ctx_settings;
@@ -23,6 +26,14 @@ bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *e
 
 /* "system", or the path of the runtime that was opened; to be freed; NULL if memory is short. */
 char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi);
+
+/* What alternatives are chosen for; `nnapi` NULL: there is no library, and `error` says why. */
+ctx_system ctx_system_of(const ctx_settings *settings, const ctx_nnapi *nnapi,
+                         const ctx_devices *devices, const ctx_options *options,
+                         const ctx_error *error);
+
+/* True if a container has alternatives, among which there is a choice. */
+bool ctx_has_choice(const ctx_container *container);
 
 /* The compile options for the settings on these devices, which the result refers to. */
 bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,

@@ -117,7 +117,10 @@ struct OrtApi {
                                   const char *);
   void *unused248[24];
   OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *);
-  void *unused273[12];
+  void *unused273[6];
+  OrtStatus *(*AddExternalInitializersFromFilesInMemory)(OrtSessionOptions *, const char *const *,
+                                                         char *const *, const size_t *, size_t);
+  void *unused280[5];
   void (*ReleaseValueInfo)(OrtValueInfo *);
   void *unused286[1];
   void (*ReleaseGraph)(OrtGraph *);

@@ -118,13 +118,16 @@ static bool set_up(Factory *f, Ep *ep) {
   ep->settings = ctx_default_settings();
   ep->settings.device = ep->device_name;
   if (!read_options(ep)) return false;
-  if (ep->settings.runtime == NULL && f->loaded)
-    ep->nnapi = f->nnapi;
-  else if (!ctx_open_runtime(&ep->settings, &ep->nnapi, &ep->error))
+  if (ep->settings.runtime == NULL && f->loaded) ep->nnapi = f->nnapi;
+  ep->has_runtime =
+      (ep->nnapi.library != NULL || ctx_open_runtime(&ep->settings, &ep->nnapi, &ep->no_runtime)) &&
+      ctx_list_devices(&ep->nnapi, &ep->devices, &ep->no_runtime);
+  if (ep->has_runtime && !ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error))
     return false;
-  if (!ctx_list_devices(&ep->nnapi, &ep->devices, &ep->error) ||
-      !ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error))
-    return false;
+  ep->system = ctx_system_of(&ep->settings, ep->has_runtime ? &ep->nnapi : NULL, &ep->devices,
+                             &ep->options, &ep->no_runtime);
+  ep->system.open_onnx = ep_open_onnx;
+  ep->system.options.measure = ep->settings.receipt != NULL;
   if (ep->settings.receipt == NULL) return true;
   ep->receipt = ctx_receipt_begin(ep->settings.receipt, &ep->error);
   return ep->receipt != NULL;

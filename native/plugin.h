@@ -2,6 +2,7 @@
 #ifndef NNAPI_CONTEXT_PLUGIN_H
 #define NNAPI_CONTEXT_PLUGIN_H
 
+#include "choice.h"
 #include "options.h"
 #include "ort_api.h"
 #include "receipt.h"
@@ -11,7 +12,7 @@
 #define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
 
 enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, CONTEXT_DATA_VERSION = 31 };
-enum { LOG_WARNING = 2, ORT_FAIL = 1 }; /* Source: OrtLoggingLevel, OrtErrorCode */
+enum { LOG_INFO = 1, LOG_WARNING = 2, ORT_FAIL = 1 }; /* Source: OrtLoggingLevel, OrtErrorCode */
 
 /* ONNX Runtime's tables, for the life of the process. */
 extern const OrtApi *ort;
@@ -46,6 +47,10 @@ OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *cont
 OrtStatus *ep_make_output(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
                           void **out);
 
+/* Opens an ONNX alternative in a session of its own. */
+bool ep_open_onnx(const ctx_container *container, const ctx_weights *weights, ctx_engine **out,
+                  ctx_error *error);
+
 /* What the application has under a name; clusters of one model share it. */
 typedef struct context_file {
   struct context_file *next;
@@ -70,6 +75,9 @@ typedef struct {
   OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
   void *read_state;
   context_file *context_files;
+  ctx_system system;    /* what alternatives are chosen for */
+  ctx_error no_runtime; /* why there is none */
+  bool has_runtime;
   bool usable; /* else every node fails to compile, with the error below */
   ctx_error error;
 } Ep;

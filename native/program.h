@@ -11,6 +11,7 @@ typedef struct {
   const ctx_device *fallback; /* runs what the device could not; NULL: nothing does */
   int32_t preference, priority;
   uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
+  bool ask;                                        /* whether the device supports all operations */
   bool measure;                                    /* count and time the runs */
 } ctx_options;
 
@@ -20,6 +21,7 @@ typedef struct {
   const char *reason;                  /* that it was; else NULL */
   bool compiled;                       /* by the device */
   uint64_t device_runs, fallback_runs; /* that ended well */
+  uint64_t other_runs;                 /* by alternatives that gave way */
   uint64_t compile_time, total_time, least_time; /* nanoseconds; of runs: of all of these */
 } ctx_record;
 

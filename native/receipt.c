@@ -112,7 +112,7 @@ static void write_compiled(FILE *out, const ctx_container *c, const ctx_record *
 }
 
 static void write_runs(FILE *out, const ctx_record *record) {
-  const uint64_t runs = record->device_runs + record->fallback_runs;
+  const uint64_t runs = record->device_runs + record->fallback_runs + record->other_runs;
   fprintf(out, ",\n   \"runs\": %" PRIu64 ", \"device_runs\": %" PRIu64 ", \"fallbacks\": [", runs,
           record->device_runs);
   if (record->fallback != NULL) {
@@ -133,8 +133,22 @@ static void write_runs(FILE *out, const ctx_record *record) {
   fputc('}', out);
 }
 
+static void write_choice(FILE *out, ctx_choice *choice) {
+  uint32_t count, i;
+  const ctx_tried *tried = ctx_choice_tried(choice, &count);
+  write_item(out, ",\n   \"alternative\": ", ctx_choice_name(choice));
+  fputs(", \"tried\": [", out);
+  for (i = 0; i < count; i++) {
+    write_item(out,
+               i > 0 ? ",\n    {\"alternative\": " : "\n    {\"alternative\": ", tried[i].name);
+    write_item(out, ", \"reason\": ", tried[i].reason.text);
+    fprintf(out, ", \"runs\": %" PRIu64 "}", tried[i].runs);
+  }
+  fputc(']', out);
+}
+
 static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
-                          const ctx_container *c, const ctx_record *record) {
+                          const ctx_container *c, const ctx_record *record, ctx_choice *choice) {
   FILE *out = r->stream;
   fputs(ftell(out) > 0 ? ",\n  {\"name\": " : "\n  {\"name\": ", out);
   write_string(out, node);
@@ -144,6 +158,7 @@ static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
   fprintf(out, ", \"feature_level\": %u,\n   \"compiled\": ", c->chosen->feature_level);
   write_compiled(out, c, record);
   write_runs(out, record);
+  if (choice != NULL) write_choice(out, choice);
   if (record->fallback == NULL && record->reason != NULL) {
     write_item(out, ",\n   \"error\": ", record->reason);
   }
@@ -152,14 +167,21 @@ static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
 
 void ctx_receipt_add(ctx_receipt *r, const char *node, const char *runtime, ctx_program *program) {
   const ctx_record record = ctx_program_record(program);
-  write_cluster(r, node, runtime, ctx_program_container(program), &record);
+  write_cluster(r, node, runtime, ctx_program_container(program), &record, NULL);
+}
+
+void ctx_receipt_add_choice(ctx_receipt *r, const char *node, const char *runtime,
+                            ctx_choice *choice) {
+  const ctx_record record = ctx_choice_record(choice);
+  const ctx_container c = ctx_choice_container(choice);
+  write_cluster(r, node, runtime, &c, &record, choice);
 }
 
 void ctx_receipt_add_failure(ctx_receipt *r, const char *node, const char *runtime,
                              const ctx_container *container, const ctx_device *device,
                              const ctx_error *reason) {
   const ctx_record record = {.device = device->name, .reason = reason->text};
-  write_cluster(r, node, runtime, container, &record);
+  write_cluster(r, node, runtime, container, &record, NULL);
 }
 
 static void write_receipt(const ctx_receipt *r, const char *onnxruntime, FILE *out) {

@@ -229,7 +229,7 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled], compatibilit
     """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
-    needed = max(a.needed for one in compiled for a in one.packed.alternatives)
+    needed = max(min(a.needed for a in one.packed.alternatives) for one in compiled)
     for key, value in (
         ("ep_nnapi.format", FORMAT_VERSION),
         ("ep_nnapi.feature_level", needed),

@@ -17,7 +17,14 @@ PROGRAMS = {
     "nnapi_agent": tuple(sorted(path.stem for path in NATIVE.glob("*agent*.c"))),
     "read_many": (),
 }
-PLUGIN = ("ep", "plugin", "tensors", *PROGRAMS["nnapi_run"], *PROGRAMS["nnapi_agent"])
+PLUGIN = (
+    "ep",
+    "inner_session",
+    "plugin",
+    "tensors",
+    *PROGRAMS["nnapi_run"],
+    *PROGRAMS["nnapi_agent"],
+)
 """Sources that are not part of every program."""
 
 SANITIZED = (

@@ -36,15 +36,29 @@ static void release(void **made, uint32_t count) {
   free(made);
 }
 
-static bool run(ctx_program *program, const ctx_container *c, ctx_error *error) {
+/* `program`: NULL if there is a choice. */
+static bool run(ctx_program *program, ctx_choice *choice, const ctx_container *c,
+                ctx_error *error) {
   const uint32_t ins = c->chosen->inputs.count, outs = c->chosen->outputs.count;
   void **inputs = tensors(c, c->inputs, ins), **outputs = tensors(c, c->outputs, outs);
   bool ran = true;
   if (all_there(inputs, ins) && all_there(outputs, outs))
-    ran = ctx_program_run(program, (const void *const *)inputs, outputs, error);
+    ran = program != NULL ? ctx_program_run(program, (const void *const *)inputs, outputs, error)
+                          : ctx_choice_run(choice, (const void *const *)inputs, outputs, error);
   release(inputs, ins);
   release(outputs, outs);
   return ran;
+}
+
+static bool choose(const ctx_nnapi *nnapi, const ctx_devices *devices, const ctx_options *options,
+                   const ctx_container *c, ctx_weights *weights, ctx_error *error) {
+  const ctx_settings settings = ctx_default_settings();
+  ctx_system system = ctx_system_of(&settings, nnapi, devices, options, NULL);
+  ctx_choice *choice = NULL;
+  bool done;
+  system.prefer = "nnapi-cpu,cpu,nnapi";
+  done = ctx_choice_make(&system, c, weights, &choice, error) && run(NULL, choice, c, error);
+  return ctx_choice_free(choice) && done;
 }
 
 static bool use(const ctx_nnapi *nnapi, const ctx_devices *devices, const uint8_t *data,
@@ -56,9 +70,12 @@ static bool use(const ctx_nnapi *nnapi, const ctx_devices *devices, const uint8_
   ctx_program *program = NULL;
   bool done = ctx_read(data, size, &container, error) &&
               ctx_resolve(&settings, devices, &options, error) &&
-              ctx_weights_open(&container, NULL, &weights, error) &&
-              ctx_program_create(nnapi, &container, &weights, &options, &program, error) &&
-              run(program, &container, error);
+              ctx_weights_open(&container, NULL, &weights, error);
+  if (done && ctx_has_choice(&container))
+    done = choose(nnapi, devices, &options, &container, &weights, error);
+  else
+    done = done && ctx_program_create(nnapi, &container, &weights, &options, &program, error) &&
+           run(program, NULL, &container, error);
   ctx_program_free(program);
   ctx_weights_close(&weights);
   return done;

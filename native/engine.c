@@ -1,0 +1,284 @@
+/* Engines: see engine.h. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "litert.h"
+
+/* An NNAPI program. */
+static bool run_program(ctx_engine *e, const void *const *inputs, void *const *outputs,
+                        ctx_error *error) {
+  return ctx_program_run(e->program, inputs, outputs, error);
+}
+
+static void free_program(ctx_engine *e) {
+  ctx_program_free(e->program);
+  free(e);
+}
+
+static bool open_program(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
+                         ctx_engine **out, ctx_error *error) {
+  ctx_engine *e = calloc(1, sizeof *e);
+  if (e == NULL) return ctx_out_of_memory(error);
+  e->run = run_program;
+  e->free = free_program;
+  if (place->nnapi == NULL)
+    ctx_fail(error, "there is no NNAPI library");
+  else if (ctx_program_create(place->nnapi, c, weights, &place->options, &e->program, error))
+    return *out = e, true;
+  free(e);
+  return false;
+}
+
+/* A LiteRT flatbuffer, whose tensors go by their names. */
+typedef struct {
+  ctx_engine base;
+  ctx_litert_model *model;
+  uint32_t inputs, outputs;
+  uint32_t *crossings; /* of the flatbuffer's inputs, then its outputs */
+} litert_engine;
+
+enum { FEW = 32 };
+
+static bool run_litert(ctx_engine *base, const void *const *inputs, void *const *outputs,
+                       ctx_error *error) {
+  const litert_engine *e = (const litert_engine *)base;
+  const void *in[FEW];
+  void *leaving[FEW];
+  uint32_t i;
+  for (i = 0; i < e->inputs; i++) in[i] = inputs[e->crossings[i]];
+  for (i = 0; i < e->outputs; i++) leaving[i] = outputs[e->crossings[e->inputs + i]];
+  return ctx_litert_run(e->model, in, leaving, error);
+}
+
+static void free_litert(ctx_engine *base) {
+  litert_engine *e = (litert_engine *)base;
+  if (e->model != NULL) ctx_litert_free(e->model);
+  free(e->crossings);
+  free(e);
+}
+
+static bool find_crossing(const ctx_container *c, const ctx_litert_tensor *tensor, bool output,
+                          uint32_t *out) {
+  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
+  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
+  for (*out = 0; *out < count; ++*out)
+    if (ctx_text_is(c, crossings[*out].name, tensor->name))
+      return ctx_tensor_bytes(c, &crossings[*out]) == tensor->bytes;
+  return false;
+}
+
+static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *error) {
+  const ctx_litert_tensor *tensors = ctx_litert_tensors(e->model, &e->inputs, &e->outputs);
+  uint32_t i;
+  e->crossings = calloc((size_t)e->inputs + e->outputs + 1, sizeof *e->crossings);
+  if (e->crossings == NULL) return ctx_out_of_memory(error);
+  if (e->inputs > FEW || e->outputs > FEW || e->outputs != c->chosen->outputs.count)
+    return ctx_malformed(error, "a flatbuffer has other tensors than its alternative");
+  for (i = 0; i < e->inputs + e->outputs; i++)
+    if (!find_crossing(c, &tensors[i], i >= e->inputs, &e->crossings[i]))
+      return ctx_malformed(error, "a flatbuffer has other tensors than its alternative");
+  return true;
+}
+
+static bool open_litert(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
+                        ctx_engine **out, ctx_error *error) {
+  const ctx_litert_options options = {.accelerator = place->accelerator};
+  const uint64_t offset = c->chosen->offset;
+  litert_engine *e;
+  ctx_litert *library;
+  TRY(ctx_litert_open(NULL, &library, error) && ctx_weights_are_right(weights, error));
+  e = calloc(1, sizeof *e);
+  if (e == NULL) return ctx_out_of_memory(error);
+  e->base.run = run_litert;
+  e->base.free = free_litert;
+  if (ctx_litert_compile(library, weights->data + offset,
+                         (size_t)(c->header->weights_size - offset), &options, &e->model, error) &&
+      bind_litert(e, c, error))
+    return *out = &e->base, true;
+  free_litert(&e->base);
+  return false;
+}
+
+/* A partition: engines of its parts. Each tensor is one that enters or leaves it, or one between
+ * parts, for which each run has memory. */
+typedef struct {
+  ctx_container container;
+  ctx_engine *engine;
+  uint32_t *inputs, *outputs; /* numbers of tensors */
+} part;
+
+typedef struct {
+  const ctx_crossing *crossing;
+  size_t bytes;
+  int64_t leaves; /* position among the outputs of the partition; -1: it is between parts */
+} tensor;
+
+typedef struct {
+  ctx_engine base;
+  uint32_t entering; /* tensors that enter it, which are the first */
+  tensor *tensors;
+  uint32_t count, capacity;
+  part *parts;
+  uint32_t part_count;
+} partition_engine;
+
+static void free_partition(ctx_engine *base) {
+  partition_engine *e = (partition_engine *)base;
+  uint32_t i;
+  for (i = 0; i < e->part_count; i++) {
+    ctx_engine_free(e->parts[i].engine);
+    free(e->parts[i].inputs);
+    free(e->parts[i].outputs);
+  }
+  free(e->parts);
+  free(e->tensors);
+  free(e);
+}
+
+static bool allocate(const partition_engine *e, void **memory, ctx_error *error) {
+  uint32_t i;
+  for (i = e->entering; i < e->count; i++) {
+    if (e->tensors[i].leaves >= 0) continue;
+    memory[i] = ctx_aligned(e->tensors[i].bytes);
+    if (memory[i] == NULL) return ctx_out_of_memory(error);
+  }
+  return true;
+}
+
+static bool run_part(const part *p, void **memory, ctx_error *error) {
+  const ctx_alternative *a = p->container.chosen;
+  void **given = calloc((size_t)a->inputs.count + a->outputs.count + 1, sizeof *given);
+  uint32_t i;
+  bool ran;
+  if (given == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < a->inputs.count; i++) given[i] = memory[p->inputs[i]];
+  for (i = 0; i < a->outputs.count; i++) given[a->inputs.count + i] = memory[p->outputs[i]];
+  ran = p->engine->run(p->engine, (const void *const *)given, given + a->inputs.count, error);
+  free(given);
+  return ran;
+}
+
+static bool run_partition(ctx_engine *base, const void *const *inputs, void *const *outputs,
+                          ctx_error *error) {
+  const partition_engine *e = (const partition_engine *)base;
+  void **memory = calloc((size_t)e->count + 1, sizeof *memory);
+  bool ran = memory != NULL ? allocate(e, memory, error) : ctx_out_of_memory(error);
+  uint32_t i;
+  for (i = 0; ran && i < e->count; i++) {
+    if (i < e->entering)
+      memory[i] = (void *)(uintptr_t)inputs[i];
+    else if (e->tensors[i].leaves >= 0)
+      memory[i] = outputs[e->tensors[i].leaves];
+  }
+  for (i = 0; ran && i < e->part_count; i++) ran = run_part(&e->parts[i], memory, error);
+  for (i = e->entering; memory != NULL && i < e->count; i++)
+    if (e->tensors[i].leaves < 0) free(memory[i]);
+  free(memory);
+  return ran;
+}
+
+static bool same_name(const ctx_container *c, ctx_range a, ctx_range b) {
+  return a.count == b.count && memcmp(c->text + a.first, c->text + b.first, a.count) == 0;
+}
+
+/* The tensor of that name, type and sizes, as a part made it or as it entered. */
+static bool find_tensor(const partition_engine *e, const ctx_container *c,
+                        const ctx_crossing *wanted, uint32_t *out, ctx_error *error) {
+  for (*out = 0; *out < e->count; ++*out)
+    if (same_name(c, e->tensors[*out].crossing->name, wanted->name))
+      return ctx_same_tensor(c, e->tensors[*out].crossing, wanted) ||
+             ctx_malformed(error, "a part reads a tensor of another type or shape");
+  return ctx_malformed(error, "a part reads a tensor that no part before it makes");
+}
+
+static bool add_tensor(partition_engine *e, const ctx_container *c, const ctx_crossing *crossing,
+                       ctx_error *error) {
+  uint32_t i;
+  tensor made = {crossing, ctx_tensor_bytes(c, crossing), -1};
+  for (i = 0; i < e->count; i++)
+    if (same_name(c, e->tensors[i].crossing->name, crossing->name))
+      return ctx_malformed(error, "a part makes a tensor that is there already");
+  if (e->count == e->capacity) return ctx_malformed(error, "a partition has too many tensors");
+  e->tensors[e->count++] = made;
+  return true;
+}
+
+static bool bind_part(partition_engine *e, part *p, ctx_error *error) {
+  const ctx_container *c = &p->container;
+  uint32_t i;
+  p->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *p->inputs);
+  p->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *p->outputs);
+  if (p->inputs == NULL || p->outputs == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < c->chosen->inputs.count; i++)
+    TRY(find_tensor(e, c, &c->inputs[i], &p->inputs[i], error));
+  for (i = 0; i < c->chosen->outputs.count; i++) {
+    p->outputs[i] = e->count;
+    TRY(add_tensor(e, c, &c->outputs[i], error));
+  }
+  return true;
+}
+
+static bool bind_partition(partition_engine *e, const ctx_container *c, ctx_error *error) {
+  uint32_t i, found;
+  for (i = 0; i < c->chosen->inputs.count; i++) TRY(add_tensor(e, c, &c->inputs[i], error));
+  e->entering = e->count;
+  for (i = 0; i < e->part_count; i++) {
+    e->parts[i].container = ctx_choose(c, c->chosen->parts.first + i);
+    TRY(bind_part(e, &e->parts[i], error));
+  }
+  for (i = 0; i < c->chosen->outputs.count; i++) {
+    TRY(find_tensor(e, c, &c->outputs[i], &found, error));
+    if (found < e->entering)
+      return ctx_malformed(error, "a tensor that enters a partition leaves it");
+    e->tensors[found].leaves = i;
+  }
+  return true;
+}
+
+static bool open_partition(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
+                           ctx_engine **out, ctx_error *error) {
+  enum { MOST_TENSORS = 1 << 14 }; /* each is looked for among all */
+  partition_engine *e = calloc(1, sizeof *e);
+  uint64_t tensors = c->chosen->inputs.count;
+  bool opened = e != NULL;
+  uint32_t i;
+  for (i = 0; i < c->chosen->parts.count; i++)
+    tensors += c->alternatives[c->chosen->parts.first + i].outputs.count;
+  if (opened) {
+    e->base.run = run_partition;
+    e->base.free = free_partition;
+    e->capacity = tensors < MOST_TENSORS ? (uint32_t)tensors : MOST_TENSORS;
+    e->tensors = calloc((size_t)e->capacity + 1, sizeof *e->tensors);
+    e->parts = calloc(c->chosen->parts.count, sizeof *e->parts);
+    opened = e->tensors != NULL && e->parts != NULL;
+  }
+  if (!opened) ctx_out_of_memory(error);
+  if (opened) {
+    e->part_count = c->chosen->parts.count;
+    opened = bind_partition(e, c, error);
+  }
+  for (i = 0; opened && i < e->part_count; i++)
+    opened = ctx_engine_open(place, &e->parts[i].container, weights, &e->parts[i].engine, error);
+  if (opened) return *out = &e->base, true;
+  if (e != NULL) free_partition(&e->base);
+  return false;
+}
+
+bool ctx_engine_open(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
+                     ctx_engine **out, ctx_error *error) {
+  switch (c->chosen->kind) {
+    case CTX_KIND_NNAPI: return open_program(place, c, weights, out, error);
+    case CTX_KIND_LITERT: return open_litert(place, c, weights, out, error);
+    case CTX_KIND_PARTITION: return open_partition(place, c, weights, out, error);
+    default:
+      if (place->open_onnx == NULL)
+        return ctx_fail(error, "it runs in ONNX Runtime alone, with the plugin");
+      return ctx_weights_are_right(weights, error) && place->open_onnx(c, weights, out, error);
+  }
+}
+
+void ctx_engine_free(ctx_engine *engine) {
+  if (engine != NULL) engine->free(engine);
+}

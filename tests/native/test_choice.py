@@ -1,0 +1,202 @@
+"""The choice among alternatives: what declines, fails, hangs or dies gives way."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.spec import CONV_2D
+from models.zoo import MODELS, sample_inputs
+from tests.native import sessions
+from tests.native.build import ROOT, Build, needs_compiler
+from tests.native.test_faults import CODES, CREATING, RUNNING
+from tests.nnapi.library.recorded import Shim, built
+from tests.onnx_graph import parsed
+from tests.preparation.test_alternatives import PARTS
+
+pytestmark = needs_compiler
+MODEL = MODELS["kws_dscnn"]()
+FEEDS = sample_inputs(MODEL)
+(RIGHT,) = onnxruntime.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    return sessions.prepared(MODEL, folder, alternatives="nnapi:4,nnapi:1,cpu")
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+    return built(tmp_path_factory.mktemp("shim"))
+
+
+def outcome(path: Path, folder: Path, runs: int = 2, **options: str) -> dict:
+    """The cluster of the receipt of a session whose runs are all right."""
+    receipt = folder / "receipt.json"
+    made = sessions.session(path, receipt=str(receipt), **options)
+    for _ in range(runs):
+        np.testing.assert_allclose(made.run(None, FEEDS)[0], RIGHT, rtol=1e-4, atol=1e-5)
+    del made
+    (cluster,) = json.loads(receipt.read_text())["clusters"]
+    return cluster
+
+
+def test_a_working_device_is_chosen(path: Path, tmp_path: Path):
+    found = outcome(path, tmp_path)
+    assert (found["alternative"], found["tried"]) == ("nnapi:1 on nnapi-reference", [])
+    assert (found["runs"], found["device_runs"], found["device"]) == (2, 2, sessions.REFERENCE)
+
+
+@pytest.mark.parametrize("prefer", ["cpu", "cpu,nnapi"])
+def test_the_order_may_be_given(prefer: str, path: Path, tmp_path: Path):
+    found = outcome(path, tmp_path, prefer=prefer)
+    assert (found["alternative"], found["device"], found["tried"]) == ("cpu", "cpu", [])
+
+
+def test_without_a_library_the_cpu_computes(path: Path, tmp_path: Path):
+    found = outcome(path, tmp_path, runtime="/nowhere/libneuralnetworks.so")
+    assert found["alternative"] == "cpu"
+    assert "/nowhere/libneuralnetworks.so" in found["tried"][0]["reason"]
+
+
+def test_an_unknown_preference_is_said(path: Path):
+    with pytest.raises(Exception, match="prefer has 'gpu'; give some of nnapi,litert-npu"):
+        sessions.session(path, prefer="cpu,gpu")
+    with pytest.raises(Exception, match="no alternative of it is preferred here"):
+        sessions.session(path, prefer="litert-gpu")
+
+
+@pytest.mark.parametrize("name", [*CREATING[6:], *RUNNING])
+def test_what_fails_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path):
+    shim.clear()
+    shim.fault(name, ResultCode.OP_FAILED)
+    try:
+        found = outcome(path, tmp_path, runtime=shim.path)
+    finally:
+        shim.clear()
+    if found["alternative"] != "cpu":
+        assert found["alternative"] == "nnapi:1 on nnapi-reference"
+        assert not shim.calls(name)  # nothing of it needed the function
+        return
+    assert "OP_FAILED" in found["tried"][0]["reason"]
+    assert (found["runs"], found["device_runs"]) == (2, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_every_code_of_every_function_gives_way(level: int, path: Path, tmp_path: Path):
+    shim, device = built(tmp_path, level), sessions.REFERENCE if level >= 3 else "default"
+    for name in (*CREATING, *RUNNING):
+        for code in CODES:
+            shim.clear()
+            shim.fault(name, code) if name not in CREATING or level >= 3 else None
+            outcome(path, tmp_path, runtime=shim.path, device=device)
+            shim.clear()
+            assert shim.live() == {}
+
+
+def test_what_declines_gives_way(path: Path, shim: Shim, tmp_path: Path):
+    shim.clear()
+    shim.decline(CONV_2D.code)
+    found = outcome(path, tmp_path, runtime=shim.path)
+    shim.clear()
+    assert found["alternative"] == "cpu"
+    assert "nnapi-reference declines operation" in found["tried"][0]["reason"]
+
+
+@pytest.mark.parametrize("name", ["Compilation_finish", "Execution_burstCompute"])
+def test_what_hangs_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path):
+    """And is not tried again by a later start, as the note in the folder says."""
+    shim.clear()
+    shim.fault(name, milliseconds=3000)
+    options = {"runtime": shim.path, "trial_timeout": "0.3", "cache_dir": str(tmp_path)}
+    found = outcome(path, tmp_path, **options)
+    assert found["alternative"] == "cpu"
+    doing = "compile" if name == "Compilation_finish" else "run"
+    assert found["tried"][0]["reason"] == f"it did not {doing} within 0.3 s"
+    shim.clear()
+    found = outcome(path, tmp_path, **options)
+    assert found["alternative"] == "cpu"
+    assert "an earlier start ended in it" in found["tried"][0]["reason"]
+    (note,) = tmp_path.glob("ep-nnapi-*.trying")
+    assert note.read_text() == "nnapi:1 on nnapi-reference\n"
+    note.unlink()
+    assert outcome(path, tmp_path, **options)["alternative"] == "nnapi:1 on nnapi-reference"
+
+
+def test_what_ends_the_process_does_so_once(path: Path, tmp_path: Path):
+    library = Build(tmp_path, "cc").stand_in
+    code = f"""
+import numpy as np
+from tests.native.sessions import session
+from models.zoo import MODELS, sample_inputs
+made = session({str(path)!r}, runtime={str(library)!r}, device="stand-in", prefer="nnapi,cpu",
+               cache_dir={str(tmp_path)!r})
+print(made.run(None, sample_inputs(MODELS["kws_dscnn"]()))[0].argmax())
+"""
+    environment = {**os.environ, "STAND_IN_ABORTS": "stand-in"}
+    command, options = [sys.executable, "-c", code], {"capture_output": True, "text": True}
+    died, lived = (
+        subprocess.run(command, cwd=ROOT, env=environment, timeout=100, check=False, **options)
+        for _ in range(2)
+    )
+    assert died.returncode == -signal.SIGABRT
+    assert (lived.returncode, lived.stdout.strip()) == (0, str(RIGHT.argmax()))
+
+
+def test_a_later_failure_gives_way_too(path: Path, shim: Shim, tmp_path: Path):
+    shim.clear()
+    receipt = tmp_path / "receipt.json"
+    made = sessions.session(path, runtime=shim.path, receipt=str(receipt))
+    made.run(None, FEEDS)
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
+    np.testing.assert_allclose(made.run(None, FEEDS)[0], RIGHT, rtol=1e-4, atol=1e-5)
+    shim.clear()
+    del made
+    (found,) = json.loads(receipt.read_text())["clusters"]
+    assert (found["alternative"], found["runs"], found["device_runs"]) == ("cpu", 2, 1)
+    assert found["tried"][0]["runs"] == 1
+    kept = sessions.session(path, runtime=shim.path, fallback="none")
+    kept.run(None, FEEDS)
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
+    with pytest.raises(Exception, match="OP_FAILED"):
+        kept.run(None, FEEDS)
+    shim.clear()
+
+
+def test_threads_share_the_first_run(path: Path, tmp_path: Path):
+    shim = built(tmp_path)
+    made = sessions.session(path, runtime=shim.path)
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED, nth=1)
+    with ThreadPoolExecutor(4) as pool:
+        results = [*pool.map(made.run, [None] * 40, [FEEDS] * 40)]
+    shim.clear()
+    for (result,) in results:
+        np.testing.assert_allclose(result, RIGHT, rtol=1e-4, atol=1e-5)
+    del made
+    assert shim.live() == {}
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_a_partition_computes_at_a_lower_level(level: int, tmp_path: Path):
+    library = built(tmp_path, level)
+    path = sessions.prepared(parsed(PARTS), tmp_path, alternatives="nnapi:4,nnapi:1,cpu")
+    device = sessions.REFERENCE if level >= 3 else "default"
+    receipt = tmp_path / "receipt.json"
+    made = sessions.session(path, runtime=library.path, device=device, receipt=str(receipt))
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    b = np.maximum(np.exp(x), 0)
+    np.testing.assert_allclose(made.run(None, {"x": x})[0], b + np.exp(b), rtol=1e-5)
+    del made
+    (found,) = json.loads(receipt.read_text())["clusters"]
+    assert found["alternative"] == f"nnapi:{level} on {device}"
+    assert library.live() == {}
