@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.clock import run_time_ns
+from ep_nnapi.nnapi.expressions import Condition
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
@@ -35,19 +36,41 @@ The nanoseconds are 0 unless the cluster's runs are timed.
 
 
 @frozen
+class OpenedFor:
+    """Sizes that one compilation holds for.
+
+    symbols     where each symbol is read: an input, and its axis, or for a symbol `input[i]` the
+                position among its contents
+    conditions  on the symbols
+    """
+
+    symbols: Mapping[str, tuple[str, int]]
+    conditions: tuple[Condition, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        symbols = {name: list(place) for name, place in self.symbols.items()}
+        return {"symbols": symbols, "conditions": [str(c) for c in self.conditions]}
+
+
+@frozen
 class Compiled:
     """Everything that the device compiled of a cluster, for all sizes of its inputs.
 
     operations    NNAPI operations, those of inner models included
     weight_bytes  bytes of their constant tensors
     nanoseconds   time of the compilations
+    count         number of the compilations
+    opened        of those that hold for many sizes, for which
     """
 
     operations: int = 0
     weight_bytes: int = 0
     nanoseconds: int = 0
+    count: int = 0
+    opened: tuple[OpenedFor, ...] = ()
 
-    def plus(self, model: Model, nanoseconds: int) -> Compiled:
+    def plus(self, model: Model, nanoseconds: int, opened: OpenedFor | None) -> Compiled:
         """Returns the sum of this and one more compilation."""
         models = tuple(_with_inner(model))
         constants = (o.value for m in models for o in m.operands if o.type.tensor)
@@ -55,6 +78,8 @@ class Compiled:
             self.operations + sum(len(m.operations) for m in models),
             self.weight_bytes + sum(c.bytes.size for c in constants if isinstance(c, Data)),
             self.nanoseconds + nanoseconds,
+            self.count + 1,
+            (*self.opened, *(() if opened is None else (opened,))),
         )
 
 
@@ -81,11 +106,20 @@ class ClusterRecord:
         self._least_ns = 0
         self._lock = ForkableLock()
 
-    def add_compilation(self, model: Model, nanoseconds: int, by: Substitute | None = None) -> None:
-        """Adds a compilation, by the device or by what computes the cluster in its place."""
+    def add_compilation(
+        self,
+        model: Model,
+        nanoseconds: int,
+        by: Substitute | None = None,
+        opened: OpenedFor | None = None,
+    ) -> None:
+        """Adds a compilation, by the device or by what computes the cluster in its place.
+
+        opened  the sizes that it holds for, if these are many
+        """
         with self._lock:
             if by is None:
-                self.compiled = (self.compiled or Compiled()).plus(model, nanoseconds)
+                self.compiled = (self.compiled or Compiled()).plus(model, nanoseconds, opened)
             else:
                 self._runs.setdefault(self._told_apart(by), 0)
 

@@ -117,8 +117,8 @@ class DynamicCluster:
             why = error.detail if isinstance(error, Declined) else error
             logger.debug("%s is compiled for each size: %s", self.report.nodes[0], why)
             return None
-        placed = made.placed
-        self.record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
+        placed, model = made.placed, made.placed.lowered.model
+        self.record.add_compilation(model, placed.nanoseconds, placed.substitute, made.opened_for)
         return made
 
     def with_opened(self, samples: Iterable[Sequence[Value]]) -> DynamicCluster | None:

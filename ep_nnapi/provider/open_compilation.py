@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
 from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
+from ep_nnapi.provider.cluster_record import OpenedFor
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
@@ -99,6 +100,12 @@ class OpenCompilation:
             logger.info("%s fails with open dimensions: %s", self.placed.device.name, failure)
             return False
         return True
+
+    @property
+    def opened_for(self) -> OpenedFor:
+        """The sizes that it holds for."""
+        places = {symbol: place for symbol, (place, *_) in self.lowered.symbols.items()}
+        return OpenedFor(places, self.conditions)
 
     def symbols(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> dict[str, int] | None:
         """Returns the symbols' values for inputs of these shapes; None if it does not hold.

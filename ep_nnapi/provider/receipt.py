@@ -196,6 +196,8 @@ def _compiled(record: ClusterRecord) -> dict[str, object] | None:
         "operations": found.operations,
         "weight_bytes": found.weight_bytes,
         "milliseconds": found.nanoseconds / 1e6,
+        "compilations": found.count,
+        "open_sizes": [each.to_json() for each in found.opened],
     }
 
 

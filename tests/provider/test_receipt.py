@@ -213,7 +213,10 @@ def test_sizes_add_up_also_those_that_the_device_does_not_compile():
         made.run(None, {"x": np.ones((rows, 3), np.float32)})
     cluster = only(ep_nnapi.receipts()[0])
     assert (cluster["device"], cluster["device_runs"]) == ("host-cpu", 4)
-    assert cluster["compiled"]["operations"] == 2
+    compiled = cluster["compiled"]
+    assert (compiled["operations"], compiled["compilations"]) == (2, 1)
+    (sizes,) = compiled["open_sizes"]
+    assert sizes == {"symbols": {"n": ["x", 0]}, "conditions": ["-12 * n + 4294967295 >= 0"]}
     with with_failing_host_cpu():
         other = session(abs_add(("n", 3)))
     for rows in (1, 2, 1):
