@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.calibrate import record_profile as record_profile
     from ep_nnapi.diagnostics.check import check as check
     from ep_nnapi.diagnostics.compare import compare as compare
+    from ep_nnapi.diagnostics.doctor import doctor as doctor
     from ep_nnapi.diagnostics.run_and_compare import run as run
     from ep_nnapi.errors import Rejection as Rejection
     from ep_nnapi.html_report.write import write_report as write_report
@@ -54,6 +55,7 @@ _HOME = {
     "compare": "diagnostics.compare",
     "context_library_path": "nnapi.capi",
     "devices": "provider.devices",
+    "doctor": "diagnostics.doctor",
     "fix": "rewriting.fix",
     "get_ep_name": "ort.session",
     "get_ep_names": "ort.session",

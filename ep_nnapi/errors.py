@@ -27,6 +27,7 @@ ADVICE = {
     Reason.EXCLUDED: "none needed: an option excludes it",
     Reason.CLAIMED: "list this provider before the other one to change that",
     Reason.DRIVER: "try another device (--device) or a newer driver",
+    Reason.ACCURACY: "none needed: the CPU computes it; a newer driver may be right",
 }
 """Advice to the user for each reason."""
 

@@ -59,7 +59,7 @@ ALLOWED = {
     " sessions numpy onnxruntime",
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
-    " quantization report sessions sizes PIL google numpy onnx onnxruntime",
+    " quantization report sessions sizes workers PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
     " ort_devices provider report sessions sizes workers google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",

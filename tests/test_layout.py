@@ -30,6 +30,7 @@ TESTED_BY = {
     "cli/test_tables": "cli/ops cli/prepare",
     "capi/test_build": "nnapi/_embedding",
     "cli/test_run": "diagnostics/run_and_compare",
+    "diagnostics/test_doctor": "diagnostics/doctor_worker",
     "diagnostics/test_inputs": "diagnostics/session_runs",
     "diagnostics/test_reference_run": "diagnostics/float64_decomposition",
     "nnapi/host/test_runtime": "nnapi/host/execution_plan nnapi/host/reference "

@@ -32,6 +32,7 @@ VERBS = (
     "ops",
     "devices",
     "profile",
+    "doctor",
     "lib",
 )
 """In the order of --help."""

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     EXCLUDED = "EXCLUDED"
     CLAIMED = "CLAIMED"
     DRIVER = "DRIVER"
+    ACCURACY = "ACCURACY"
 
 
 class Reject(Exception):

@@ -6,7 +6,7 @@ Also what every runtime does alike: checks of the arrays of a run, digests of mo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.codes import (
     ResultCode,
     failure,
 )
-from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
@@ -193,6 +193,14 @@ class ExplainingRuntime(Protocol):
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the device does not support these operations, for a message."""
+
+
+@runtime_checkable
+class ExaminedDevice(Protocol):
+    """A runtime that knows what its device computes wrongly, or hangs, dies or fails in."""
+
+    def verdicts(self, model: Model, declined: Iterable[int]) -> Mapping[int, tuple[Reason, str]]:
+        """The reason and what the device does, for those of these operations that have a flaw."""
 
 
 def checked(

@@ -67,7 +67,8 @@ class Options:
         None,
         values.path,
         "FILE",
-        "a device recorded by ep-nnapi profile: its answers decide, the host computes",
+        "a device recorded by ep-nnapi profile or doctor: its answers decide, the host computes; "
+        "another runtime's device is not given what doctor found it to compute wrongly",
     )
     target: RuleSet = Category.TARGET.option(
         RuleSet.EP_NNAPI,
@@ -259,7 +260,7 @@ class Options:
         level = self.feature_level if self.feature_level is not None else offered
         if level > offered:
             raise OptionError(f"feature_level is {level}, but {by} offers {offered}; ask for less")
-        profiled = self.device_profile is not None
+        profiled = self.device_profile is not None and self.runtime in (HOST, DEFAULT_RUNTIME)
         return Target(level, supported_flags(self.flags, level), self.target, profiled)
 
 

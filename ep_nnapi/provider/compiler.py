@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
     Device,
+    ExaminedDevice,
     ExplainingRuntime,
     RunOptions,
     Runtime,
@@ -208,13 +209,22 @@ class Compiler:
 
     def _declined(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
         indexes = sorted(declined)
-        operations = [lowered.model.operations[i] for i in indexes]
-        names = {name for op in operations for name in op.origin}
-        kinds = ", ".join(sorted({op.spec.name for op in operations}))
+        operations = lowered.model.operations
+
+        def names(of: Iterable[int]) -> set[str]:
+            return {name for i in of for name in operations[i].origin}
+
+        if isinstance(self.runtime, ExaminedDevice):
+            known = self.runtime.verdicts(lowered.model, indexes)
+            first = next(iter(known.values()), None)
+            if first is not None:  # the others when the rest is lowered again
+                return Declined(names(i for i in known if known[i] == first), *first)
+        kinds = ", ".join(sorted({operations[i].spec.name for i in indexes}))
         by = ""
         if isinstance(self.runtime, ExplainingRuntime):
-            by = f" ({self.runtime.explanation(lowered.model, indexes)})"
-        return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}{by}")
+            by = self.runtime.explanation(lowered.model, indexes)
+        why = f"{self.device.name} declines {kinds}" + (f" ({by})" if by else "")
+        return Declined(names(indexes), Reason.DRIVER, why)
 
     def place(self, lowered: Lowered) -> tuple[Lowered, Device]:
         """Returns the device for a cluster, and the cluster as it is compiled for that device."""

@@ -65,21 +65,27 @@ def open_runtime(name: str) -> Runtime:
 def runtime_of(options: Options) -> Runtime:
     """Returns the runtime for a session with these options: with `device_profile`, that device.
 
-    Raises OptionError if the library or the profile cannot be loaded, if both are given, and for a
-    device on another provider of ONNX Runtime that is not there.
+    On the host the profile's answers decide; another runtime's device is its own, without what the
+    profile says that it computes wrongly. Raises OptionError if the library or the profile cannot
+    be loaded, if a profile without flaws is given for another runtime, and for a device on another
+    provider of ONNX Runtime that is not there.
     """
     if options.device_profile is None:
         if options.runtime == HOST and options.device and is_named_only(options.device):
             return host_runtime(names=(options.device,))
         return open_runtime(options.runtime)
-    if options.runtime not in (HOST, DEFAULT_RUNTIME):
-        raise OptionError(
-            f"device_profile is for the host runtime, not for {options.runtime}; drop one of them"
-        )
-    from ep_nnapi.nnapi.profile.device import ProfiledRuntime
+    from ep_nnapi.nnapi.profile.device import ExaminedRuntime, ProfiledRuntime
     from ep_nnapi.nnapi.profile.file import read
 
-    return ProfiledRuntime(read(Path(options.device_profile)), open_runtime(HOST))
+    profile = read(Path(options.device_profile))
+    if options.runtime in (HOST, DEFAULT_RUNTIME):
+        return ProfiledRuntime(profile, open_runtime(HOST))
+    if profile.flaws is None:
+        raise OptionError(
+            f"device_profile {options.device_profile} says nothing that {options.runtime} does not"
+            " say itself; write one with ep-nnapi doctor, or drop it"
+        )
+    return ExaminedRuntime(profile, open_runtime(options.runtime))
 
 
 def _profile_of(runtime: Runtime) -> Profile | None:

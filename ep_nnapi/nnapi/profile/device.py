@@ -7,20 +7,23 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.profile.form import Form, OperationUse, form_of, uses
+from ep_nnapi.nnapi.profile.flaws import Flaw, Flaws, flaw_of, minimal
+from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, uses
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
     Compilation,
     CompileOptions,
     Device,
+    ExplainingRuntime,
     Runtime,
+    SizedRuntime,
 )
 from ep_nnapi.nnapi.validate import validate
 
 Group: TypeAlias = tuple[str, str, str]
 """An operation, the types and the ranks of its operands, as in `Form`."""
-Traits: TypeAlias = frozenset[str]
 
 
 class Answer(Enum):
@@ -54,7 +57,7 @@ class Conditions:
         """
         supported = frozenset().union(*(t for t, yes in answers.items() if yes))
         declined = (t - base for t, yes in answers.items() if not yes)
-        return Conditions(supported, _minimal(declined))
+        return Conditions(supported, minimal(declined))
 
     def answer(self, traits: Traits) -> Answer:
         """The answer for an operation of the group."""
@@ -72,6 +75,7 @@ class Profile:
     groups         conditions by group; None: all samples of the group are declined
     exact          answers for the operations of models, by their digests
     calibration    the content of a calibration.json that was measured with the device, if any
+    flaws          what it computes wrongly, by operation and types; None: it was not examined
     """
 
     device: Device
@@ -79,6 +83,24 @@ class Profile:
     groups: Mapping[Group, Conditions | None]
     exact: Mapping[str, bool]
     calibration: Mapping[str, object] | None = None
+    flaws: Flaws | None = None
+
+    def verdicts(self, model: Model, declined: Iterable[int]) -> Mapping[int, tuple[Reason, str]]:
+        """As in `ExaminedDevice`."""
+        flaws, operations = self.flaws_in(model), model.operations
+        device = self.device.name
+        return {
+            i: (flaws[i].reason, flaws[i].sentence(device, operations[i].spec.name))
+            for i in declined
+            if i in flaws
+        }
+
+    def flaws_in(self, model: Model) -> dict[int, Flaw]:
+        """The flaws of operations of a valid model, by their index."""
+        if not self.flaws:
+            return {}
+        found = (flaw_of(self.flaws, form_of(use)) for use in uses(model))
+        return {i: flaw for i, flaw in enumerate(found) if flaw is not None}
 
     def answer(self, use: OperationUse, form: Form) -> Answer:
         """The answer for an operation and its normal form.
@@ -94,15 +116,6 @@ class Profile:
             return Answer.NOT_RECORDED
         conditions = self.groups[group]
         return Answer.DECLINED if conditions is None else conditions.answer(form.traits)
-
-
-def _minimal(sets: Iterable[Traits]) -> tuple[Traits, ...]:
-    """The sets that contain no other one, in a fixed order."""
-    found: list[Traits] = []
-    for traits in sorted(set(sets), key=lambda t: (len(t), sorted(t))):
-        if not any(other <= traits for other in found):
-            found.append(traits)
-    return tuple(found)
 
 
 class ProfiledRuntime:
@@ -135,15 +148,24 @@ class ProfiledRuntime:
         return self._host.share(model)
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
-        """One bool for each operation of `model`: True if the recorded device supports it."""
+        """One bool for each operation of `model`: True if the recorded device supports it.
+
+        It supports none that it computes wrongly.
+        """
         validate(model, self.feature_level)
         if device.name != self.profile.device.name:
             return self._host.supported(model, self._reference)
-        return tuple(answer is Answer.SUPPORTED for answer in self.answers(model))
+        flawed = self.profile.flaws_in(model)
+        answers = enumerate(self.answers(model))
+        return tuple(answer is Answer.SUPPORTED and i not in flawed for i, answer in answers)
 
     def answers(self, model: Model) -> Iterator[Answer]:
         """The profile's answers for the operations of a valid model."""
         return (self.profile.answer(use, form_of(use)) for use in uses(model))
+
+    def verdicts(self, model: Model, declined: Iterable[int]) -> Mapping[int, tuple[Reason, str]]:
+        """The flaws of these operations; see `ExaminedDevice`."""
+        return self.profile.verdicts(model, declined)
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the recorded device does not support these operations, for a message."""
@@ -159,3 +181,36 @@ class ProfiledRuntime:
         del device
         validate(model, self.feature_level)
         return self._host.compile(model, self._reference, options or CompileOptions())
+
+
+class ExaminedRuntime:
+    """A runtime whose device is not given what it was found to compute wrongly. Thread-safe.
+
+    Nor is it asked about such operations. All else is up to the runtime.
+    """
+
+    def __init__(self, profile: Profile, runtime: Runtime) -> None:
+        self.profile = profile
+        self._runtime = runtime
+        self.functions = getattr(runtime, "functions", runtime)  # what failures are counted by
+        self.feature_level = runtime.feature_level
+        self.devices, self.share, self.compile = runtime.devices, runtime.share, runtime.compile
+        self.verdicts = profile.verdicts
+
+    def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
+        """One bool for each operation of `model`; of a model with flaws, False for those alone."""
+        if device.name == self.profile.device.name:
+            flawed = self.profile.flaws_in(model)
+            if flawed:
+                return tuple(i not in flawed for i in range(len(model.operations)))
+        return self._runtime.supported(model, device)
+
+    def takes_sizes(self, device: Device) -> bool:
+        """As the runtime says."""
+        return isinstance(self._runtime, SizedRuntime) and self._runtime.takes_sizes(device)
+
+    def explanation(self, model: Model, declined: Iterable[int]) -> str:
+        """The reason why the device does not support these operations; "" for no more to say."""
+        if isinstance(self._runtime, ExplainingRuntime):
+            return self._runtime.explanation(model, declined)
+        return ""

@@ -8,6 +8,7 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,10 +16,12 @@ from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_atomically, write_text
 from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
+from ep_nnapi.nnapi.profile.flaws import Defect, Flaw, Flaws, Kind
 from ep_nnapi.nnapi.runtime import Device
 
 FORMAT = "ep-nnapi device profile"
-VERSION = 1
+VERSION, EXAMINED = 1, 2
+"""Versions that are read: that of a device that was asked, and with its flaws."""
 MAX_BYTES = 64 << 20
 """Largest profile that is read; one of all samples has about 1 MB."""
 _MAX_TEXT = 1000
@@ -48,7 +51,8 @@ def to_text(profile: Profile) -> str:
     Groups with equal conditions are listed together; the conditions are numbered.
     """
     data = _to_json(profile)
-    head = {"format": FORMAT, "version": VERSION, "sha256": _checksum(data)}
+    version = VERSION if profile.flaws is None else EXAMINED
+    head = {"format": FORMAT, "version": version, "sha256": _checksum(data)}
     lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
     lines += [f" {json.dumps(k)}: {_indented(v)}" for k, v in data.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -67,9 +71,10 @@ def read(path: Path) -> Profile:
         raise OptionError(f"device profile {path} is no JSON; {_AGAIN}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise OptionError(f"{path} is no device profile; {_AGAIN}")
-    if data.get("version") != VERSION or isinstance(data["version"], bool):
-        found = str(data.get("version"))[:20]
-        raise OptionError(f"device profile {path} has version {found}, not {VERSION}; {_AGAIN}")
+    version = data.get("version")
+    if version not in (VERSION, EXAMINED) or isinstance(version, bool):
+        known = f"{str(version)[:20]}, not {VERSION} or {EXAMINED}"
+        raise OptionError(f"device profile {path} has version {known}; {_AGAIN}")
     if data.get("sha256") != _checksum({k: v for k, v in data.items() if k not in _HEAD}):
         raise OptionError(f"device profile {path} is damaged or was changed; {_AGAIN}")
     try:
@@ -148,7 +153,24 @@ def _to_json(profile: Profile) -> dict[str, object]:
             "declined": sorted(k for k, yes in profile.exact.items() if not yes),
         },
         **measured,
+        **({} if profile.flaws is None else {"flaws": _flaws_to_json(profile.flaws)}),
     }
+
+
+def _flaws_to_json(flaws: Flaws) -> list[dict[str, object]]:
+    return [
+        {
+            "operation": operation,
+            "types": types,
+            "traits": sorted(flaw.traits),
+            "defect": flaw.defect.value,
+            "error": flaw.error,
+            "allowed": flaw.allowed,
+            "detail": flaw.detail,
+        }
+        for (operation, types), each in flaws.items()
+        for flaw in each
+    ]
 
 
 def _by_name(traits: Iterable[str]) -> dict[str, list[str]]:
@@ -171,7 +193,21 @@ def _profile(data: Json) -> Profile:
     answers = {_text(k): yes for yes in (True, False) for k in _list(exact[_KINDS[yes]])}
     groups = _groups(_object(data, "operations"), conditions)
     calibration = _object(data, "calibration") if "calibration" in data else None
-    return Profile(found, runtime_level, groups, answers, calibration)
+    flaws = _flaws(_list(data["flaws"])) if data["version"] == EXAMINED else None
+    return Profile(found, runtime_level, groups, answers, calibration, flaws)
+
+
+def _flaws(listed: Sequence[object]) -> Flaws:
+    found: dict[Kind, tuple[Flaw, ...]] = {}
+    for each in listed:
+        if not isinstance(each, dict):
+            raise TypeError("a flaw is no object")
+        error = None if each["error"] is None else _number(each["error"])
+        measured = error, _number(each["allowed"]), _text(each["detail"])
+        flaw = Flaw(_traits(each["traits"]), Defect(_text(each["defect"])), *measured)
+        kind = _text(each["operation"]), _text(each["types"])
+        found[kind] = (*found.get(kind, ()), flaw)
+    return found
 
 
 _KINDS = {True: "supported", False: "declined"}
@@ -218,6 +254,12 @@ def _list(value: object) -> Sequence[object]:
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
         raise TypeError("a text is missing or too long")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError("a number is missing")
     return value
 
 

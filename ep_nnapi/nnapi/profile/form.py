@@ -187,6 +187,9 @@ _PAIRS = {
 """Pairs of scalars that a driver may want to be equal."""
 
 
+Traits: TypeAlias = frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """Normal form of an operation.
@@ -201,7 +204,12 @@ class Form:
     operation: str
     types: str
     ranks: str
-    traits: frozenset[str]
+    traits: Traits
+
+    @property
+    def all_traits(self) -> Traits:
+        """The traits among all operations of the same types: the ranks are one of them."""
+        return self.traits | {f"ranks={self.ranks}"}
 
 
 def form_of(use: OperationUse) -> Form:

@@ -8,12 +8,13 @@ from itertools import groupby
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile, Traits
-from ep_nnapi.nnapi.profile.form import Form, OperationUse, form_of, uses
+from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
+from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, uses
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
-from ep_nnapi.nnapi.profile.seeds import seeds
+from ep_nnapi.nnapi.profile.seeds import seeds, seeds_of
 from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.nnapi.signature import OperationSpec
 
 _MOST_ASKED = 64
 """Operations in one query: large models have more, small drivers answer them still."""
@@ -57,6 +58,15 @@ def record_all(
         for recorder in recorders:
             recorder.add(batches)
     return [Profile(r.device, r.runtime.feature_level, r.groups, {}) for r in recorders]
+
+
+def record_operation(
+    runtime: Runtime, device: Device, spec: OperationSpec
+) -> tuple[Mapping[Group, Conditions | None], list[Probe]]:
+    """The recorded answers for one operation, and the samples that the device supports."""
+    recorder = _Recorder(runtime, device, supported=[])
+    recorder.add(_batches(_probes(seeds_of(spec))))
+    return recorder.groups, recorder.supported or []
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +126,12 @@ def _probe(sample: Sample) -> Probe | None:
 
 @dataclass(frozen=True, slots=True)
 class _Recorder:
-    """Asks one device, and collects the conditions of each group."""
+    """Asks one device, and collects the conditions of each group and, if wanted, what it takes."""
 
     runtime: Runtime
     device: Device
     groups: dict[Group, Conditions | None] = field(default_factory=dict)
+    supported: list[Probe] | None = None
 
     def add(self, batches: Sequence[_Batch]) -> None:
         """Asks about the samples of an operation.
@@ -148,6 +159,9 @@ class _Recorder:
         for batch in batches:
             if batch.probes[0].level <= self.runtime.feature_level:
                 answers = self._ask(batch.model, batch.probes)
+                if self.supported is not None:
+                    taken = zip(batch.probes, answers, strict=True)
+                    self.supported.extend(probe for probe, yes in taken if yes)
                 yield from zip(batch.probes, answers, strict=True)
 
     def _ask(self, model: Model, probes: Sequence[Probe]) -> list[bool]:

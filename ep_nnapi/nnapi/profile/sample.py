@@ -22,6 +22,20 @@ from ep_nnapi.nnapi.validate import check_operand, check_operation
 SCALE = 0.5
 """Scale of inputs, weights and outputs: larger than the product of two, which MUL demands."""
 _CHANNEL_DIMS = {"DEPTHWISE_CONV_2D": 3}
+_CORNERS = (1 / 8, 0)
+_LSTM = "QUANTIZED_16BIT_LSTM"
+_GATES = ("input_gate", "forget_gate", "cell", "output_gate")
+_FIXED: Mapping[tuple[str, str], tuple[float, int]] = {
+    ("GENERATE_PROPOSALS", "anchors"): _CORNERS,
+    **{(_LSTM, name): (1 / 128, 128) for name in ("input", "output_state_in", "output_state_out")},
+    **{
+        (operation, name): (1 / 2048, 0)
+        for operation in (_LSTM, "QUANTIZED_LSTM")
+        for name in ("cell_state_in", "cell_state_out")
+    },
+    **{(_LSTM, f"{gate}_bias"): (SCALE / 128, 0) for gate in _GATES},
+}
+"""Scales and zero points that NNAPI demands of operands, beside TENSOR_QUANT16_ASYMM's corners."""
 
 
 def quantized(spec: OperationSpec, name: str, operand: Operand) -> Operand:
@@ -31,9 +45,11 @@ def quantized(spec: OperationSpec, name: str, operand: Operand) -> Operand:
         dim = _CHANNEL_DIMS.get(spec.name, 0)
         count = operand.dimensions[dim] if operand.dimensions else 1
         return replace(operand, channels=ChannelQuantization(dim, (SCALE,) * count))
-    if not (code.quantized and code.tensor):
+    if not ((code.quantized and code.tensor) or (spec.name, name) in _FIXED):
         return operand
-    scale, zero_point = SCALE, ZERO_POINTS.get(code, (0,))[0]
+    corners = code is OperandCode.TENSOR_QUANT16_ASYMM
+    usual = _CORNERS if corners else (SCALE, ZERO_POINTS.get(code, (0,))[0])
+    scale, zero_point = _FIXED.get((spec.name, name), usual)
     fixed = spec.traits.output_quantization
     if name == "output" and fixed is not None and code in ZERO_POINTS:
         signed = code is OperandCode.TENSOR_QUANT8_ASYMM_SIGNED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from math import prod
 
@@ -24,74 +25,92 @@ N = 4
 Dims = tuple[int, ...]
 
 
-def size_of(rank: int) -> int:
-    """The size of each dimension of tensors of up to that rank."""
-    return N if rank <= 4 else 2
+def size_of(rank: int, size: int = N) -> int:
+    """The size of each dimension of tensors of up to that rank, `size` if there are few."""
+    return size if rank <= 4 else min(size, 2)
 
 
-_FILTERS: Mapping[tuple[str, str], Dims] = {
-    ("CONV_2D", "filter"): (N, 2, 2, N),
-    ("DEPTHWISE_CONV_2D", "filter"): (1, 2, 2, N),
-    ("GROUPED_CONV_2D", "filter"): (N, 2, 2, N // 2),
-    ("TRANSPOSE_CONV_2D", "filter"): (N, 2, 2, N),
-    ("FULLY_CONNECTED", "weights"): (N, N),
-}
+def _filters(n: int) -> Mapping[tuple[str, str], Dims]:
+    window = min(n, 2), min(n, 2)
+    return {
+        ("CONV_2D", "filter"): (n, *window, n),
+        ("DEPTHWISE_CONV_2D", "filter"): (1, *window, n),
+        ("GROUPED_CONV_2D", "filter"): (n, *window, n // 2),
+        ("TRANSPOSE_CONV_2D", "filter"): (n, *window, n),
+        ("FULLY_CONNECTED", "weights"): (n, n),
+    }
 
 
-def _cell(patterns: Mapping[str, str], prefix: str = "") -> dict[str, Dims]:
+def _cell(patterns: Mapping[str, str], n: int, prefix: str = "") -> dict[str, Dims]:
     """The operands of a cell with as many inputs, units, outputs and batches."""
-    return {f"{prefix}{name}": (N,) * len(sizes.split()) for name, sizes in patterns.items()}
+    return {f"{prefix}{name}": (n,) * len(sizes.split()) for name, sizes in patterns.items()}
 
 
-_OPERANDS: Mapping[str, Mapping[str, Dims]] = {
-    "LSTM": {"input": (N, N), **_cell(LSTM_CELL)},
-    "QUANTIZED_LSTM": {"input": (N, N), **_cell(LSTM_CELL)},
-    "QUANTIZED_16BIT_LSTM": {"input": (N, N), **_cell(LSTM_CELL)},
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": {"input": (N, N, N), **_cell(LSTM_CELL)},
-    "BIDIRECTIONAL_SEQUENCE_LSTM": {
-        **{"input": (N, N, N), "aux_input": (N, N, N)},
-        **_cell(LSTM_CELL, "fw_"),
-        **_cell(LSTM_CELL, "bw_"),
-    },
-    "RNN": {"input": (N, N), **_cell(RNN_CELL)},
-    "UNIDIRECTIONAL_SEQUENCE_RNN": {"input": (N, N, N), **_cell(RNN_CELL)},
-    "BIDIRECTIONAL_SEQUENCE_RNN": {
-        **{"input": (N, N, N), "aux_input": (N, N, N)},
-        **_cell(RNN_CELL, "fw_"),
-        **_cell(RNN_CELL, "bw_"),
-    },
-    "SVDF": {
-        "input": (N, N),
-        "weights_feature": (N, N),
-        "weights_time": (N, N),
-        "bias": (N,),
-        "state_in": (N, N * N),
-    },
-    "EMBEDDING_LOOKUP": {"lookups": (N,)},
-    "HASHTABLE_LOOKUP": {"lookups": (N,), "keys": (N,)},
-    "LSH_PROJECTION": {"hash": (N, N), "weight": (N,)},
-    "RANDOM_MULTINOMIAL": {"input": (N, N), "seeds": (2,)},
-    "ROI_ALIGN": {"rois": (N, 4), "batch_indices": (N,)},
-    "ROI_POOLING": {"rois": (N, 4), "batch_indices": (N,)},
-    "AXIS_ALIGNED_BBOX_TRANSFORM": {
-        **{"rois": (N, 4), "deltas": (N, 4), "batch_indices": (N,), "image_info": (N, 2)}
-    },
-    "BOX_WITH_NMS_LIMIT": {"scores": (N, 2), "rois": (N, 8), "batch_indices": (N,)},
-    "DETECTION_POSTPROCESSING": {"scores": (1, N, 2), "deltas": (1, N, 4), "anchors": (N, 4)},
-    "GENERATE_PROPOSALS": {
-        **{"scores": (1, N, N, 2), "deltas": (1, N, N, 8), "anchors": (2, 4), "image_info": (1, 2)}
-    },
-    "HEATMAP_MAX_KEYPOINT": {"heatmap": (N, N, N, N), "boxes": (N, 4)},
-    "FULLY_CONNECTED": {"bias": (N,)},
-    "REVERSE": {"axis": (1,)},
-    **{f"{kind}CONV_2D": {"bias": (N,)} for kind in ("", "DEPTHWISE_", "GROUPED_", "TRANSPOSE_")},
-}
+def _recurrent(n: int) -> Mapping[str, Mapping[str, Dims]]:
+    lstm, rnn, sequence = _cell(LSTM_CELL, n), _cell(RNN_CELL, n), (n, n, n)
+    both = {"input": sequence, "aux_input": sequence}
+    kinds = ("LSTM", "QUANTIZED_LSTM", "QUANTIZED_16BIT_LSTM")
+    return {
+        **{kind: {"input": (n, n), **lstm} for kind in kinds},
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": {"input": sequence, **lstm},
+        "BIDIRECTIONAL_SEQUENCE_LSTM": {
+            **both,
+            **_cell(LSTM_CELL, n, "fw_"),
+            **_cell(LSTM_CELL, n, "bw_"),
+        },
+        "RNN": {"input": (n, n), **rnn},
+        "UNIDIRECTIONAL_SEQUENCE_RNN": {"input": sequence, **rnn},
+        "BIDIRECTIONAL_SEQUENCE_RNN": {
+            **both,
+            **_cell(RNN_CELL, n, "fw_"),
+            **_cell(RNN_CELL, n, "bw_"),
+        },
+        "SVDF": {
+            "input": (n, n),
+            "weights_feature": (n, n),
+            "weights_time": (n, n),
+            "bias": (n,),
+            "state_in": (n, n * n),
+        },
+    }
 
-SIZES: Mapping[tuple[str, str], Dims] = {
-    **_FILTERS,
-    **{(op, name): dims for op, sizes in _OPERANDS.items() for name, dims in sizes.items()},
-}
-"""Shapes of operands, by operation and name, that the ranks of others do not give."""
+
+def _operands(n: int) -> Mapping[str, Mapping[str, Dims]]:
+    convolutions = ("", "DEPTHWISE_", "GROUPED_", "TRANSPOSE_")
+    return {
+        **_recurrent(n),
+        "EMBEDDING_LOOKUP": {"lookups": (n,)},
+        "HASHTABLE_LOOKUP": {"lookups": (n,), "keys": (n,)},
+        "LSH_PROJECTION": {"hash": (n, n), "weight": (n,)},
+        "RANDOM_MULTINOMIAL": {"input": (n, n), "seeds": (2,)},
+        "ROI_ALIGN": {"rois": (n, 4), "batch_indices": (n,)},
+        "ROI_POOLING": {"rois": (n, 4), "batch_indices": (n,)},
+        "AXIS_ALIGNED_BBOX_TRANSFORM": {
+            **{"rois": (n, 4), "deltas": (n, 4), "batch_indices": (n,), "image_info": (n, 2)}
+        },
+        "BOX_WITH_NMS_LIMIT": {"scores": (n, 2), "rois": (n, 8), "batch_indices": (n,)},
+        "DETECTION_POSTPROCESSING": {
+            **{"scores": (1, n, 2), "deltas": (1, n, 4), "anchors": (n, 4)}
+        },
+        "GENERATE_PROPOSALS": {
+            **{"scores": (1, n, n, 2), "deltas": (1, n, n, 8), "anchors": (2, 4)},
+            "image_info": (1, 2),
+        },
+        "HEATMAP_MAX_KEYPOINT": {"heatmap": (n, n, n, n), "boxes": (n, 4)},
+        "FULLY_CONNECTED": {"bias": (n,)},
+        "REVERSE": {"axis": (1,)},
+        **{f"{kind}CONV_2D": {"bias": (n,)} for kind in convolutions},
+    }
+
+
+@cache
+def sizes(n: int = N) -> Mapping[tuple[str, str], Dims]:
+    """Shapes of operands, by operation and name, that the ranks of others do not give."""
+    listed = {(op, name): dims for op, by in _operands(n).items() for name, dims in by.items()}
+    return {**_filters(n), **listed}
+
+
+SIZES = sizes()
 
 WEIGHTS = (
     "filter",
@@ -168,13 +187,16 @@ def seeds() -> Iterator[Sample]:
             yield from seeds_of(spec)
 
 
-def seeds_of(spec: OperationSpec) -> Iterator[Sample]:
-    """The first samples of one operation; some may be illegal."""
+def seeds_of(spec: OperationSpec, size: int = N) -> Iterator[Sample]:
+    """The first samples of one operation; some may be illegal.
+
+    size   of each dimension of tensors of up to four dimensions
+    """
     for inputs, outputs in product(map(_lists, spec.input_params), map(_lists, spec.output_params)):
         for ins, outs, typing in product(inputs, outputs, spec.typings):
             for omitted in _omissions(ins):
                 for ranks in _ranks(spec, ins, typing, omitted):
-                    yield from _sample(spec, typing, (ins, outs), omitted, ranks)
+                    yield from _sample(spec, typing, (ins, outs), omitted, ranks, size)
 
 
 def _lists(form: Params) -> list[Params]:
@@ -242,20 +264,23 @@ def _sample(
     forms: tuple[Params, Params],
     omitted: frozenset[str],
     ranks: Mapping[str, int],
+    size: int,
 ) -> Iterator[Sample]:
     inputs: dict[str, tuple[Operand, ...]] = {}
     for param in forms[0]:
         code = typing.code(param.type)
         if code is None:
             return
-        operand = _operand(spec, param, code, ranks)
+        operand = _operand(spec, param, code, ranks, size)
         if param.name in omitted:
             operand = Operand(code, value=Omitted.NO_VALUE)
         inputs[param.name] = (operand, operand) if param.many else (operand,)
     outputs = len(forms[1]) + (1 if forms[1][-1].many else 0)
     sample = Sample(spec, typing, *forms, inputs, outputs=outputs)
     sample = _with_bias_scale(sample)
-    values: dict[str, Array] = {}
+    values: dict[str, Array | bool] = {}
+    if "merge_outputs" in inputs:
+        values["merge_outputs"] = all(p.name != "bw_output" for p in forms[1])
     for name in inputs.keys() & INDEXES.keys():
         if name not in omitted and (spec.name, name) not in SIZES:
             values[name] = INDEXES[name](_shape(sample), sample)
@@ -263,16 +288,16 @@ def _sample(
 
 
 def _operand(
-    spec: OperationSpec, param: Param, code: OperandCode, ranks: Mapping[str, int]
+    spec: OperationSpec, param: Param, code: OperandCode, ranks: Mapping[str, int], size: int
 ) -> Operand:
     if not code.tensor:
         value = SCALARS.get((spec.name, param.name), SCALARS.get(param.name))
         default = {OperandCode.BOOL: False, OperandCode.INT32: 1}.get(code, 1.0)
         return constant(Operand(code), default if value is None else value)
-    dims = SIZES.get((spec.name, param.name))
+    dims = sizes(size).get((spec.name, param.name))
     if dims is None:
-        size = 1 if spec.name == "SQUEEZE" else size_of(max(ranks.values(), default=1))
-        dims = (size,) * ranks.get(param.name, 1)
+        each = 1 if spec.name == "SQUEEZE" else size_of(max(ranks.values(), default=1), size)
+        dims = (each,) * ranks.get(param.name, 1)
     operand = quantized(spec, param.name, typed(code, dims))
     return with_zeros(operand) if param.name.endswith(WEIGHTS) else operand
 

@@ -142,3 +142,78 @@ static void mask(const void *model, bool *supported) {
         if (atomic_load(&declined[models[i].types[n]])) supported[n] = false;
     pthread_mutex_unlock(&lock);
 }
+
+/* Defects of operations, by their codes in the environment (SHIM_WRONG=0,28 SHIM_HANGS SHIM_DIES):
+ * what an execution of a model with one of them writes is spoilt, or it hangs, or it aborts. */
+enum defect { WRONG, HANGS, DIES, DEFECTS };
+static const char *const defect_names[DEFECTS] = { "SHIM_WRONG", "SHIM_HANGS", "SHIM_DIES" };
+
+static bool defective(enum defect defect, int type) {
+    const char *listed = getenv(defect_names[defect]);
+    while (listed != NULL && *listed != '\0') {
+        char *end;
+        if (strtol(listed, &end, 10) == type && end != listed) return true;
+        listed = *end == ',' ? end + 1 : end == listed ? "" : end;
+    }
+    return false;
+}
+
+/* Compilations and executions, and what they are of; an execution's outputs. */
+static struct { const void *made, *of; } origins[MODELS];
+static struct { const void *execution; unsigned char *buffer; size_t size; } outputs[MODELS];
+
+static const void *origin(const void *made) {
+    for (int i = 0; i < MODELS; i++)
+        if (origins[i].made == made) return origins[i].of;
+    return NULL;
+}
+
+static void note_origin(const void *made, const void *of) {
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < MODELS - 1 && origins[i].made != NULL && origins[i].made != made) i++;
+    origins[i].made = made;
+    origins[i].of = of;
+    pthread_mutex_unlock(&lock);
+}
+
+static void forget_origin(const void *made) {
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MODELS; i++) {
+        if (origins[i].made == made) origins[i].made = NULL;
+        if (outputs[i].execution == made) outputs[i].execution = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void note_output(const void *execution, void *buffer, size_t size) {
+    pthread_mutex_lock(&lock);
+    int i = 0;
+    while (i < MODELS - 1 && outputs[i].execution != NULL) i++;
+    outputs[i].execution = execution;
+    outputs[i].buffer = buffer;
+    outputs[i].size = size;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool has(const void *execution, enum defect defect) {
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    int i = place(origin(origin(execution)), false);
+    for (int n = 0; i >= 0 && n < models[i].count; n++)
+        found = found || defective(defect, models[i].types[n]);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void begin(const void *execution) {
+    while (has(execution, HANGS)) sleep_for(1000);
+    if (has(execution, DIES)) abort();
+}
+
+static void spoil(const void *execution) {
+    if (!has(execution, WRONG)) return;
+    for (int i = 0; i < MODELS; i++)
+        for (size_t n = 0; outputs[i].execution == execution && n < outputs[i].size; n++)
+            outputs[i].buffer[n] ^= 0x41;
+}

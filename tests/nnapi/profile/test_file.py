@@ -15,6 +15,7 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.profile import file
 from ep_nnapi.nnapi.profile.device import Conditions, Profile
 from ep_nnapi.nnapi.profile.file import read, to_text, write
+from ep_nnapi.nnapi.profile.flaws import Defect, Flaw
 from ep_nnapi.nnapi.runtime import Device
 
 CONDITIONS = Conditions(
@@ -44,6 +45,37 @@ def test_a_calibration_comes_back(path: Path):
     write(measured, path)
     assert read(path) == measured
     assert "calibration" not in to_text(PROFILE)
+
+
+FLAWS = {
+    ("ADD", ""): (Flaw(frozenset(), Defect.HANGS, detail="no end after 10 s"),),
+    ("MUL", "T"): (
+        Flaw(frozenset({"a=1", "ranks=4"}), Defect.WRONG, 0.5, 1e-5),
+        Flaw(frozenset({"a=2"}), Defect.WRONG, None, 1e-5),
+    ),
+}
+
+
+def test_flaws_come_back(path: Path):
+    """In a version that earlier releases refuse; an examined device may have none."""
+    for flaws in (FLAWS, {}):
+        examined = replace(PROFILE, flaws=flaws)
+        write(examined, path)
+        assert read(path) == examined
+        assert json.loads(path.read_text())["version"] == 2
+    assert json.loads(to_text(PROFILE))["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("error", "NaN"), ("error", True), ("allowed", None), ("defect", "odd"), ("traits", "a=1")],
+)
+def test_malformed_flaws(path: Path, member: str, value: object):
+    data = json.loads(to_text(replace(PROFILE, flaws=FLAWS)))
+    data["flaws"][1][member] = float("nan") if value == "NaN" else value
+    kept = {k: v for k, v in data.items() if k not in file._HEAD}
+    data["sha256"] = file._checksum(kept)
+    assert "is malformed" in refused(path, json.dumps(data))
 
 
 def test_a_compressed_profile_comes_back(path: Path):
@@ -91,8 +123,8 @@ def test_other_files(path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_another_version(path: Path):
-    text = to_text(PROFILE).replace('"version": 1,', '"version": 2,')
-    assert "has version 2, not 1; record it again with ep-nnapi profile" in refused(path, text)
+    text = to_text(PROFILE).replace('"version": 1,', '"version": 3,')
+    assert "has version 3, not 1 or 2; record it again with ep-nnapi profile" in refused(path, text)
 
 
 def test_every_changed_character_is_noticed(path: Path):

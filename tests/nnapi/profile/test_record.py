@@ -6,14 +6,29 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model
-from ep_nnapi.nnapi.profile.device import Answer, Conditions, Profile, ProfiledRuntime
-from ep_nnapi.nnapi.profile.examples import FOLDER, Rule, SampleDevice, devices, path_of, profiles
+from ep_nnapi.nnapi.profile.device import (
+    Answer,
+    Conditions,
+    ExaminedRuntime,
+    Profile,
+    ProfiledRuntime,
+)
+from ep_nnapi.nnapi.profile.examples import (
+    FOLDER,
+    RULES,
+    Rule,
+    SampleDevice,
+    devices,
+    path_of,
+    profiles,
+)
 from ep_nnapi.nnapi.profile.file import read, to_text
+from ep_nnapi.nnapi.profile.flaws import Defect, Flaw
 from ep_nnapi.nnapi.profile.form import OperationUse, form_of
-from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all
+from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all, record_operation
 from ep_nnapi.nnapi.profile.sample import model_of
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
@@ -244,6 +259,51 @@ def test_a_model_above_the_recorded_level_is_illegal():
     above = model("MIRROR_PAD", [IMAGE, tensor(4, 2), scalar(0)], IMAGE)
     with pytest.raises(SpecError):
         runtime().supported(above, PHONE)
+
+
+# The runtime of an examined device
+
+WRONG = Flaw(frozenset({"activation=1"}), Defect.WRONG, 0.5, 1e-5)
+
+
+def examined(host: HostRuntime) -> ExaminedRuntime:
+    """A device that computes ADD of images wrongly with the activation RELU."""
+    flaws = {("ADD", form_of(add()).types): (WRONG,)}
+    device = host.devices()[0]
+    return ExaminedRuntime(Profile(device, 8, {}, {}, flaws=flaws), host)
+
+
+def test_an_examined_device_is_not_asked_about_what_it_computes_wrongly():
+    asked = []
+    device = SampleDevice("phone", lambda use: asked.append(use) or use.spec.name != "RELU")
+    found = examined(HostRuntime([device]))
+    phone = found.devices()[0]
+    wrong, right = (model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in (1, 0))
+    assert found.supported(wrong, phone) == (False,)
+    assert not asked
+    assert found.supported(right, phone) == (True,)
+    assert found.supported(model("RELU", [IMAGE], IMAGE), phone) == (False,)
+    assert len(asked) == 2
+    sentence = "phone computes ADD wrongly: an error of 0.5, above 1e-05"
+    assert found.verdicts(wrong, [0]) == {0: (Reason.ACCURACY, sentence)}
+    assert not found.verdicts(right, [0])
+    assert found.explanation(right, [0]) == ""
+    assert not found.takes_sizes(phone)
+
+
+def test_a_profile_with_flaws_supports_none_of_them():
+    found = runtime()
+    kind = "ADD", form_of(add()).types
+    flawed = ProfiledRuntime(replace(found.profile, flaws={kind: (WRONG,)}), HostRuntime())
+    models = [model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in range(3)]
+    assert [flawed.supported(m, PHONE) for m in models] == [(True,), (False,), (True,)]
+
+
+def test_what_one_operation_is_recorded_as():
+    host = HostRuntime([SampleDevice("phone", RULES["sample-float"])])
+    groups, supported = record_operation(host, host.devices()[0], BY_NAME["SOFTMAX"])
+    assert {types.split()[0] for _, types, _ in (p.group for p in supported)} == {"TENSOR_FLOAT32"}
+    assert {g for g, found in groups.items() if found} == {p.group for p in supported}
 
 
 # The example profiles in the package are those that are recorded now

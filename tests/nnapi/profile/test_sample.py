@@ -171,6 +171,32 @@ def test_an_lstm_omits_what_belongs_together():
     assert len({types.split(" > ")[0] for types in found}) == 2 * 24  # of float32 and of float16
 
 
+@pytest.mark.parametrize("size", [1, 5, 18])
+def test_samples_of_other_sizes_have_the_same_forms(size: int):
+    for name in ("ADD", "CONV_2D", "LSTM", "FULLY_CONNECTED", "SOFTMAX"):
+        usual, others = (
+            {form_of(use[0]) for s in seeds_of(BY_NAME[name], n) if (use := use_of(s))}
+            for n in (4, size)
+        )
+        assert {(f.types, f.ranks) for f in usual} == {(f.types, f.ranks) for f in others}
+    sample = next(seeds_of(BY_NAME["CONV_2D"], size))
+    assert sample.input("filter").dimensions == (size, min(size, 2), min(size, 2), size)
+
+
+def test_what_nnapi_demands_of_samples():
+    """Scales of corners and of cells, and as many outputs as there are of merged ones."""
+    rois = next(
+        s.input("rois") for s in seeds_of(BY_NAME["ROI_ALIGN"]) if s.input("rois").type.quantized
+    )
+    assert (rois.scale, rois.zero_point) == (1 / 8, 0)
+    cell = next(seeds_of(BY_NAME["QUANTIZED_16BIT_LSTM"]))
+    assert cell.input("cell_state_in").scale == 1 / 2048
+    assert cell.input("cell_bias").scale == cell.input("input").scale / 2
+    for s in seeds_of(BY_NAME["BIDIRECTIONAL_SEQUENCE_RNN"]):
+        both = any(p.name == "bw_output" for p in s.output_params)
+        assert bool(s.input("merge_outputs").array) is not both
+
+
 # Variations of samples: what is tried of an operation
 
 

@@ -1,0 +1,124 @@
+"""Workers of `doctor`: each examines one operation of a device, and may end at any of its trials.
+
+A trial's line in the file RESULTS begins before the device gets it and is completed after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+
+from ep_nnapi.nnapi.codes import ResultCode, result_code
+from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.profile.device import Profile
+from ep_nnapi.nnapi.profile.examine import Examiner, Found, Placed, trials
+from ep_nnapi.nnapi.profile.file import write
+from ep_nnapi.nnapi.profile.flaws import Defect
+from ep_nnapi.nnapi.profile.record import record_operation
+from ep_nnapi.nnapi.spec import BY_NAME
+from ep_nnapi.options.table import parse
+from ep_nnapi.options.target import NnapiFlag
+from ep_nnapi.provider.devices import choose_device, runtime_of
+from ep_nnapi.workers import Data, serve, set_up_worker
+
+RESULTS, ANSWERS = "results.jsonl", "answers.json"
+"""Files of a worker in its folder: a line for each trial, and the profile of the operation."""
+FULL = 87
+"""Exit code of a worker that cannot write its results."""
+
+_PATIENCE = 3.0
+"""Timeouts after which a trial ends its worker: a compilation and a run keep one each."""
+_ASKING = 60.0
+"""Seconds for all questions about an operation, and for this process to make them up; or ..."""
+_QUESTIONS = 6
+"""... so many timeouts if that is more."""
+_LATE = (ResultCode.MISSED_DEADLINE_TRANSIENT, ResultCode.MISSED_DEADLINE_PERSISTENT)
+
+
+def main() -> None:
+    """Serves requests until the end of standard input."""
+    serve(_work)
+
+
+def _work(request: Data) -> None:
+    """Serves one request: examines an operation, or without one says which device there is."""
+    folder, task = Path(request["folder"]), request["task"]
+    set_up_worker(folder)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the kernel ends a call that does not return
+    try:
+        with open(folder / RESULTS, "w", buffering=1) as lines:
+
+            def tell(line: Data) -> None:
+                lines.write(json.dumps(line) + "\n")
+
+            try:
+                _serve(task, folder, tell)
+            except NnapiError as error:
+                tell({"error": str(error), "kind": type(error).__name__})
+    except OSError:
+        os._exit(FULL)
+
+
+def _serve(task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, max(_ASKING, _QUESTIONS * task["timeout"]))
+    options = parse({"runtime": task["runtime"], "device": task["device"]})
+    runtime = runtime_of(options)
+    device = choose_device(runtime, options.device, NnapiFlag.NONE)
+    if task["operation"] is None:
+        write(Profile(device, runtime.feature_level, {}, {}), folder / ANSWERS)
+        tell({"done": True})
+    else:
+        _examine((runtime, device), task, folder, tell)
+
+
+def _examine(placed: Placed, task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
+    """Examines an operation from a trial on, but for some lists of types, until a trial hangs."""
+    (runtime, device), spec = placed, BY_NAME[task["operation"]]
+    groups, supported = record_operation(runtime, device, spec)
+    write(Profile(device, runtime.feature_level, groups, {}), folder / ANSWERS)
+    listed = trials(spec, supported, runtime.feature_level)
+    tell({"types": list(dict.fromkeys(trial.types for trial in listed))})
+    host = HostRuntime()
+    examiner = Examiner(placed, (host, host.devices()[0]), task["timeout"])
+    for number, trial in enumerate(listed):
+        if number < task["start"] or trial.types in task["skip"]:
+            continue
+        about = {"trial": number, "types": trial.types, "traits": sorted(trial.traits)}
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the reference takes what it takes
+
+        def begin(about: Data = about) -> None:
+            tell({"begin": about})
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE * task["timeout"])
+
+        found = examiner.examine(trial, begin)
+        if found is not None:
+            told = _told(found)
+            tell(about | told)
+            if told["flaw"] and told["flaw"]["defect"] in (Defect.HANGS, Defect.DIES):
+                return  # a thread of this process may still run in the driver
+    tell({"done": True})
+
+
+def _told(found: Found) -> Data:
+    flaw: Data | None = None
+    if found.failure is not None:
+        flaw = {"defect": _defect(found.failure), "detail": str(found.failure)}
+    elif found.error is not None and found.error.wrong:
+        error, allowed = found.error
+        known = error if isfinite(error) else None
+        flaw = {"defect": Defect.WRONG, "error": known, "allowed": allowed}
+    return {"flaw": flaw, "seconds": found.seconds}
+
+
+def _defect(failure: RuntimeFailure) -> Defect:
+    code = result_code(failure)
+    if code in _LATE:
+        return Defect.HANGS
+    return Defect.DIES if code is ResultCode.DEAD_OBJECT else Defect.FAILS
