@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from ep_nnapi.litert.flat_graph import Option
+from ep_nnapi.litert.flat_operator import Option
 from ep_nnapi.litert.operation import TensorScope
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Composite

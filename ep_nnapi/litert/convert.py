@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ep_nnapi.litert.composites import builtin, lower
-from ep_nnapi.litert.flat_graph import FlatGraph, Split, Tensor
+from ep_nnapi.litert.flat_graph import FlatGraph, Split
+from ep_nnapi.litert.flat_operator import Tensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
 from ep_nnapi.nnapi import spec
@@ -18,6 +19,7 @@ from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
@@ -63,6 +65,7 @@ def enter(scope: TensorScope, ports: Sequence[Port]) -> dict[str, int]:
         signed = port.signed(scope, index)
         if port.name not in named:
             named[port.name] = scope.graph.tensor(port.outside(scope, index), port.name)
+            scope.graph.sizes.enter(named[port.name], port.shape)
         value = _transposed(scope.graph, named[port.name], port.perm)
         wanted = scope.described(index, signed=signed)
         scope.define(index, _like(scope.graph, value, wanted), signed=signed)
@@ -105,16 +108,11 @@ def _like(graph: FlatGraph, value: int, wanted: Tensor) -> int:
         made = graph.tensor(replace(given, dtype=wanted.dtype, parameters=None))
         graph.operator("CAST", [value], [made])
         value = made
-    return value if given.shape == wanted.shape else _copied(graph, value, wanted.shape)
+    return value if given.shape == wanted.shape else graph.reshaped(value, wanted.shape)
 
 
-def _copied(graph: FlatGraph, value: int, shape: Iterable[int] | None = None) -> int:
-    given = graph.tensors[value]
-    sizes = given.shape if shape is None else tuple(shape)
-    made = graph.tensor(replace(given, shape=sizes))
-    fields = {"newShape": list(sizes)}
-    graph.operator("RESHAPE", [value, graph.ints(sizes)], [made], ("Reshape", fields))
-    return made
+def _copied(graph: FlatGraph, value: int) -> int:
+    return graph.reshaped(value, graph.tensors[value].shape)
 
 
 def _if(op: FlatOp) -> None:
@@ -160,7 +158,7 @@ def _submodel(op: FlatOp, name: str, given: Sequence[int], *, returns_rest: bool
             wanted = scope.described(index, signed=scope.own_form(index))
             alike = wanted == op.graph.tensors[outer]
             require(alike, f"operand {index} has another type or shape than what it is given")
-            graph.inputs.append(scope.computed(index))
+            graph.inputs.append(scope.entered(index))
         _lower_all(scope, operations)
         graph.outputs += [_apart(graph, scope.value(index)) for index in model.outputs]
     except (Inexpressible, ShapeError) as reason:
@@ -182,11 +180,17 @@ def obstacles(model: Model) -> tuple[str, ...]:
     """For each operation, the reason why LiteRT does not compute it exactly; "" if it does."""
     operations = named_operations(model, FEATURE_LEVEL)
     dims = operand_dims(model, operations)
-    return tuple(_obstacle(model, dims, named) for named in operations)
+    every = [size for known in dims.values() for size in known if isinstance(size, Size)]
+    opened = {size.expression: size for size in every}
+    return tuple(_obstacle(model, dims, named, tuple(opened.values())) for named in operations)
 
 
-def _obstacle(model: Model, dims: Mapping[int, Dims], named: NamedOperation) -> str:
+def _obstacle(
+    model: Model, dims: Mapping[int, Dims], named: NamedOperation, opened: tuple[int, ...]
+) -> str:
+    """The reason of one operation; `opened`: sizes that the whole model's tensors have."""
     scope = TensorScope(FlatGraph(), model, {**dims})
+    scope.graph.sizes.enter(scope.graph.vector(len(opened)), opened)
     try:
         for index in named.operation.inputs:
             if model.operands[index].value is None:

@@ -13,7 +13,8 @@ from typing import NoReturn
 import numpy as np
 
 from ep_nnapi.litert.convert import convert, obstacles
-from ep_nnapi.litert.flat_graph import FlatGraph, Tensor
+from ep_nnapi.litert.flat_graph import FlatGraph
+from ep_nnapi.litert.flat_operator import Tensor
 from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure

@@ -1,142 +1,18 @@
-"""A LiteRT model under construction, with the classes of LiteRT's own schema.
-
-An operator has the lowest version that has the types and options in use: a runtime refuses an
-operator of a higher version than it knows, so a lower one serves older runtimes too.
-Source: TensorFlow Lite, tools/versioning/op_version.cc.
-"""
+"""A LiteRT model under construction, with the classes of LiteRT's own schema."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.litert.flat_operator import Option, Parameters, Signature, Tensor, version
+from ep_nnapi.litert.flat_sizes import FlatSizes, fixed
 from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort_devices.graph import require
-
-_INT8_IS_1 = frozenset(
-    ["HARD_SWISH", "PRELU", "QUANTIZE", "RELU_N1_TO_1", "RESHAPE", "SELECT_V2", "WHILE"]
-)
-"""Operators whose version 1 has int8 tensors; of others, version 2 is the first with them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """An operator as it is used.
-
-    tensors   inputs that are given, then outputs
-    inputs    number of inputs
-    options   fields of its options that are given
-    """
-
-    operator: str
-    tensors: Sequence[Tensor]
-    inputs: int
-    options: Mapping[str, Option]
-
-    def holds(self, dtype: type[np.generic], tensor: int = 0) -> bool:
-        """True if a tensor has that type."""
-        return self.tensors[tensor].dtype == dtype
-
-    def rank(self) -> int:
-        """Rank of the first input."""
-        return len(self.tensors[0].shape)
-
-
-def version(used: Signature) -> int:
-    """The version of the operator."""
-    if used.operator in _RULES:
-        return _RULES[used.operator](used)
-    return _common(used)
-
-
-def _common(used: Signature) -> int:
-    at = 1 if used.operator == "SPLIT" else 0  # whose first input is the axis
-    return 2 if used.operator not in _INT8_IS_1 and used.holds(np.int8, at) else 1
-
-
-def _first(*rules: tuple[Callable[[Signature], bool], int]) -> Callable[[Signature], int]:
-    """The version of the first rule that applies, else that of the type."""
-
-    def found(used: Signature) -> int:
-        return next((number for applies, number in rules if applies(used)), _common(used))
-
-    return found
-
-
-def _int8(used: Signature) -> bool:
-    return used.holds(np.int8)
-
-
-def _bool(used: Signature) -> bool:
-    return used.holds(np.bool_)
-
-
-def _int32(used: Signature) -> bool:
-    return used.holds(np.int32)
-
-
-def _byte(used: Signature) -> bool:
-    return used.holds(np.int8) or used.holds(np.uint8)
-
-
-def _dilated(used: Signature) -> bool:
-    return (used.options["dilationWFactor"], used.options["dilationHFactor"]) != (1, 1)
-
-
-def _grouped(used: Signature) -> bool:
-    return used.tensors[0].shape[3] != used.tensors[1].shape[3]
-
-
-def _above(rank: int) -> Callable[[Signature], bool]:
-    return lambda used: used.rank() > rank
-
-
-def _of_channels(used: Signature) -> bool:
-    given = used.tensors[0].parameters
-    return given is not None and len(given.scales) > 1
-
-
-def _amplifies(used: Signature) -> bool:
-    scales = [t.parameters.scales[0] for t in used.tensors if t.parameters]
-    return len(scales) == 3 and prod(scales[:2]) / scales[2] >= 1.0
-
-
-def _option(*names: str) -> Callable[[Signature], bool]:
-    return lambda used: any(bool(used.options.get(name)) for name in names)
-
-
-def _converts(dtype: type[np.generic]) -> Callable[[Signature], bool]:
-    return lambda used: used.holds(dtype) or used.holds(dtype, -1)
-
-
-_RULES: Mapping[str, Callable[[Signature], int]] = {
-    "ABS": _first((_int32, 5), (_byte, 2)),
-    "CAST": _first((_converts(np.float64), 5), (_converts(np.float16), 5), (_converts(np.int8), 3)),
-    "CONV_2D": _first((_grouped, 6), (_int8, 3)),
-    "DEPTHWISE_CONV_2D": _first((_int8, 3), (_dilated, 2)),
-    "DEQUANTIZE": _first((_of_channels, 5), (_converts(np.float16), 3)),
-    "FULLY_CONNECTED": _first((_int8, 4)),
-    "GATHER": _first((_bool, 3)),
-    "MUL": _first((_amplifies, 3)),
-    "PAD": _first((_above(4), 4)),
-    "RELU": _first((_byte, 2)),
-    "RESIZE_BILINEAR": _first((_option("halfPixelCenters"), 3)),
-    "RESIZE_NEAREST_NEIGHBOR": _first((_option("halfPixelCenters", "alignCorners"), 3)),
-    "REVERSE_V2": _first((_int8, 3), (_bool, 2)),
-    "SLICE": _first((_above(4), 5)),
-    "SPLIT": _first((lambda used: used.holds(np.int32, 1), 3)),
-    "STRIDED_SLICE": _first((_above(4), 4), (_bool, 3)),
-    "TILE": _first((_int8, 3)),
-    "TRANSPOSE": _first((_above(4), 4), (_bool, 3)),
-    "TRANSPOSE_CONV": _first((_option("fusedActivationFunction"), 4), (lambda used: True, 3)),
-}
-"""Operators whose version has other reasons too."""
-
 
 _SCHEMA_VERSION = 3
 _IDENTIFIER = b"TFL3"
@@ -172,26 +48,6 @@ _TYPES = {
     np.dtype(np.bool_): "BOOL",
 }
 """Element types that this module writes, by their names in the schema."""
-
-Option: TypeAlias = int | float | bool | Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """Quantization parameters of a tensor: one scale, or one for each index along `axis`."""
-
-    scales: tuple[float, ...]
-    zero_point: int = 0
-    axis: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Element type, shape and quantization of a tensor."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    parameters: Parameters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +115,7 @@ class FlatGraph:
     """Tensors and operators; tensors are named by their index.
 
     inputs, outputs   tensors that enter and leave
+    sizes             those of its tensors that are open
     Only `build` needs the extra.
     """
 
@@ -269,6 +126,7 @@ class FlatGraph:
     _buffers: list[Callable[[], Array] | None] = field(default_factory=list)
     _operators: list[_Operator] = field(default_factory=list)
     _constants: dict[tuple[object, ...], int] = field(default_factory=dict)
+    sizes: FlatSizes = field(default_factory=FlatSizes)
     _shared: _Shared = field(default_factory=_Shared)
 
     def __post_init__(self) -> None:
@@ -282,6 +140,10 @@ class FlatGraph:
     def tensor(self, tensor: Tensor, name: str | None = None) -> int:
         """Add a tensor that an operator computes, or an input."""
         return self._add(tensor, name, None)
+
+    def vector(self, count: int) -> int:
+        """Add a tensor of that many int32 numbers that an operator computes."""
+        return self.tensor(Tensor(np.dtype(np.int32), (count,)))
 
     def constant(self, tensor: Tensor, key: tuple[object, ...], load: Callable[[], Array]) -> int:
         """Add a constant, whose elements are read when the model is written.
@@ -298,9 +160,34 @@ class FlatGraph:
         fixed = np.ascontiguousarray(array).reshape(array.shape)
         return self.constant(Tensor(fixed.dtype, fixed.shape), (fixed.tobytes(),), lambda: fixed)
 
-    def ints(self, values: Sequence[int]) -> int:
-        """Add an int32 constant [n]: shapes, axes and the like."""
-        return self.array(np.array(values, np.int32).reshape(-1))
+    def ints(self, values: Sequence[int], shape: Sequence[int] = (-1,)) -> int:
+        """Add int32 numbers [n]: shapes, axes and the like; a constant if none is open.
+
+        shape   another one; raises Inexpressible for sizes that no tensor has
+        """
+        if not any(isinstance(n, Size) for n in values):
+            return self.array(np.array(values, np.int32).reshape(shape))
+        made = self.sizes.vector(self, values)
+        if shape != (-1,):
+            made = self.reshaped(made, shape)
+            self.sizes.known.add(made)
+        return made
+
+    def reshaped(
+        self, value: int, shape: Sequence[int], *, parameters: Parameters | None = None
+    ) -> int:
+        """Add a change of shape; `parameters`: the result's quantization, if it is another."""
+        given = self.tensors[value]
+        made = self.tensor(Tensor(given.dtype, tuple(shape), parameters or given.parameters))
+        self._reshape(value, made)
+        return made
+
+    def _reshape(self, value: int, result: int) -> None:
+        """Add the operator; a single size that is open follows from the others."""
+        shape = self.tensors[result].shape
+        sizes = [-1 if isinstance(n, Size) else n for n in shape]
+        given = self.ints(sizes if sizes.count(-1) == 1 else shape)
+        self._add_operator("RESHAPE", [value, given], [result], ("Reshape", {"newShape": sizes}))
 
     def operator(
         self,
@@ -316,15 +203,15 @@ class FlatGraph:
         options   name of the options' table without "Options", and its fields
         """
         sizing = inputs[_SIZED.get(name, len(inputs)) :][:3]
-        if any(self._buffers[i] is None for i in sizing):
-            made = [self.tensor(self.tensors[i]) for i in outputs]
-            self._add_operator(name, inputs, made, options)
-            for value, output in zip(made, outputs, strict=True):
-                shape = self.tensors[output].shape
-                fields = ("Reshape", {"newShape": shape})
-                self._add_operator("RESHAPE", [value, self.ints(shape)], [output], fields)
+        if all(self._buffers[i] is not None or i in self.sizes.known for i in sizing):
+            self._add_operator(name, inputs, outputs, options)
             return
-        self._add_operator(name, inputs, outputs, options)
+        for output in outputs:
+            fixed(*self.tensors[output].shape)
+        made = [self.tensor(self.tensors[i]) for i in outputs]
+        self._add_operator(name, inputs, made, options)
+        for value, output in zip(made, outputs, strict=True):
+            self._reshape(value, output)
 
     def _add_operator(
         self,
@@ -339,6 +226,8 @@ class FlatGraph:
         codes = self._shared.codes
         code = codes.setdefault((name, numbered), len(codes))
         self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options))
+        for output in outputs:
+            self.sizes.enter(output, self.tensors[output].shape)
 
     def is_end(self, tensor: int) -> bool:
         """True for what enters or leaves the graph already, and for constants."""
@@ -434,7 +323,10 @@ def _code(name: str, number: int) -> object:
 
 def _tensor(tensor: Tensor, name: str, buffer: int) -> object:
     made = schema().TensorT()
-    made.name, made.buffer, made.shape = name, buffer, list(tensor.shape)
+    made.name, made.buffer = name, buffer
+    made.shape = [int.__index__(size) for size in tensor.shape]
+    if any(isinstance(size, Size) for size in tensor.shape):
+        made.shapeSignature = [-1 if isinstance(size, Size) else size for size in tensor.shape]
     made.type = getattr(schema().TensorType, _TYPES[tensor.dtype])
     made.hasRank = True
     given = tensor.parameters

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.litert.flat_graph import FlatGraph, Option, Parameters, Tensor
+from ep_nnapi.litert.flat_graph import FlatGraph
+from ep_nnapi.litert.flat_operator import Option, Parameters, Tensor
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, Names, indexes
@@ -89,7 +90,11 @@ class TensorScope(OperandFacts):
         dtype = np.dtype(np.float32) if operand.type is F16 else operand.type.numpy
         if is_coded(operand):
             dtype = np.dtype(np.int8 if signed else np.uint8)
-        return Tensor(dtype, self.shape(index), parameters(operand, signed=signed))
+        shape, channels = self.shape(index), operand.channels
+        if channels is not None:
+            fits = shape[channels.dim] == len(channels.scales)
+            require(fits, f"operand {index} has {len(channels.scales)} scales")
+        return Tensor(dtype, shape, parameters(operand, signed=signed))
 
     def has(self, index: int, *, signed: bool) -> bool:
         """True if the operand has been computed as int8, or else as uint8."""
@@ -109,6 +114,12 @@ class TensorScope(OperandFacts):
         self.define(index, made)
         return made
 
+    def entered(self, index: int) -> int:
+        """The same for an input, whose open sizes others are made of."""
+        made = self.computed(index)
+        self.graph.sizes.enter(made, self.shape(index))
+        return made
+
     def value(self, index: int, *, signed: bool | None = None) -> int:
         """The tensor of an operand, by default of its own type; adds a conversion if needed."""
         form = self._form(index, signed)
@@ -125,6 +136,8 @@ class TensorScope(OperandFacts):
     def _made(self, index: int, *, signed: bool) -> int:
         operand = self.operand(index)
         tensor = self.described(index, signed=signed)
+        if isinstance(operand.value, Data) and operand.value.numbers:
+            return self.graph.ints(operand.value.numbers, self.shape(index))
         if isinstance(operand.value, Data):
 
             def load() -> Array:
@@ -258,11 +271,8 @@ class FlatOp(OperandAccess):
     def reshaped(
         self, value: int, shape: Sequence[int], *, parameters: Parameters | None = None
     ) -> int:
-        """Add a change of shape; `parameters`: the result's quantization, if it is another."""
-        given = self.graph.tensors[value]
-        result = replace(given, shape=tuple(shape), parameters=parameters or given.parameters)
-        sizes = self.graph.ints(shape)
-        return self.computed("RESHAPE", [value, sizes], result, "Reshape", newShape=list(shape))
+        """Add a change of shape, as `FlatGraph.reshaped`."""
+        return self.graph.reshaped(value, shape, parameters=parameters)
 
     def image(self, name: str, *, signed: bool) -> int:
         """The tensor of an image in NHWC."""

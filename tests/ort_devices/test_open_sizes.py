@@ -1,6 +1,6 @@
 """Models whose sizes are expressions, converted once: they compute what those of numbers do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
-from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host import HostRuntime, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
@@ -24,6 +24,9 @@ CASES = conformance.folder_cases()
 F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
 SHORT = ("add.", "concat_float_1.", "fully_connected_float.", "reshape.", "softmax_float_1.")
 RUNTIME = HostRuntime((CpuDevice(threads=1), ReferenceDevice()))
+
+
+Opener = Callable[[Model], PreparedModel | None]
 
 
 def is_short(file: str) -> bool:
@@ -45,8 +48,20 @@ def test_a_case_converted_once_computes_other_sizes(file: str) -> None:
     assert not wrong
 
 
-def differences(model: Model, rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Yields sizes for which a model with open sizes computes other results than with numbers."""
+def session(model: Model) -> PreparedSession | None:
+    try:
+        return open_model(model, None, threads_of(CompileOptions(threads=1)))
+    except (Inexpressible, NnapiError):
+        return None
+
+
+def differences(
+    model: Model, rng: np.random.Generator, session: Opener = session
+) -> Iterator[dict[str, int]]:
+    """Yields sizes for which a model with open sizes computes other results than with numbers.
+
+    session   prepares a model; returns None if it cannot be converted
+    """
     trace = Trace()
     open_sizes, symbols = opened(model, trace)
     once = session(open_sizes) if symbols and session(model) is not None else None
@@ -58,13 +73,6 @@ def differences(model: Model, rng: np.random.Generator) -> Iterator[dict[str, in
         want, got = (computed(s, given) for s in (each, once))
         if want is not None and not same(want, got):
             yield values
-
-
-def session(model: Model) -> PreparedSession | None:
-    try:
-        return open_model(model, None, threads_of(CompileOptions(threads=1)))
-    except (Inexpressible, NnapiError):
-        return None
 
 
 def opened(model: Model, trace: Trace) -> tuple[Model, dict[str, int]]:
@@ -99,7 +107,7 @@ def random_inputs(model: Model, rng: np.random.Generator) -> list[Array]:
     ]
 
 
-def computed(prepared: PreparedSession, given: list[Array]) -> list[Array] | None:
+def computed(prepared: PreparedModel, given: list[Array]) -> list[Array] | None:
     """The results; None if a run of these inputs fails."""
     try:
         return prepared.execute(given, (), RunOptions())

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.litert.flat_graph import Option, Parameters
+from ep_nnapi.litert.flat_operator import Option, Parameters
+from ep_nnapi.litert.flat_sizes import fixed
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
@@ -80,7 +81,7 @@ def pad(op: FlatOp, value: int, pairs: Sequence[tuple[int, int]], fill: float | 
         size + before + after for size, (before, after) in zip(given.shape, pairs, strict=True)
     )
     result = replace(given, shape=sizes)
-    paddings = op.graph.array(np.array(pairs, np.int32))
+    paddings = op.graph.ints([size for pair in pairs for size in pair], (len(pairs), 2))
     if fill is None:
         return op.computed("PAD", [value, paddings], result, "Pad")
     return op.computed("PADV2", [value, paddings, filler(op, value, fill)], result, "PadV2")
@@ -174,6 +175,7 @@ def transpose_conv_2d(op: FlatOp) -> None:
     window = WindowGeometry.of(**op.scalars())
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "filter")
     result = op.image_output(signed=signed).shape
+    fixed(*result)  # LiteRT allocates a result of another size when it runs
     crops = _crops(op, window, result)
     whole = (result[0], *_whole(op, window), result[3]) if crops else result
     image = op.image("input", signed=signed)
@@ -279,6 +281,7 @@ def _shares(op: FlatOp, window: WindowGeometry, taps: tuple[int, int]) -> Array:
     """Taps of a window by those of them that are in the image, [1, rows, columns, 1]."""
     axes = window.height, window.width
     sizes = op.image_shape("input")[1:3], op.image_shape("output")[1:3]
+    fixed(*sizes[0], *sizes[1])
     counts = []
     for axis, tap, size, count in zip(axes, taps, *sizes, strict=True):
         starts = np.arange(count) * axis.stride - axis.pads(size, tap)[0]

@@ -176,7 +176,7 @@ def _check_indexes(op: FlatOp, name: str, size: int) -> None:
     """Raises Inexpressible for constant indexes out of range."""
     if op.scope.constant(op.index(name)):
         numbers = op.constant(name)
-        require(bool(np.all((numbers >= 0) & (numbers < size))), "an index is out of range")
+        require(numbers.min() >= 0 and int(numbers.max()) < size, "an index is out of range")
 
 
 _DATA = (F32, Q8, Q8S)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.litert.flat_graph import Option
+from ep_nnapi.litert.flat_operator import Option
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S

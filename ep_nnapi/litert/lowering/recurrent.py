@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.litert.flat_graph import Tensor
+from ep_nnapi.litert.flat_operator import Tensor
+from ep_nnapi.litert.flat_sizes import fixed
 from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
@@ -226,6 +227,7 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     op, graph = cell.op, cell.op.graph
     given = [graph.tensors[value] for value in inputs]
     steps, batches = given[0].shape[axis], given[0].shape[1 - axis]
+    fixed(steps)
     require(steps <= _MOST_STEPS, f"a sequence of {steps} steps")
     rows = [
         op.reshaped(v, (steps * batches, t.shape[2])) for v, t in zip(inputs, given, strict=True)

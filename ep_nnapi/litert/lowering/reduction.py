@@ -64,7 +64,7 @@ def topk_v2(op: FlatOp) -> None:
     inputs = [mirrored, op.graph.array(np.array(op.scalar("k"), np.int32))]
     outputs = [op.out("values", signed=signed), places]
     op.graph.operator("TOPK_V2", inputs, outputs, ("TopKV2", {}))
-    end = op.graph.array(np.array([given.shape[-1] - 1], np.int32))
+    end = op.graph.ints([given.shape[-1] - 1])
     op.graph.operator("SUB", [end, places], [op.out("indices")], ("Sub", {}))
 
 
