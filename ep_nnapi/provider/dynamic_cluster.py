@@ -11,12 +11,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.capability.call_checks import NO_ELEMENTS
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import module_logger
+from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
@@ -222,6 +223,7 @@ class DynamicRunner:
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _admission: SizeAdmission = field(init=False)
     _cpu: Executor | None = None
+    _empty: Executor | None = None
     _not_padded: str | None = None
 
     def __post_init__(self) -> None:
@@ -239,12 +241,23 @@ class DynamicRunner:
         shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
         key = (tuple(a.shape for a in inputs), shape_inputs)
         executor = self._cached_executor(key) or self._open_executor(key)
+        if executor is None and not all(a.size for a in inputs):
+            executor = self._without_elements(named)
         if executor is None and self.cluster.buckets is not None and self.cluster.needs_numbers:
             executor = self._padded(key, named, self.cluster.buckets)
         if executor is None:
             admitted = self._admission.admits(key)
             executor = self._compiled(key, named) if admitted else self._waiting(key, named)
         executor(inputs, allocate, stop)
+
+    def _without_elements(self, named: Mapping[str, Array]) -> Executor:
+        """Returns what computes inputs without elements, such as a decoder's empty cache."""
+        if self._empty is None:
+            first = next(name for name, array in named.items() if not array.size)
+            why = f"{Reason.SHAPE}: {first} has no elements; {NO_ELEMENTS}"
+            self._warn(named, why)
+            self._empty = self._on_cpu(why)
+        return self._empty
 
     def _padded(
         self, key: _CacheKey, named: Mapping[str, Array], buckets: Buckets
@@ -416,33 +429,3 @@ class DynamicRunner:
             cluster.record.add_run(by, start)
 
         return run
-
-
-def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
-    """Returns the nodes with copies of their constants, each copied once, to outlive the graph."""
-    copies: dict[str, Constant] = {}
-
-    def copied_value(value: Value | None) -> Value | None:
-        if value is None or value.constant is None:
-            return value
-        if value.name not in copies:
-            array = np.array(value.constant.array, order="C")
-            copies[value.name] = replace(Constant.of(array), owned=True)
-        return replace(value, constant=copies[value.name])
-
-    def copied_node(node: GraphNode) -> GraphNode:
-        return replace(
-            node,
-            inputs=tuple(copied_value(v) for v in node.inputs),
-            attributes={k: _copied_attribute(a) for k, a in node.attributes.items()},
-            parts=tuple(copied_node(p) for p in node.parts),
-            activation=copied_node(node.activation) if node.activation is not None else None,
-        )
-
-    return tuple(copied_node(n) for n in nodes)
-
-
-def _copied_attribute(attribute: Attribute) -> Attribute:
-    if not isinstance(attribute, Constant):
-        return attribute
-    return Constant.of(np.array(attribute.array, order="C"))

@@ -17,6 +17,7 @@ from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.layout import is_own
+from ep_nnapi.graph.copies import copy_constants
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
@@ -34,7 +35,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.dynamic_cluster import DynamicCluster, copy_constants
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from ep_nnapi.provider.outline import outline_of, with_times
 from ep_nnapi.report.report import ClusterReport, GraphReport

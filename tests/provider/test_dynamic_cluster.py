@@ -7,13 +7,12 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.graph.value import Constant
 from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions import device_session
@@ -137,16 +136,16 @@ def test_they_are_given_by_the_contents_of_inputs_that_determine_shapes():
     assert bound._given(shapes) == (Place(0, (2,)), Place(1, (4,), contents=b"12345678"))
 
 
-def test_copied_constants_outlive_their_source():
-    (add, _) = graph_of(SUM).nodes
-    weights = np.ones(3, np.float32)
-    inputs = [v for v in add.inputs if v is not None and v.constant is not None]
-    assert len(inputs) == 1
-    (copied, again) = copy_constants([add, add])
-    constants = [
-        v.constant for n in (copied, again) for v in n.inputs if v is not None and v.constant
-    ]
-    assert all(isinstance(c, Constant) for c in constants)
-    assert constants[0] is constants[1]  # copied once
-    np.testing.assert_array_equal(constants[0].array, weights)
-    assert not np.shares_memory(constants[0].array, inputs[0].constant.array)
+def test_inputs_without_elements_run_on_the_cpu_without_an_attempt(
+    caplog: pytest.LogCaptureFixture,
+):
+    """As of a decoder's empty cache; whatever the other sizes are, with one warning."""
+    device = FaultyDevice()
+    bound = runner(device)
+    with caplog.at_level(logging.WARNING):
+        run(bound, 0)
+        run(bound, 0)
+    (warning,) = caplog.messages
+    assert "x has no elements; in NNAPI a size of 0 means unknown" in warning
+    assert device.compiled == []
+    assert [*bound.cluster.record.substitutes.values()] == [2]
