@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native agents generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native agents generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-litert-gpu test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -59,6 +59,11 @@ test-torch: $(READY)
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
 	$(BIN)/python -m pytest $(SPREAD) -m "" tests/litert tests/preparation/test_tflite.py tests/preparation/test_tflite.py
+
+# litert-gpu on the same software Vulkan.
+test-litert-gpu: $(READY)
+	$(PIP) --editable ".[litert]"
+	tests/gpu/run.sh $(BIN)/python -m pytest -rs tests/litert/test_gpu.py
 
 # The device host-gpu on a software Vulkan (VULKAN=system: on this machine's GPU), with the conformance
 # cases, each of which compiles shaders; ONLY= a part of the tests' names.

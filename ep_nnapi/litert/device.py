@@ -15,7 +15,7 @@ import numpy as np
 from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.flat_operator import Tensor
-from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings
+from ep_nnapi.litert.library import Accelerator, CompiledModel, Library, LiteRtError, Settings
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -38,6 +38,8 @@ _TYPES = {
     Accelerator.NPU: DeviceCode.ACCELERATOR,
 }
 _VULKAN = "libvulkan.so.1"
+_FLOAT, _HALF = 0.01, 0.1
+"""How far an accelerator's results may be off, of the largest number: it is right or it is not."""
 
 
 @frozen
@@ -70,7 +72,7 @@ class LiteRtDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if LiteRT computes it exactly, on this accelerator."""
-        reasons = _reasons(model, self.library)
+        reasons = _reasons(model)
         if self.accelerator is Accelerator.CPU:
             return tuple(not reason for reason in reasons)
         return self._opened.supported(model, reasons, self._open)
@@ -108,7 +110,28 @@ class LiteRtDevice:
         threads = options.threads or len(os.sched_getaffinity(0))
         half = model.relaxed and not options.precise
         settings = Settings(self.accelerator, threads, half, options.instances)
-        return PreparedSession(self.library.compile(convert(model), settings))
+        content = convert(model)
+        compiled = self.library.compile(content, settings)
+        if self.accelerator is not Accelerator.CPU:
+            _check(compiled, self.library.compile(content, Settings()), half=half)
+        return PreparedSession(compiled)
+
+
+def _check(compiled: CompiledModel, on_cpu: CompiledModel, *, half: bool) -> None:
+    """Raise LiteRtError unless an accelerator computes what LiteRT's CPU does, of random numbers.
+
+    A GPU whose driver refuses a shader says so on stderr, and returns what is in its memory.
+    """
+    random = np.random.default_rng(0)
+    feeds = [
+        random.uniform(-1, 1, port.shape).astype(port.dtype)  # integers, which may be indexes: 0
+        for port in compiled.inputs
+    ]
+    for got, want in zip(compiled.run(feeds), on_cpu.run(feeds), strict=True):
+        wanted = np.nan_to_num(want.astype(float))
+        near = (_HALF if half else _FLOAT) * np.abs(wanted).max(initial=1)
+        if not np.allclose(np.nan_to_num(got.astype(float)), wanted, 0, near):
+            raise LiteRtError("it computes other numbers than LiteRT's CPU")
 
 
 class WrittenModel:
@@ -125,17 +148,16 @@ class LiteRtRuntime(HostRuntime):
     def __init__(self, library: Library | None = None) -> None:
         """Create the runtime; without a library its device only says what can be written."""
         self.accelerators = (LiteRtDevice(),) if library is None else tuple(_devices(library))
-        self._library = library
         super().__init__(self.accelerators)
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reasons why LiteRT does not compute these operations."""
-        found = _reasons(model, self._library)
+        found = _reasons(model)
         of_devices = "the library does not compile it for this accelerator"
         return "; ".join(dict.fromkeys(found[i] or of_devices for i in declined))
 
 
-def _reasons(model: Model, library: Library | None) -> list[str]:
+def _reasons(model: Model) -> list[str]:
     """For each operation why it is not taken; "" if it may be.
 
     A library computes what depends on constants alone when it compiles, into memory of its own, and
@@ -143,7 +165,7 @@ def _reasons(model: Model, library: Library | None) -> list[str]:
     """
     constant = {i for i, operand in enumerate(model.operands) if operand.value is not None}
     found = list(obstacles(model))
-    for n in execution_order(model) if library is not None else ():
+    for n in execution_order(model):
         operation = model.operations[n]
         if constant.issuperset(operation.inputs):
             constant.update(operation.outputs)

@@ -46,9 +46,14 @@ def cases() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("name", "form"), list(cases()))
 def test_networks_run_on_litert_and_match_the_cpu(name: str, form: str, tmp_path: Path) -> None:
-    made, receipt = model(name, form), tmp_path / "receipt.json"
+    assert matching_nodes(name, form, "litert-cpu", tmp_path / "receipt.json")
+
+
+def matching_nodes(name: str, form: str, device: str, receipt: Path) -> int:
+    """The nodes that a session runs on the device, by its receipt, equal to the CPU provider."""
+    made = model(name, form)
     feeds = networks.drawn(name, made, 3) if form == "symbolic" else [zoo.sample_inputs(made)]
-    options = {"runtime": "litert", "receipt": receipt}
+    options = {"runtime": "litert", "device": device, "receipt": receipt, "new_sizes": len(feeds)}
     cpu, session = session_of(made.SerializeToString()), nnapi_session(made, **options)
     runs = [
         [dict(zip(names, s.run(names, fed), strict=True)) for fed in (*feeds, *feeds)]
@@ -58,10 +63,10 @@ def test_networks_run_on_litert_and_match_the_cpu(name: str, form: str, tmp_path
     assert not verdict.negative, verdict
     del session
     clusters = json.loads(receipt.read_text())["clusters"]
-    assert clusters
     for cluster in clusters:
-        assert (cluster["device"], cluster["fallbacks"]) == ("litert-cpu", [])
+        assert (cluster["device"], cluster["fallbacks"]) == (device, [])
         assert cluster["runs"] == cluster["device_runs"] == 2 * len(feeds)
+    return sum(len(cluster["nodes"]) for cluster in clusters)
 
 
 def test_random_graphs_match_the_cpu() -> None:
