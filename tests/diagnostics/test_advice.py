@@ -7,6 +7,8 @@ import pytest
 from onnx import helper
 
 from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Alternative, advise
+from ep_nnapi.litert.lowering import LOWERINGS
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
 from tests.onnx_graph import model_of
@@ -23,13 +25,13 @@ def alternatives(model: str) -> dict[str, Alternative]:
     return {each.name: each for each in advise(model)}
 
 
-def softmax_of_elu(path: Path, alpha: float, **options: object) -> str:
-    elu = helper.make_node("Elu", ["x"], ["e"], alpha=alpha)
+def softmax_of_elu(path: Path, **options: object) -> str:
+    elu = helper.make_node("Elu", ["x"], ["e"])
     return saved(path, elu, helper.make_node("Softmax", ["e"], ["y"]), **options)
 
 
 def test_each_takes_what_it_lists(tmp_path: Path) -> None:
-    found = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0))
+    found = alternatives(softmax_of_elu(tmp_path / "m.onnx"))
     taken = {name: (each.taken, dict(each.left)) for name, each in found.items()}
     assert taken == {
         "CPU": (2, {}),
@@ -40,13 +42,16 @@ def test_each_takes_what_it_lists(tmp_path: Path) -> None:
     }
 
 
-def test_litert_is_asked_operation_by_operation(tmp_path: Path) -> None:
-    litert = alternatives(softmax_of_elu(tmp_path / "m.onnx", 0.5))["LiteRT"]
+def test_litert_is_asked_operation_by_operation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(LOWERINGS, (spec.ELU, spec.F32))
+    litert = alternatives(softmax_of_elu(tmp_path / "m.onnx"))["LiteRT"]
     assert (litert.taken, dict(litert.left)) == (1, {"Elu": 1})
 
 
 def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
-    found = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0, shape=("batch", 3)))
+    found = alternatives(softmax_of_elu(tmp_path / "m.onnx", shape=("batch", 3)))
     for name in ("QNN", "LiteRT"):
         assert "static shapes only: fix x" in found[name].notes
         assert found[name].command.endswith("--fix x=SIZES")
@@ -58,7 +63,7 @@ def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
 def test_webgpu_takes_fewer_operators_of_newer_opsets(
     tmp_path: Path, opset: int, noted: bool
 ) -> None:
-    notes = alternatives(softmax_of_elu(tmp_path / "m.onnx", 1.0, opset=opset))["WebGPU"].notes
+    notes = alternatives(softmax_of_elu(tmp_path / "m.onnx", opset=opset))["WebGPU"].notes
     assert any("opset 22" in note for note in notes) == noted
 
 
@@ -73,7 +78,7 @@ def test_quantized_models_are_for_some(tmp_path: Path) -> None:
 
 
 def test_paths_are_quoted(tmp_path: Path) -> None:
-    found = advise(softmax_of_elu(tmp_path / "my model.onnx", 1.0))
+    found = advise(softmax_of_elu(tmp_path / "my model.onnx"))
     assert all(f"'{tmp_path}/my model.onnx'" in each.command for each in found)
 
 

@@ -103,6 +103,8 @@ def test_explicit_padding_matches(
         (spec.TANH, ()),
         (spec.RELU6, ()),
         (spec.ELU, (1.0,)),
+        (spec.ELU, (0.5,)),
+        (spec.ELU, (-2.0,)),
         (spec.SOFTMAX, (0.5, 1)),
         (spec.L2_NORMALIZATION, (2,)),
         (spec.INSTANCE_NORMALIZATION, (2.0, 0.5, 1e-3, False)),
@@ -199,6 +201,23 @@ def test_of_equal_elements_the_last_one_is_first(code: OperandCode) -> None:
     found = load(convert(model)).run({"i0": array})
     assert found["o0"].tolist() == [[2, 2, 1], [3, 3, 3]]
     assert found["o1"].tolist() == [[2, 1, 4], [4, 3, 2]]
+
+
+def products(rows: int, columns: int) -> Model:
+    """[rows, 256] by [256, columns], of integers."""
+    shapes = (rows, 256), (256, columns), (rows, columns)
+    x, y, out = (Operand(I32, shape) for shape in shapes)
+    return single(spec.BATCH_MATMUL, x, y, False, False, out=out)
+
+
+@LITERT
+@pytest.mark.parametrize(("adj_x", "adj_y"), [(False, False), (True, False), (False, True)])
+def test_products_of_integers_are_exact(adj_x: bool, adj_y: bool) -> None:
+    """Modulo 2^32, as NNAPI's; the first factor's batch is broadcast."""
+    x = Operand(I32, (1, 4, 3) if adj_x else (1, 3, 4))
+    y = Operand(I32, (2, 5, 4) if adj_y else (2, 4, 5))
+    out = Operand(I32, (2, 3, 5))
+    matches(single(spec.BATCH_MATMUL, x, y, adj_x, adj_y, out=out), atol=0)
 
 
 def averaged(
@@ -340,8 +359,8 @@ def test_reasons_of_submodels_are_those_of_loops() -> None:
     x = Operand(F32, (1,))
     net = Network()
     inputs = [net.add(x) for _ in range(4)]
-    outputs = [net.operation(spec.ELU, [i, net.scalar(0.5)], x) for i in inputs[:2]]
-    why = "in body_model, alpha is 0.5, LiteRT's ELU has 1"
+    outputs = [net.operation(spec.SOFTMAX, [i, net.scalar(-1.0)], x) for i in inputs[:2]]
+    why = "in body_model, beta is not positive"
     assert obstacles(loop(x, 1, net.model(inputs, outputs))) == (why,)
     open_size = replace(x, dimensions=(0,))
     grows = loop(x, 1, plus((0, 2), (1, 0), of=[open_size] * 4))
@@ -351,7 +370,8 @@ def test_reasons_of_submodels_are_those_of_loops() -> None:
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (unary(spec.ELU, 0.5), "alpha is 0.5, LiteRT's ELU has 1"),
+        (products(1 << 8, 1 << 8), ""),
+        (products(1 << 8, 257), "16842752 products of integers in memory"),
         (
             single(spec.DIV, SIX, np.array([1, 2, 3, 4, 0, 6], np.int32), 0, out=SIX),
             "a divisor is 0 or -1, which may end LiteRT's process",

@@ -39,31 +39,31 @@ def cpu() -> OnDevice:
     return OnDevice("litert-cpu")
 
 
-def elu(alpha: float):
+def softmax(beta: float):
     net = Network()
-    x = net.add(Operand(F32, (2,)))
-    y = net.operation(spec.ELU, [x, net.scalar(alpha)], Operand(F32, (2,)))
-    return net.model([x], [net.operation(spec.RELU, [y], Operand(F32, (2,)))])
+    x = net.add(Operand(F32, (1, 2)))
+    y = net.operation(spec.SOFTMAX, [x, net.scalar(beta)], Operand(F32, (1, 2)))
+    return net.model([x], [net.operation(spec.RELU, [y], Operand(F32, (1, 2)))])
 
 
 def test_it_declines_with_a_reason() -> None:
     runtime = LiteRtRuntime()
-    assert runtime.supported(elu(0.5), runtime.devices()[0]) == (False, True)
-    assert runtime.explanation(elu(0.5), [0]) == "alpha is 0.5, LiteRT's ELU has 1"
-    assert runtime.supported(elu(1.0), runtime.devices()[0]) == (True, True)
+    assert runtime.supported(softmax(-1.0), runtime.devices()[0]) == (False, True)
+    assert runtime.explanation(softmax(-1.0), [0]) == "beta is not positive"
+    assert runtime.supported(softmax(1.0), runtime.devices()[0]) == (True, True)
 
 
 def test_without_a_library_nothing_is_compiled() -> None:
     runtime = LiteRtRuntime()
-    compiled = runtime.compile(elu(1.0), runtime.devices()[0])
+    compiled = runtime.compile(softmax(1.0), runtime.devices()[0])
     with pytest.raises(RuntimeFailure, match=r"the \.tflite is written, not compiled"):
-        compiled.run(feed(elu(1.0)))
+        compiled.run(feed(softmax(1.0)))
 
 
 @LITERT
 def test_what_it_declines_it_does_not_compile() -> None:
-    with pytest.raises(RuntimeFailure, match=r"litert-cpu: alpha is 0\.5"):
-        cpu().compile(elu(0.5))
+    with pytest.raises(RuntimeFailure, match="litert-cpu: beta is not positive"):
+        cpu().compile(softmax(-1.0))
 
 
 @LITERT

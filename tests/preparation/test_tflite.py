@@ -11,6 +11,8 @@ from onnx.reference import ReferenceEvaluator
 import ep_nnapi
 from ep_nnapi.litert import package
 from ep_nnapi.litert.library import load
+from ep_nnapi.litert.lowering import LOWERINGS
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Verification
@@ -63,13 +65,14 @@ def test_clusters_are_files_with_the_borders_names(tmp_path: Path) -> None:
 
 
 @LITERT
-def test_what_litert_declines_is_a_rejection_with_its_reason(tmp_path: Path) -> None:
-    proto = model("Abs x -> a", "Elu a -> y")
-    proto.graph.node[1].attribute.append(onnx.helper.make_attribute("alpha", 0.5))
-    report = saved(proto, tmp_path)
+def test_what_litert_declines_is_a_rejection_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(LOWERINGS, (spec.ELU, spec.F32))  # what it does not take, no node needs
+    report = saved(model("Abs x -> a", "Elu a -> y"), tmp_path)
     (found,) = report.rejections
     assert (found.node, found.op_type) == ("Elu_y", "Elu")
-    assert found.detail == "litert declines ELU (alpha is 0.5, LiteRT's ELU has 1)"
+    assert found.detail == "litert declines ELU (LiteRT has no ELU of TENSOR_FLOAT32)"
     assert names(tmp_path) == ["out_nnapi_0.tflite"]
 
 

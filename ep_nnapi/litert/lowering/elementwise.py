@@ -79,10 +79,17 @@ def _unary(operator: str, kind: str = "") -> FlatLowering:
 
 
 def elu(op: FlatOp) -> None:
-    """ELU; LiteRT's has no coefficient. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU; LiteRT's has the coefficient 1. Source: NDK ANEURALNETWORKS_ELU."""
     alpha = float(op.scalar("alpha"))
-    require(alpha == 1.0, f"alpha is {alpha:g}, LiteRT's ELU has 1")
-    op.run("ELU", ["input"])
+    if alpha == 1.0:
+        op.run("ELU", ["input"])
+        return
+    x, result = op.tensor("input"), op.described(signed=False)
+    zero, factor = (op.graph.array(np.array([n], np.float32)) for n in (0, alpha))
+    curve = op.computed("ELU", [x], result)
+    below = op.computed("MINIMUM", [curve, zero], result, "MaximumMinimum")
+    ends = op.computed("MUL", [below, factor], result, "Mul"), op.computed("RELU", [x], result)
+    op.graph.operator("ADD", ends, [op.out()], ("Add", {}))
 
 
 def dequantize(op: FlatOp) -> None:
