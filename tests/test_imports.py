@@ -61,7 +61,7 @@ ALLOWED = {
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
     " quantization report sessions sizes workers PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
-    " ort_devices provider report sessions sizes workers google networkx numpy onnx onnxruntime",
+    " ort_devices provider report sessions workers google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
-from ep_nnapi.options.values import DynamicShapes, sets_of
+from ep_nnapi.options.values import DynamicShapes, sets_of, sizes_in
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent
@@ -184,7 +184,7 @@ def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGrap
     specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
     assume = specialize and target.rules is not RuleSet.BUILTIN
     if is_dynamic(graph_inputs(graph)):
-        fixed = present(graph_inputs(graph), dict(options.fix))
+        fixed = present(graph_inputs(graph), sizes_in(options.fix))
         if not specialize and not fixed:
             return SampledGraph(graph, (graph,))
         used = present(graph_inputs(graph), dict(options.sizes)) if specialize else {}

@@ -1,4 +1,4 @@
-"""Models with the sizes of the option `fix` written in, which every command sees in their place."""
+"""Models with the option `fix` written in, which every command sees in their place."""
 
 from __future__ import annotations
 
@@ -8,18 +8,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import onnx
 import onnxruntime
-from onnx import ModelProto, TensorShapeProto, ValueInfoProto, Version
+from onnx import (
+    ModelProto,
+    TensorProto,
+    TensorShapeProto,
+    ValueInfoProto,
+    Version,
+    helper,
+    numpy_helper,
+)
 
+from ep_nnapi.diagnostics.inputs import InputSpec, frozen_array
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import as_files
+from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Contents, Fix, contents_in, sizes_in
 from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, custom_ops, session_of
+from ep_nnapi.sizes.control_flow import decide_control_flow
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
 
 OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
@@ -37,32 +50,32 @@ def fixed_model(model: str | bytes, options: Options) -> Iterator[tuple[str | by
     """
     with custom_ops(options.custom_ops_library):
         if options.fix:
-            with _written_with_sizes(model, dict(options.fix)) as static:
+            with _written(model, options.fix) as static:
                 yield static, replace(options, fix=())
         else:
             yield model, options
 
 
 @contextmanager
-def _written_with_sizes(model: str | bytes, shapes: Shapes) -> Iterator[str]:
+def _written(model: str | bytes, fix: Fix) -> Iterator[str]:
     called = "the model" if isinstance(model, bytes) else model
     if contents(model):
         raise ModelError(f"{called}: it is compiled for its sizes already; fix the original's")
     with as_files(model, ()) as (path, _), TemporaryDirectory(prefix="ep-nnapi-") as folder:
         static = Path(folder, f"{path.stem}.onnx")
-        write_fixed(path, static, shapes, static.with_suffix(".weights"))
-        with errors_about(called, static, shapes), standing_for(model, str(static)):
+        write_fixed(path, static, fix, static.with_suffix(".weights"))
+        with errors_about(called, static, fix), standing_for(model, str(static)):
             yield str(static)
 
 
 @contextmanager
-def errors_about(model: str | Path, static: Path, shapes: Shapes) -> Iterator[None]:
-    """Has errors name `model` where they name its temporary copy `static` with these shapes."""
+def errors_about(model: str | Path, static: Path, fix: Fix) -> Iterator[None]:
+    """Has errors name `model` where they name its temporary copy `static`, in which `fix` is."""
     try:
         yield
     except (ModelError, OptionError) as error:
         said = str(error).replace(str(static), str(model))
-        if shapes and "ONNX Runtime cannot load it" in said:
+        if fix and "ONNX Runtime cannot load it" in said:
             said += (
                 ": with the sizes of the option fix, which a node or a branch of it does not take; "
                 "fix others, or none and give inputs of these sizes with --input"
@@ -70,8 +83,8 @@ def errors_about(model: str | Path, static: Path, shapes: Shapes) -> Iterator[No
         raise type(error)(said.replace(f"{model}: {model}:", f"{model}:")) from error.__cause__
 
 
-def write_fixed(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
-    """Writes the model to `to` with these shapes of its inputs, and large weights to `weights`.
+def write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
+    """Writes the model to `to` with what `fix` says of its inputs, and large weights to `weights`.
 
     Initializers that IR version 3 lists as inputs are removed from the inputs. Raises as
     `fixed_model`.
@@ -90,15 +103,50 @@ def write_fixed(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
         raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
     if proto.ir_version < OVERRIDABLE_FROM:
         _remove_constant_inputs(proto)
-    set_shapes(proto, shapes)
+    write_in(proto, fix)
     large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
     onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
 
 
+def write_in(proto: ModelProto, fix: Fix) -> None:
+    """Writes sizes and contents of inputs into the model, and decides its control flow with them.
+
+    Raises OptionError for names, sizes and numbers that the model does not have.
+    """
+    set_shapes(proto, sizes_in(fix))
+    frozen = _frozen(proto, contents_in(fix))
+    set_shapes(proto, {tensor.name: tuple(tensor.dims) for tensor in frozen})
+    left = [i for i in proto.graph.input if i.name not in {t.name for t in frozen}]
+    del proto.graph.input[:]
+    proto.graph.input.extend(left)
+    proto.graph.initializer.extend(frozen)
+    if fix:
+        decide_control_flow(proto)
+
+
+def _frozen(proto: ModelProto, given: Mapping[str, Contents]) -> list[TensorProto]:
+    """The constants that take the place of inputs."""
+    inputs = {i.name: i for i in _open_inputs(proto)}
+    for name in given.keys() - inputs.keys():
+        raise OptionError(f"fix: {name} is no input; known: {valid_names(name, inputs)}")
+    found = []
+    for name, held in given.items():
+        kind, dims = inputs[name].type.tensor_type.elem_type, _dims(inputs[name])
+        if dims is None:  # of any rank
+            dims = held.shape or (len(held.numbers),) * (len(held.numbers) > 1)
+        spec = InputSpec(name, np.dtype(helper.tensor_dtype_to_np_dtype(kind)), dims)
+        found.append(numpy_helper.from_array(frozen_array(spec, held), name))
+    return found
+
+
+def _open_inputs(proto: ModelProto) -> list[ValueInfoProto]:
+    constants = {t.name for t in proto.graph.initializer}
+    return [i for i in proto.graph.input if i.name not in constants]
+
+
 def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
     """Sets the inputs' shapes, and replaces the symbolic dimensions they fix in all graphs."""
-    constants = {t.name for t in proto.graph.initializer}
-    inputs = [_Input(i.name, _dims(i)) for i in proto.graph.input if i.name not in constants]
+    inputs = [_Input(i.name, _dims(i)) for i in _open_inputs(proto)]
     known = fixed_symbols(inputs, shapes)
     for graph in graphs(proto.graph):
         for info in (*graph.input, *graph.output, *graph.value_info):
@@ -126,8 +174,7 @@ def save_as_onnx(model: str | bytes, to: Path) -> None:
 
 def _remove_constant_inputs(proto: ModelProto) -> None:
     """Removes initializers from the inputs and sets IR version 4, where they stay constants."""
-    constants = {t.name for t in proto.graph.initializer}
-    inputs = [i for i in proto.graph.input if i.name not in constants]
+    inputs = _open_inputs(proto)
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
     proto.ir_version = OVERRIDABLE_FROM

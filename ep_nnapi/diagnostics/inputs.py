@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,14 @@ from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named, substitute_symbols
+from ep_nnapi.options.values import Contents
+from ep_nnapi.sizes.symbols import (
+    Shapes,
+    fixed_symbols,
+    size_named,
+    substitute_symbols,
+    symbol_values,
+)
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
@@ -95,6 +103,25 @@ def _with_sizes(dims: Sequence[Dim], known: Mapping[str, int]) -> tuple[Dim, ...
     """Returns the dimensions with known sizes, also of those named as sums of symbols."""
     found = substitute_symbols(dims, known)
     return tuple((size_named(d, known) or d) if isinstance(d, str) else d for d in found)
+
+
+def frozen_array(spec: InputSpec, to: Contents) -> Array:
+    """Returns what an input is frozen to; one number is for all its elements.
+
+    Raises OptionError for numbers that it cannot hold, and shapes that it does not have.
+    """
+    numbers, dims, floats = np.array(to.numbers), spec.dims, spec.dtype.kind == "f"
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = numbers.astype(spec.dtype)
+    same = np.isfinite(cast) == np.isfinite(numbers) if floats else cast == numbers
+    if not same.all():
+        raise OptionError(f"fix: {spec.name} of {spec.dtype} cannot be {numbers[~same].item(0)}")
+    free = len(numbers) if len(dims) == 1 else 1
+    shape = to.shape or tuple(d if isinstance(d, int) else free for d in dims)
+    symbol_values([spec], {spec.name: shape})  # raises OptionError for one that it cannot have
+    if len(numbers) not in (1, prod(shape)):
+        raise OptionError(f"fix: {spec.name} of {list(shape)} cannot be {len(numbers)} numbers")
+    return np.array(np.broadcast_to(cast.reshape(shape if len(numbers) > 1 else ()), shape))
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int, size: int = 1) -> Feeds:

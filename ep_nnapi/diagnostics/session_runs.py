@@ -15,6 +15,7 @@ from ep_nnapi.diagnostics.inputs import (
     Feeds,
     InputSpec,
     fixed_specs,
+    frozen_array,
     given_feeds,
     random_feeds,
     spec_of,
@@ -27,7 +28,7 @@ from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import FixedSizes, sets_of
+from ep_nnapi.options.values import Fix, FixedSizes, contents_in, sets_of, sizes_in
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster
@@ -56,13 +57,14 @@ def feeds_of(
     session: onnxruntime.InferenceSession,
     inputs: Inputs,
     seed: int,
-    fixed: FixedSizes = (),
+    fixed: Fix = (),
     *,
     sizes: FixedSizes = (),
     may_end: bool = False,
 ) -> Feeds:
     """Returns the given inputs, or random ones that the session can run, with the fixed shapes.
 
+    fixed    sizes of inputs, and contents of frozen ones, which are not among the given inputs
     sizes    of symbols: there is a run of random inputs for each set
     may_end  the process is a worker, which a kernel may end
     Raises OptionError for random inputs of custom operators in another process.
@@ -73,15 +75,22 @@ def feeds_of(
         shapes = (fixed + tuple(each.items()) for each in sets_of(sizes))
         each = [feeds_of(model, session, (), seed, s, may_end=may_end).runs for s in shapes]
         return Feeds(tuple(run for runs in each for run in runs))
-    specs = fixed_specs(declared, dict(fixed))
-    feeds = given_feeds(inputs, specs, seed)
+    every, frozen = fixed_specs(declared, sizes_in(fixed)), contents_in(fixed)
+    held = {s.name: frozen_array(s, frozen[s.name]) for s in every if s.name in frozen}
+    specs = [s for s in every if s.name not in frozen]
+
+    def whole(feeds: Feeds) -> Feeds:
+        return replace(feeds, runs=tuple({**run, **held} for run in feeds.runs))
+
+    feeds = whole(given_feeds(inputs, specs, seed))
     given = paths_of(inputs) is None or paths_of(inputs)
     if not given and not may_end and custom_ops_library() is not None:
         _refuse_custom_operators(model)
     static = all(isinstance(d, int) for s in specs for d in s.dims)
     if given or static or _runs(session, feeds):
         return feeds
-    tried = (random_feeds(chosen, seed, size) for size, chosen in _specs(model, specs, dict(fixed)))
+    possible = _specs(model, specs, sizes_in(fixed))
+    tried = (whole(random_feeds(chosen, seed, size)) for size, chosen in possible)
     return next((random for random in tried if _runs(session, random)), feeds)
 
 

@@ -165,12 +165,12 @@ class Options:
         "NAME",
         "input that marks what is padding by 0, where runs are padded to sizes (default: none)",
     )
-    fix: values.FixedSizes = Category.SHAPES.option(
+    fix: values.Fix = Category.SHAPES.option(
         (),
         values.fix,
         "NAME=SIZES",
-        "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
-        "more after a ;",
+        "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared, "
+        "where name:=16000 freezes an input to numbers; more after a ;",
     )
     fallback: values.Fallback = Category.EXECUTION.option(
         values.Fallback.REFERENCE,
@@ -292,7 +292,7 @@ class OptionKeywords(TypedDict, total=False):
     new_sizes: int | str
     sizes: str | Sequence[str] | Mapping[str, int | Sequence[int]]
     mask: str | None
-    fix: str | Sequence[str] | Mapping[str, int | Sequence[int]]
+    fix: str | Sequence[str] | Mapping[str, int | Sequence[int] | values.Numbers]
     fallback: str
     relaxed: str
     preference: str
@@ -370,6 +370,11 @@ def parse(given: Mapping[str, object]) -> Options:
 def options_of_session(given: Mapping[str, object]) -> Options:
     """Parses the options of a session of the user's own; raises OptionError."""
     options = parse(given)
+    for name in values.contents_in(options.fix):
+        raise OptionError(
+            f"fix freezes {name}, and a session has all inputs of its model: use a model that "
+            "prepare has written with it"
+        )
     if options.custom_ops_library is not None:
         raise OptionError(
             "custom_ops_library is an option of check, run and prepare; in a session of your own, "

@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import OptionKeywords, options_of_session, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag
+from ep_nnapi.options.values import sizes_in
 from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)
@@ -99,7 +100,7 @@ def append_execution_provider(
     with _lock:
         if session_options in _appended:
             raise OptionError(f"{EP_NAME} is appended to these session options already")
-        for name, sizes in chosen.fix:
+        for name, sizes in sizes_in(chosen.fix).items():
             if len(sizes) == 1:  # of a symbol, in which case the session sees the number only
                 session_options.add_free_dimension_override_by_name(name, sizes[0])
         session_options.add_provider_for_devices(_devices(), strings)

@@ -92,9 +92,8 @@ def with_static_shapes(model: Path, out: Path, job: Job) -> Iterator[tuple[Path,
         return
     static, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
     try:
-        shapes = dict(job.options.fix)
-        write_fixed(model, static, shapes, weights)
-        with errors_about(model, static, shapes):
+        write_fixed(model, static, job.options.fix, weights)
+        with errors_about(model, static, job.options.fix):
             yield static, replace(job, options=replace(job.options, fix=()))
     finally:
         static.unlink(missing_ok=True)

@@ -19,21 +19,21 @@ from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Fix, contents_in
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
-from ep_nnapi.sizes.symbols import Shapes
 
 _SEED = 0
-_MODEL, _TOLERANCE = "about.0.model", "about.0.tolerance"
+_MODEL, _TOLERANCE, _FROZEN = "about.0.model", "about.0.tolerance", "about.0.frozen"
 _PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
 
 
 def record(
-    model: Path, how: Verification, fixed: Shapes, to: Path, exposed: Path | None = None
+    model: Path, how: Verification, fixed: Fix, to: Path, exposed: Path | None = None
 ) -> float | None:
     """Writes inputs and the original's outputs on the CPU provider to `to` (.npz).
 
-    fixed    static shapes of inputs in the prepared model
+    fixed    static shapes of inputs in the prepared model, and contents of those that it lacks
     exposed  an equal model with more outputs, to record those as well
     Returns the tolerance to apply; None for the default of each output's kind. The default for
     quantized models is raised to twice the difference between ONNX Runtime's own fused and
@@ -43,7 +43,7 @@ def record(
     # spinning threads would take CPU time from other workers
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = open_session(str(model), options, [CPU])
-    feeds = feeds_of(str(model), session, how.inputs, _SEED, tuple(fixed.items()), may_end=True)
+    feeds = feeds_of(str(model), session, how.inputs, _SEED, fixed, may_end=True)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
     if exposed is not None:
         model = exposed
@@ -57,7 +57,7 @@ def record(
     if tolerance is None and traits_of(str(model)).quantized:
         own = _difference_of_levels(model, feeds, outputs)
         tolerance = own if own > TOLERANCES[Kind.QUANTIZED] else None
-    arrays[_MODEL] = np.array(str(model))
+    arrays[_MODEL], arrays[_FROZEN] = np.array(str(model)), np.array([*contents_in(fixed)], str)
     arrays[_TOLERANCE] = np.array(np.nan if tolerance is None else tolerance)
     np.savez(to, allow_pickle=False, **arrays)
     return tolerance
@@ -84,12 +84,21 @@ def _difference_of_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What `record` has written: inputs and outputs of each run, the model, the tolerance."""
+    """What `record` has written: inputs and outputs of each run, the model, the tolerance.
+
+    frozen  names of the inputs that the prepared model lacks
+    """
 
     feeds: tuple[Mapping[str, Array], ...]
     outputs: tuple[Mapping[str, Array], ...]
     model: str
     tolerance: float | None
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> tuple[Mapping[str, Array], ...]:
+        """The inputs of the prepared model."""
+        return tuple({n: a for n, a in f.items() if n not in self.frozen} for f in self.feeds)
 
 
 def read_recorded(path: Path) -> Recorded:
@@ -97,12 +106,14 @@ def read_recorded(path: Path) -> Recorded:
     with np.load(path, allow_pickle=False) as arrays:
         feeds, want = _runs("in", arrays), _runs("out", arrays)
         original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
+        frozen = tuple(map(str, arrays[_FROZEN]))
     count = range(max(len(feeds), len(want)))
     return Recorded(
         tuple(feeds.get(i, {}) for i in count),
         tuple(want.get(i, {}) for i in count),
         original,
         None if isnan(tolerance) else tolerance,
+        frozen,
     )
 
 
@@ -112,7 +123,7 @@ def compare(prepared: Path, recorded: Path, options: Options) -> Verdict:
     Raises ModelError if it cannot be loaded, or if its inputs or outputs are not the original's.
     """
     known = read_recorded(recorded)
-    _, got = run_on_nnapi(str(prepared), Feeds(known.feeds), on_reference_device(options))
+    _, got = run_on_nnapi(str(prepared), Feeds(known.open), on_reference_device(options))
     if any(g.keys() != w.keys() for g, w in zip(got, known.outputs, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")
     outputs = got, known.outputs

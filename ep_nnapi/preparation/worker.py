@@ -32,7 +32,7 @@ def _save(task: Data) -> Data:
 def _record(task: Data) -> Data:
     """Records the original's outputs."""
     model, how = Path(task["model"]), Verification(**task["verification"])
-    fixed = dict(job_of(task["job"]).options.fix)
+    fixed = job_of(task["job"]).options.fix
     exposed = Path(task["scratch"], EXPOSED)
     inner = exposed if exposed.is_file() else None
     try:

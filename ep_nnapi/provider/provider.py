@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.options.table import Options, options_of_session
-from ep_nnapi.options.values import FixedSizes
+from ep_nnapi.options.values import FixedSizes, sizes_in
 from ep_nnapi.provider import receipt
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -103,7 +103,7 @@ class Provider:
         if self.options.sizes and before is None and not graph.key:
             _warn_of_unknown_symbols(graph, self.options.sizes)
         if self._planner.options.fix and before is None and not graph.key:
-            _warn_of_open_sizes(graph, dict(self._planner.options.fix))
+            _warn_of_open_sizes(graph, sizes_in(self._planner.options.fix))
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error

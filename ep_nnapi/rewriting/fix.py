@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto
 
 from ep_nnapi.diagnostics.check import checked
-from ep_nnapi.diagnostics.fixed_model import set_shapes
+from ep_nnapi.diagnostics.fixed_model import write_in
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.options.table import OptionKeywords, Options, parse
+from ep_nnapi.options.values import Fix
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
 from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
 from ep_nnapi.preparation.verify import compare, record
@@ -262,7 +263,7 @@ def fix(
         found, search = _searched(given, progress or (lambda done, total: None))
         if found.steps:
             recorded = given.folder / "recorded.npz"
-            record(path, Verification(given.inputs(), tolerance), given.sizes, recorded)
+            record(path, Verification(given.inputs(), tolerance), chosen.fix, recorded)
             verdict = compare(search.saved(), recorded, given.checked_options)
             found = replace(found, verdict=verdict)
         if found.written:
@@ -279,11 +280,6 @@ class _Given:
     ranges: Ranges
     folder: Path
     options: Options
-
-    @property
-    def sizes(self) -> dict[str, tuple[int, ...]]:
-        """The sizes of the option `fix`."""
-        return dict(self.options.fix)
 
     @property
     def checked_options(self) -> Options:
@@ -323,12 +319,14 @@ def _searched(given: _Given, progress: Progress) -> tuple[Fixed, RewriteSearch]:
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")
     before = checked(given.model, given.checked_options)
-    proto = _loaded(given.model, given.sizes)
+    proto = _loaded(given.model, given.options.fix)
     check_ranges(proto, given.ranges)
     given.inputs()  # inputs outside of the ranges are refused before the work
     search = RewriteSearch(given.folder, given.checked_options)
     first = search.optimized(proto)
-    search.start("sizes fixed, shapes folded" if given.sizes else "shapes folded", before, first)
+    search.start(
+        "sizes fixed, shapes folded" if given.options.fix else "shapes folded", before, first
+    )
     rewrites = {**REWRITES, "INT64 as INT32": given.int64_as_int32(given.ranges)}
     for done, (name, rewrite) in enumerate(rewrites.items(), 1):
         search.attempt(name, rewrite)
@@ -345,14 +343,14 @@ def _searched(given: _Given, progress: Progress) -> tuple[Fixed, RewriteSearch]:
     return Fixed(before, search.report, steps, useless, unknown_ranges=ranges), search
 
 
-def _loaded(path: Path, sizes: Mapping[str, tuple[int, ...]]) -> ModelProto:
+def _loaded(path: Path, fix: Fix) -> ModelProto:
     try:
         proto = onnx.load(str(path))
     except Exception as error:  # protobuf's exceptions have no common base class
         raise ModelError(f"{path}: it cannot be rewritten: {error}") from None
     if not proto.graph.node:
         raise ModelError(f"{path}: it cannot be rewritten: it is no .onnx file with nodes")
-    set_shapes(proto, sizes)
+    write_in(proto, fix)
     return proto
 
 

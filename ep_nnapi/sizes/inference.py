@@ -35,7 +35,7 @@ _MAX_FOLDED = 512 * 512
 _MAX_SHAPE_ELEMENTS = 64
 """Maximum elements of constants that are passed to shape inference."""
 
-_FOLDABLE = frozenset(
+FOLDABLE = frozenset(
     (
         *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal"),
         *("Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND"),
@@ -54,7 +54,7 @@ _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique
 """Operators with data-dependent output shapes."""
 
 _READ_SHAPES_ONLY = frozenset(("Shape", "Size", "EyeLike"))
-"""Operators in `_FOLDABLE` that read only shapes, no elements."""
+"""Operators in `FOLDABLE` that read only shapes, no elements."""
 
 Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
 """Function that returns a node's outputs with sample sizes in place of unknown ones."""
@@ -249,7 +249,7 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     """The outputs, folded to constants where possible."""
     sized = [v for v in outputs if is_sized(v)]
     large = any(is_symbolic(v.shape) or v.size > _MAX_FOLDED for v in sized)  # others are not
-    if node.domain or node.op_type not in _FOLDABLE or large or is_computed(node, outputs):
+    if node.domain or node.op_type not in FOLDABLE or large or is_computed(node, outputs):
         return outputs
     if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
         return outputs

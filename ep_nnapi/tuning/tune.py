@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics.session_runs import (
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse, without
-from ep_nnapi.options.values import to_text
+from ep_nnapi.options.values import contents_in, to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options
@@ -123,6 +123,8 @@ def tuned(
 ) -> Tuning:
     """Returns the best of the candidates by the given measurement; arguments as `tune`."""
     chosen, model = parse(options), source(model)
+    if contents_in(chosen.fix):
+        raise OptionError("settings freeze no input: tune a model that prepare has written with it")
     if contents(model):
         raise ModelError("its clusters are compiled ahead of time; tune the original model")
     with (

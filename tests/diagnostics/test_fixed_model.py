@@ -13,9 +13,10 @@ from onnx import TensorProto
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes
+from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes, write_in
 from ep_nnapi.options.table import parse
 from tests.onnx_graph import model_of
+from tests.sizes.voices import HIDDEN, voice_detector
 
 FLOAT, CPU = TensorProto.FLOAT, ["CPUExecutionProvider"]
 SYMBOLS, SHAPE = "batch=2;height=4", "x=2,3,4,5"
@@ -211,3 +212,94 @@ def test_sizes_that_a_branch_does_not_take(verb: list[str], tmp_path: Path, monk
     assert main([verb[0], "m.onnx", *verb[1:], "--fix", "x=1,2"]) != 0
     said = capsys.readouterr()
     assert "with the sizes of the option fix, which a node or a branch" in said.err + said.out
+
+
+RATE = "sr:=16000;batch=1;length=64"
+
+
+@pytest.fixture(scope="module")
+def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("voices") / "voices.onnx"
+    onnx.save(voice_detector(), path)
+    return path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_frozen_input_decides_branches(command: str, voices: Path, tmp_path, capsys) -> None:
+    """Each command sees one cluster of the whole network, where the input itself decides."""
+    verb, *rest = COMMANDS[command]
+    rest = [str(tmp_path / a) if a == "page.html" else a for a in rest]
+    assert main([verb, str(voices), "--json", *rest, "--fix", RATE]) == 0
+    found = json.loads(capsys.readouterr().out)
+    report = found[-1] if command == "levels" else found.get("report", found)
+    assert (report["nodes"], report["taken"], len(report["clusters"])) == (11, 11, 1)
+
+
+@pytest.mark.parametrize("form", ["ort", "onnx", "context"])
+def test_what_is_prepared_carries_its_state(form: str, voices: Path, tmp_path: Path) -> None:
+    """A second of sound, frame by frame; the original gets the sampling rate with each."""
+    fix = {"sr": np.array(8000), "batch": 1, "length": 64}
+    (made,) = ep_nnapi.prepare(voices, tmp_path, fix=fix, format=form).models
+    assert made.status == "prepared"
+    options = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(options)
+    (path,) = (p for p in tmp_path.glob("voices*") if p.suffix in (".ort", ".onnx"))
+    ours = onnxruntime.InferenceSession(str(path), options)
+    theirs = onnxruntime.InferenceSession(str(voices), providers=CPU)
+    assert [i.name for i in ours.get_inputs()] == ["input", "state"]
+    sound = np.random.default_rng(0).standard_normal((125, 1, 64)).astype(np.float32)
+    mine = state = np.zeros((2, 1, HIDDEN), np.float32)
+    for frame in sound:
+        rate = np.array(8000, np.int64)
+        want, state = theirs.run(None, {"input": frame, "state": state, "sr": rate})
+        got, mine = ours.run(None, {"input": frame, "state": mine})
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)  # float32, in another order
+    np.testing.assert_allclose(mine, state, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "dims", "array"),
+    [
+        ("2", (), [2]),
+        ("2", (1, 2), [2, 2]),  # one number for all
+        ("1,2", ("n",), [1, 2]),
+        ("[[1,2]]", ("n", 2), [1, 2]),
+        ("[1,2]", None, [1, 2]),
+        ("2.5", (1,), [2.5]),
+    ],
+)
+def test_numbers_take_the_inputs_shape(text: str, dims, array: list[float]) -> None:
+    model = model_of("y = Add (x, z)", {"x": dims, "z": dims}, {"y": dims})
+    write_in(model, parse({"fix": f"z:={text}"}).fix)
+    assert [i.name for i in model.graph.input] == ["x"]
+    (frozen,) = model.graph.initializer
+    assert onnx.numpy_helper.to_array(frozen).reshape(-1).tolist() == array
+    sizes = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    assert dims is None or sizes == [*frozen.dims]  # also of the other input with its symbol
+
+
+@pytest.mark.parametrize(
+    ("fix", "says"),
+    [
+        ("u:=1", r"fix: u is no input; known: x, z"),
+        ("z:=1,2,3", r"z of \[2\] cannot be 3 numbers"),
+        ("z:=[[1,2]]", r"z is fixed to \[1, 2\]; the model has \[2\]"),
+        ("z:=0.5,1", "z of int64 cannot be 0.5"),
+        ("x:=1e39", r"x of float32 cannot be 1e\+39"),
+        ("n:=3", "n is no input"),
+    ],
+)
+def test_what_cannot_be_frozen(fix: str, says: str) -> None:
+    model = model_of("y = Cast <to = 1> (z)", {"x": ("n",), "z": (np.int64, (2,))}, {"y": (2,)})
+    with pytest.raises(ep_nnapi.OptionError, match=says):
+        write_in(model, parse({"fix": fix}).fix)
+
+
+def test_settings_freeze_nothing(voices: Path) -> None:
+    with pytest.raises(ep_nnapi.OptionError, match="settings freeze no input: tune a model that"):
+        ep_nnapi.tune(voices, fix=RATE)
+
+
+def test_rewritten_models_are_compared_with_the_input_frozen(voices: Path, tmp_path: Path) -> None:
+    found = ep_nnapi.fix(voices, tmp_path / "fixed.onnx", fix=RATE, partitioning="maximal")
+    assert (found.written, found.after.taken, len(found.after.clusters)) == (True, 11, 1)

@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import get_type_hints
 
+import numpy as np
 import pytest
 
 import ep_nnapi
@@ -21,7 +22,7 @@ from ep_nnapi.options.table import (
     without,
 )
 from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, feature_level_of_api
-from ep_nnapi.options.values import Partitioning, sets_of
+from ep_nnapi.options.values import Contents, Partitioning, sets_of
 from ep_nnapi.preparation.job import Format, job_of
 from tests.refusal import refused
 
@@ -200,14 +201,25 @@ def test_shape_cache_just_below_one(given: object):
         ({"x": [1, 2]}, (("x", (1, 2)),)),
         ({"x": 3}, (("x", (3,)),)),
         ("scope=a/x=4", (("scope=a/x", (4,)),)),
+        ("x=1;r:=16000", (("x", (1,)), ("r", Contents((16000,))))),
+        ("r:=0.5,-1e3;on:=true", (("r", Contents((0.5, -1000.0))), ("on", Contents((True,))))),
+        ("r:=[3]", (("r", Contents((3,), (1,))),)),
+        ({"r": np.array([[1, 2], [3, 4]])}, (("r", Contents((1, 2, 3, 4), (2, 2))),)),
+        ({"r": np.array(16000)}, (("r", Contents((16000,))),)),
         ("", ()),
     ],
 )
 def test_fix(given: object, fixed: tuple[object, ...]):
-    assert parse({"fix": given}).fix == fixed
+    found = parse({"fix": given})
+    assert found.fix == fixed
+    assert parse(to_strings(found)) == found
 
 
-@pytest.mark.parametrize("given", ["x", "=1", "x=", "x=a", "x=0", "x=-1", {"x": 0}, {"x": "3"}, 3])
+NO_SIZES = ["x", "=1", "x=", "x=a", "x=0", "x=-1", {"x": 0}, {"x": "3"}, {"x": np.int64(3)}, 3]
+NO_NUMBERS = ["x:=", "x:=a", "x:=[]", "x:=[[1],[2,3]]", {"x": np.array(["a"])}]
+
+
+@pytest.mark.parametrize("given", [*NO_SIZES, *NO_NUMBERS])
 def test_fix_refuses(given: object):
     refused({"fix": given}, "fix")
 

@@ -128,6 +128,7 @@ LEVEL = onnxruntime.GraphOptimizationLevel
         ((), {"feature_level": 9}, "feature_level is 9"),
         ((), {"device": "vpu"}, "device 'vpu' is unknown"),
         ((), {"custom_ops_library": "ops.so"}, "register_custom_ops_library"),
+        ((), {"fix": "rate:=16000"}, "fix freezes rate, and a session has all inputs of its model"),
     ],
 )
 def test_append_refuses_at_once(arguments, options, message):

@@ -87,7 +87,7 @@ def prepared(bad: Path) -> Outcome:
     """Largest difference of the prepared model from plain onnxruntime, as `prepare` measures it."""
     out, recorded = bad.with_name("out.ort"), bad.with_name("out.npz")
     save_prepared(bad, out, job_of({}))
-    record(bad, Verification(), {}, recorded)
+    record(bad, Verification(), (), recorded)
     found = compare(out, recorded, Options())
     return {"worst": found.worst}
 

@@ -161,14 +161,14 @@ def written(model: Path, folder: Path, **options: object) -> Path:
 
 def test_the_same_model_is_equal(tmp_path: Path) -> None:
     model, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
-    record(model, Verification(), {}, recorded)
+    record(model, Verification(), (), recorded)
     (found,) = compare_flatbuffers(written(model, tmp_path / "w"), recorded, Options()).differences
     assert found.relative <= 1e-6  # sums of four products, in another order
 
 
 def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
-    record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    record(tiny(tmp_path / "a.onnx"), Verification(), (), recorded)
     other = written(tiny(tmp_path / "b.onnx", 1), tmp_path / "w")
     assert compare_flatbuffers(other, recorded, Options()).negative
 
@@ -176,7 +176,7 @@ def test_another_model_is_not(tmp_path: Path) -> None:
 def test_names_that_were_not_recorded_are_refused(tmp_path: Path) -> None:
     """A cluster's border without the model that exposes it."""
     model, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
-    record(model, Verification(), {}, recorded)
+    record(model, Verification(), (), recorded)
     folder = tmp_path / "w"
     with np.load(recorded) as arrays:
         kept = {k: a for k, a in arrays.items() if not k.startswith("in.")}

@@ -23,7 +23,7 @@ from tests.preparation.test_batch import tiny
 
 def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
     path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
-    assert record(path, Verification(), {}, recorded) is None  # by the kind of each output
+    assert record(path, Verification(), (), recorded) is None  # by the kind of each output
     (found,) = compare(path, recorded, Options()).differences
     assert found.tolerance == TOLERANCES[Kind.FLOAT32]
     assert found.relative <= 1e-6  # sums of four products, in another order
@@ -31,7 +31,7 @@ def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
 
 def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
-    record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    record(tiny(tmp_path / "a.onnx"), Verification(), (), recorded)
     found = compare(tiny(tmp_path / "b.onnx", 1), recorded, Options())
     assert found.less_accurate is LessAccurate.NNAPI
     assert found.negative
@@ -55,7 +55,7 @@ def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
         (ends_in(tmp_path / "a.onnx", number, neg), ["y"]),
         (ends_in(tmp_path / "b.onnx", sequence, both, several), ["y[0]", "y[1]"]),
     ):
-        record(path, Verification(), {}, tmp_path / "recorded.npz")
+        record(path, Verification(), (), tmp_path / "recorded.npz")
         found = compare(path, tmp_path / "recorded.npz", Options()).differences
         assert [(d.output, d.absolute) for d in found] == [(name, 0.0) for name in names]
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_compared_says_the_way_out(tmp_path: Path) -> None:
 
 def test_a_tolerance_that_is_given_is_the_tolerance(tmp_path: Path) -> None:
     path = tiny(tmp_path / "a.onnx")
-    assert record(path, Verification(tolerance=0.5), {}, tmp_path / "recorded.npz") == 0.5
+    assert record(path, Verification(tolerance=0.5), (), tmp_path / "recorded.npz") == 0.5
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
     model, path = zoo.quantized(name, "u8s8"), tmp_path / "a.onnx"
     onnx.save(model, path)
     recorded = tmp_path / "recorded.npz"
-    tolerance = record(path, Verification(), {}, recorded)
+    tolerance = record(path, Verification(), (), recorded)
     with np.load(recorded) as arrays:
         count = sum(k.startswith("in.0.") and k.count(".") == 2 for k in arrays)
         feeds = {str(arrays[f"in.0.{k}.name"]): arrays[f"in.0.{k}"] for k in range(count)}
