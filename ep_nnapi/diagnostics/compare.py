@@ -30,8 +30,9 @@ from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.devices import devices
-from ep_nnapi.provider.load_epcontext import UnusableCluster
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster, Observer
 from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider
@@ -146,7 +147,7 @@ class ObservingProvider(Provider):
         """Returns the clusters of `graph`, observed."""
         return tuple(
             cluster
-            if isinstance(cluster, UnusableCluster | ObservedCluster)
+            if not isinstance(cluster, CompiledCluster | DynamicCluster)
             else ObservedCluster(cluster, self._observe)
             for cluster in super().plan(graph)
         )

@@ -200,12 +200,14 @@ class ContainerContent:
     """A container's content: the alternatives of its cluster, the preferred first.
 
     weights             that all alternatives share
+    digest              SHA-256 of the program
     file                name of the weights' file next to the model; None if they are embedded
     model_has_checksum  True if the model's file must have a checksum of itself
     """
 
     alternatives: tuple[Alternative, ...]
     weights: Array
+    digest: bytes
     file: str | None
     model_has_checksum: bool
 
@@ -301,7 +303,9 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
     weights = read_weights(location, rest, source)
     alternatives = reader.alternatives(int(header["choices"]), weights)
     flag = bool(header["flags"])
-    content = ContainerContent(alternatives, weights, location.file or None, flag)
+    content = ContainerContent(
+        alternatives, weights, header["sha256"].tobytes(), location.file or None, flag
+    )
     if content.feature_level > feature_level:
         raise ModelError(
             f"the context needs feature level {content.feature_level}, the runtime offers "

@@ -86,10 +86,15 @@ class Library:
             error.done = lib.ctx_litert_accelerators(self._struct[0], mask, error.struct)
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
-    def compile(self, model: bytes | bytearray, settings: Settings) -> CompiledModel:
-        """Compile a .tflite for an accelerator, which takes all of it; raises LiteRtError."""
-        data = _aligned(len(model))
-        data[:] = np.frombuffer(model, np.uint8)
+    def compile(self, model: bytes | bytearray | Array, settings: Settings) -> CompiledModel:
+        """Compile a .tflite for an accelerator, which takes all of it; raises LiteRtError.
+
+        model   bytes that are an array at a multiple of 64 are used where they are
+        """
+        data = np.frombuffer(model, np.uint8)
+        if data.ctypes.data % _ALIGNMENT or not isinstance(model, np.ndarray):
+            data = _aligned(len(model))
+            data[:] = np.frombuffer(model, np.uint8)
         cache = settings.weight_cache
         path = ffi.NULL if cache is None else ffi.new("char[]", cache.encode())
         options = ffi.new(

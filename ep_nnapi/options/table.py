@@ -220,6 +220,21 @@ class Options:
         "FILE",
         "write what ran where, as JSON, when the session ends (default: no file)",
     )
+    prefer: tuple[values.Preferred, ...] = Category.EXECUTION.option(
+        tuple(values.Preferred),
+        values.preferred,
+        "NAMES",
+        "order of the alternatives of a prepared model, of which the first that works is taken: "
+        "nnapi,litert-npu,litert-gpu,nnapi-cpu,litert-cpu,cpu (default); nnapi are accelerators, "
+        "or the device that is named",
+    )
+    trial_timeout: float = Category.EXECUTION.option(
+        30.0,
+        values.time_limit,
+        "SECONDS",
+        "time to compile an alternative, and for its first run, before the next is tried "
+        "(default {default:g})",
+    )
     intra_op_num_threads: int | None = Category.EXECUTION.option(
         None,
         values.count,
@@ -301,6 +316,8 @@ class OptionKeywords(TypedDict, total=False):
     execution_timeout: float | str | None
     cache_dir: _File
     receipt: _File
+    prefer: _Names
+    trial_timeout: float | str
     intra_op_num_threads: int | str
     instances: int | str
     spinning: str

@@ -189,6 +189,14 @@ def to_text(value: object) -> str:
     return str(value)
 
 
+def time_limit(name: str, value: object) -> float:
+    """Parses a time in seconds, which has to be there."""
+    found = seconds(name, value)
+    if found is None:
+        raise OptionError(f"{name} is {value!r}; it must be a number of seconds")
+    return found
+
+
 def seconds(name: str, value: object) -> float | None:
     """Parses a time in seconds; None or "" means no limit and gives None."""
     if value in (None, ""):
@@ -305,6 +313,26 @@ def name_or_path(first: str, *others: str) -> Parser[str]:
         return file or str(value or first)
 
     return parse
+
+
+class Preferred(StrEnum):
+    """What computes an alternative of a prepared model; `nnapi` is accelerators of NNAPI."""
+
+    NNAPI = "nnapi"
+    LITERT_NPU = "litert-npu"
+    LITERT_GPU = "litert-gpu"
+    NNAPI_CPU = "nnapi-cpu"
+    LITERT_CPU = "litert-cpu"
+    CPU = "cpu"
+
+
+def preferred(name: str, value: object) -> tuple[Preferred, ...]:
+    """Parses an order of preference, given as a list or separated by commas."""
+    found = names(name, value)
+    for part in found:
+        if part not in list(Preferred):
+            raise OptionError(f"{name} has {part!r}; give some of {','.join(Preferred)}")
+    return tuple(map(Preferred, found))
 
 
 def names(name: str, value: object) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ep_nnapi.epcontext.layout import CONTEXT_OP
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.lowering.border import Crossing
-from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen
@@ -26,6 +26,10 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report.report import ClusterReport
+
+if TYPE_CHECKING:
+    from ep_nnapi.epcontext.container import ContainerContent
+    from ep_nnapi.provider.choice import ChosenCluster
 
 
 @frozen
@@ -54,7 +58,7 @@ def load(
     compiler: Compiler,
     options: Options,
     weights: Callable[[str], Array] | None = None,
-) -> CompiledCluster | UnusableCluster:
+) -> CompiledCluster | ChosenCluster | UnusableCluster:
     """Returns the cluster of an EPContext node of `graph`, compiled for the compiler's device.
 
     weights  returns what the application has under the name of external weights, in place of a file
@@ -71,8 +75,12 @@ def load(
         (CONTEXT_OP,),
     )
     try:
-        content = _lowered(node, graph.path, compiler.target.feature_level, weights)
-        lowered = compiler.prepare(content)
+        content = _content(node, graph.path, compiler.target.feature_level, weights)
+        if len(content.alternatives) > 1 or content.alternatives[0].model is None:
+            from ep_nnapi.provider.choice import choose  # most sessions have none
+
+            return choose(node.id, report, content, compiler, options)
+        lowered = compiler.prepare(content.lowered)
         compiler.check_supported(lowered)
         placed = compiler.compile(lowered)
     except ModelError as error:
@@ -84,10 +92,10 @@ def load(
     return CompiledCluster.of((node.id,), report, placed, options.fallback)
 
 
-def _lowered(
+def _content(
     node: GraphNode, path: str, feature_level: int, weights: Callable[[str], Array] | None
-) -> Lowered:
-    """Returns the node's lowered cluster.
+) -> ContainerContent:
+    """Returns the content of the node's container.
 
     Raises ModelError if it is corrupt, too new, or needs a higher feature level.
     """
@@ -102,13 +110,13 @@ def _lowered(
     content = unpack(data.encode("utf-8", "surrogateescape"), source, feature_level)
     if path and content.model_has_checksum:
         verify_checksum(Path(path))
-    lowered = content.lowered
-    entering, leaving = lowered.border.inputs, lowered.border.outputs
+    border = content.alternatives[0].border
+    entering, leaving = border.inputs, border.outputs
     if not _declared(entering, inputs_of(node)) or not (
         _declared(leaving, outputs_of(node)) and len(leaving) == len(outputs_of(node))
     ):
         raise ModelError("its tensors are not those of its context; prepare the model again")
-    return lowered
+    return content
 
 
 def _declared(crossings: Sequence[Crossing], values: Sequence[Value]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
 
@@ -41,8 +41,11 @@ from ep_nnapi.provider.outline import outline_of, with_times
 from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
+if TYPE_CHECKING:
+    from ep_nnapi.provider.choice import ChosenCluster
+
 logger = module_logger(__name__)
-Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
+Cluster: TypeAlias = "CompiledCluster | ChosenCluster | DynamicCluster | UnusableCluster"
 
 ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 """The ids of the nodes that read each value; -1 represents the graph's outputs."""

@@ -18,6 +18,7 @@ from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.report.report import FallbackRuns
 
 if TYPE_CHECKING:
+    from ep_nnapi.provider.choice import Choice
     from ep_nnapi.provider.planner import Cluster
     from ep_nnapi.provider.provider import Provider
 
@@ -173,6 +174,7 @@ def receipt_of(provider: Provider) -> dict[str, object]:
 
 def _cluster(cluster: Cluster, runtime: str, feature_level: int) -> Mapping[str, object]:
     record, report = cluster.record, cluster.report
+    chosen: Choice | None = getattr(cluster, "choice", None)
     by = record.substitutes
     device_runs = record.device_runs
     return {
@@ -185,6 +187,7 @@ def _cluster(cluster: Cluster, runtime: str, feature_level: int) -> Mapping[str,
         "device_runs": device_runs,
         "fallbacks": [{**each.to_json(), "runs": runs} for each, runs in by.items()],
         "milliseconds": _milliseconds(record),
+        **(chosen.to_json() if chosen else {}),
     }
 
 

@@ -1,0 +1,521 @@
+"""The choice among the alternatives of a compiled cluster, for the system that it is made on.
+
+Those that the system could run are tried in the order of preference: compiled, then run once, by
+the first run of the session, each with a deadline. What declines, fails or takes too long gives way
+to the next one. The C plugin's is native/choice.c.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from logging import INFO, WARNING
+from pathlib import Path
+from threading import Thread
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from ep_nnapi.epcontext.alternatives import Alternative
+from ep_nnapi.epcontext.container import ContainerContent
+from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.epcontext.onnx_program import LOCATION
+from ep_nnapi.lowering.border import Allocate, Crossing
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, module_logger
+from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Fallback, Preferred
+from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.cpu_fallback import Executor, Stop
+from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Failures
+from ep_nnapi.provider.direct_run import DirectRun
+from ep_nnapi.report.report import ClusterReport
+from ep_nnapi.sessions.cpu import exact_options, session_of
+
+logger = module_logger(__name__)
+T = TypeVar("T")
+_KINDS: Mapping[Preferred, tuple[AlternativeKind, ...]] = {
+    Preferred.NNAPI: (AlternativeKind.NNAPI, AlternativeKind.PARTITION),
+    Preferred.NNAPI_CPU: (AlternativeKind.NNAPI, AlternativeKind.PARTITION),
+    Preferred.CPU: (AlternativeKind.ONNX,),
+}
+Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]
+"""Returns what runs an alternative on tensors with these names in this order."""
+
+
+@frozen
+class Tried:
+    """An alternative that gave way, such as `nnapi:4 on gpu`, and its runs that ended well."""
+
+    name: str
+    reason: str
+    runs: int
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for a receipt."""
+        return {"alternative": self.name, "reason": self.reason, "runs": self.runs}
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An alternative, and what computes it; `compiler`: of an NNAPI device."""
+
+    alternative: Alternative
+    preferred: Preferred
+    compiler: Compiler | None = None
+
+    @property
+    def name(self) -> str:
+        if self.preferred is Preferred.CPU:
+            return self.alternative.name
+        return f"{self.alternative.name} on {self.device}"
+
+    @property
+    def device(self) -> str:
+        return self.compiler.device.name if self.compiler else str(self.preferred)
+
+
+class _Failed(Exception):
+    """A candidate gives way; the message says why."""
+
+
+@dataclass
+class Choice:
+    """What was chosen of a container, and what was tried before; runs may change it.
+
+    report    of the cluster, whose device is that of the candidate
+    record    of the runs of all candidates
+    proved    True if the one that is chosen has run
+    """
+
+    node: int
+    report: ClusterReport
+    content: ContainerContent
+    options: Options
+    candidates: tuple[_Candidate, ...]
+    record: ClusterRecord
+    tried: list[Tried] = field(default_factory=list)
+    current: int = -1
+    proved: bool = False
+    _opened: dict[int, Opened] = field(default_factory=dict)
+    _devices: dict[str, str] = field(default_factory=dict)
+    _lock: ForkableLock = field(default_factory=ForkableLock)
+
+    @property
+    def chosen(self) -> _Candidate:
+        """The candidate that is chosen."""
+        return self.candidates[self.current]
+
+    @property
+    def device(self) -> str:
+        """What computes it: a faster device of the host may be in the place of the candidate's."""
+        return self._devices.get(self.chosen.name, self.chosen.device)
+
+    @property
+    def opened(self) -> Opened:
+        """What runs it."""
+        return self._opened[self.current]
+
+    def choose_from(self, first: int) -> bool:
+        """Chooses the first candidate from a position on that opens; False if none does."""
+        for index in range(first, len(self.candidates)):
+            candidate = self.candidates[index]
+            try:
+                if index not in self._opened:
+                    self._opened[index] = self._open(candidate)
+            except _Failed as failed:
+                self._note(candidate, failed)
+                continue
+            self.current, self.proved = index, candidate.preferred is Preferred.CPU
+            self._write("chosen", None, candidate.name)
+            return True
+        return False
+
+    def _note(self, candidate: _Candidate, why: _Failed) -> None:
+        known = sum(tried.runs for tried in self.tried)
+        self.tried.append(Tried(candidate.name, str(why), self.record.device_runs - known))
+        level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
+        logger.log(level, "%s gave way: %s", candidate.name, why)
+
+    def _open(self, candidate: _Candidate) -> Opened:
+        self._check(candidate)
+        if candidate.preferred is Preferred.CPU:
+            return self._attempt(candidate.alternative, candidate)
+        note = self._note_path("trying", candidate)
+        if note is not None and note.exists():
+            raise _Failed(f"an earlier start ended in it, as {note} says")
+        work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
+        return self._carry_out(candidate, "compile", work)
+
+    def _check(self, candidate: _Candidate) -> None:
+        """Raises _Failed for an alternative that cannot run in the place of the first one."""
+        first, own = self.content.alternatives[0].border, candidate.alternative.border
+        entering = {_tensor(c) for c in first.inputs}
+        if not {_tensor(c) for c in own.inputs} <= entering or (
+            {_tensor(c) for c in own.outputs} != {_tensor(c) for c in first.outputs}
+        ):
+            raise _Failed("it has other tensors or sizes")
+        needed = candidate.alternative.needed
+        if candidate.compiler is not None:
+            level = candidate.compiler.target.feature_level
+            level = min(level, candidate.compiler.device.feature_level)
+            if needed > level:
+                raise _Failed(f"it needs feature level {needed}, the device has {level}")
+
+    def _attempt(self, alternative: Alternative, candidate: _Candidate) -> Opened:
+        """Compiles an alternative, or a part of it; raises _Failed."""
+        if alternative.kind is AlternativeKind.PARTITION:
+            parts = [self._attempt(part, candidate) for part in alternative.parts]
+            return lambda ins, outs: _Partition(alternative, parts, ins, outs)
+        try:
+            if alternative.kind is AlternativeKind.ONNX:
+                return _onnx(alternative, self.content.weights)
+            if alternative.kind is AlternativeKind.LITERT:
+                return _litert(alternative, candidate.preferred)
+            return self._compiled(alternative, candidate)
+        except _Failed:
+            raise
+        except Declined as declined:
+            raise _Failed(declined.detail) from None
+        except (NnapiError, RuntimeError) as error:
+            raise _Failed(str(error)) from None
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            raise _Failed(f"ONNX Runtime: {error}") from None
+
+    def _compiled(self, alternative: Alternative, candidate: _Candidate) -> Opened:
+        compiler = candidate.compiler
+        if compiler is None:
+            raise _Failed("it needs NNAPI")
+        lowered = compiler.prepare(alternative.lowered)
+        compiler.check_supported(lowered)
+        placed = compiler.compile(lowered)
+        self._devices[candidate.name] = placed.device.name
+        whole = not candidate.alternative.parts
+        record = self.record if whole else compiler.new_record()
+        cluster = CompiledCluster.of(
+            (self.node,), self.report, placed, Fallback.NONE, record=record
+        )
+        return cluster.bind
+
+    def _carry_out(self, candidate: _Candidate, doing: str, work: Callable[[], T]) -> T:
+        """Does what may not come back, with a deadline, and a note as long as it lasts."""
+        found: list[T] = []
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                found.append(work())
+            except BaseException as error:
+                failed.append(error)
+
+        self._write("trying", candidate, candidate.name)
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(self.options.trial_timeout)
+        if thread.is_alive():
+            raise _Failed(f"it did not {doing} within {self.options.trial_timeout:g} s")
+        note = self._note_path("trying", candidate)
+        if note is not None:
+            note.unlink(missing_ok=True)
+        if failed:
+            raise failed.pop()  # which would keep itself alive there
+        return found[0]
+
+    def run(self, bound: Bound, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Runs what is chosen, or the next ones in its place, until one runs.
+
+        If none does, the inputs are to blame: what was chosen stays, and its error is raised.
+        """
+        if self.proved:
+            try:
+                bound.executor(self)(inputs, allocate, stop)
+                return
+            except NnapiError:
+                if self.options.fallback is Fallback.NONE:
+                    raise
+        with self._lock:
+            self._run_some(bound, inputs, allocate, stop)
+
+    def _run_some(
+        self, bound: Bound, inputs: Sequence[Array], allocate: Allocate, stop: Stop
+    ) -> None:
+        first, proved, tried = self.current, self.proved, len(self.tried)
+        error: Exception | None = None
+        while True:
+            try:
+                executor = bound.executor(self)
+                if self.proved:
+                    executor(inputs, allocate, stop)
+                else:
+                    self._prove(executor, bound, inputs, allocate)
+                self.proved = True
+                return
+            except (NnapiError, _Failed) as failure:
+                error = error or failure
+                self._note(self.chosen, _Failed(str(failure)))
+            if not self.choose_from(self.current + 1):
+                del self.tried[tried:]
+                self.current, self.proved = first, proved
+                raise ModelError(str(error)) if isinstance(error, _Failed) else error
+
+    def _prove(
+        self, executor: Executor, bound: Bound, inputs: Sequence[Array], allocate: Allocate
+    ) -> None:
+        """Makes the first run, on copies: a run that does not come back must not have others'."""
+        types = {c.name: c.dtype.numpy for c in self.chosen.alternative.border.outputs}
+        given, results = [np.array(array) for array in inputs], dict[int, Array]()
+
+        def made(index: int, shape: tuple[int, ...]) -> Array:
+            if index not in results:
+                results[index] = np.empty(shape, types[bound.outputs[index]])
+            return results[index]
+
+        self._carry_out(self.chosen, "run", lambda: executor(given, made, lambda: None))
+        for index, result in results.items():
+            np.copyto(allocate(index, result.shape), result)
+
+    def _note_path(self, suffix: str, candidate: _Candidate | None) -> Path | None:
+        """The file of a note about a candidate, or about the choice; None without a folder.
+
+        Its name is made of the container, the candidate, its driver's version and the system.
+        """
+        if self.options.cache_dir is None:
+            return None
+        system = f"{platform.release()[:60]} {platform.version()[:60]}"
+        compiler = candidate.compiler if candidate else None
+        version = compiler.device.version if compiler else ""
+        about = f"{candidate.name if candidate else 'choice'}\n{version}\n{system}"
+        digest = hashlib.sha256(self.content.digest + about.encode()).hexdigest()
+        return Path(self.options.cache_dir, f"ep-nnapi-{digest[:16]}.{suffix}")
+
+    def _write(self, suffix: str, candidate: _Candidate | None, text: str) -> None:
+        path = self._note_path(suffix, candidate)
+        if path is not None:
+            with suppress(OSError):
+                path.write_text(f"{text}\n")
+
+    def to_json(self) -> dict[str, object]:
+        """What a receipt says of the choice."""
+        known = sum(tried.runs for tried in self.tried)
+        return {
+            "device": self.device,
+            "device_runs": self.record.device_runs - known,
+            "alternative": self.chosen.name,
+            "tried": [tried.to_json() for tried in self.tried],
+        }
+
+
+@frozen
+class ChosenCluster:
+    """A cluster with alternatives, of which one is chosen."""
+
+    choice: Choice
+    failures: Failures = field(default_factory=Failures, compare=False)
+    durations: Durations = field(default_factory=new_durations, compare=False)
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """The node."""
+        return (self.choice.node,)
+
+    @property
+    def report(self) -> ClusterReport:
+        """The report, with the device that computes it now."""
+        return replace(self.choice.report, device=self.choice.device)
+
+    @property
+    def record(self) -> ClusterRecord:
+        """Of its runs."""
+        return self.choice.record
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The NNAPI models of what is chosen."""
+        chosen = self.choice.chosen.alternative
+        return tuple(a.model for a in (chosen, *chosen.parts) if a.model)
+
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Bound:
+        """Returns a runner for inputs and outputs with these names in this order."""
+        return Bound(self.choice, tuple(input_names), tuple(output_names))
+
+
+@dataclass(slots=True)
+class Bound:
+    """Runs a cluster with alternatives; thread-safe."""
+
+    choice: Choice
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    _executors: dict[int, Executor] = field(default_factory=dict)
+
+    def executor(self, choice: Choice) -> Executor:
+        """What runs the candidate that is chosen now."""
+        index, opened = choice.current, choice.opened
+        if index not in self._executors:
+            self._executors[index] = opened(self.inputs, self.outputs)
+        return self._executors[index]
+
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs into the arrays that `allocate` returns."""
+        record = self.choice.record
+        start = record.start()
+        self.choice.run(self, inputs, allocate, stop)
+        if not isinstance(self.executor(self.choice), Runner):  # which counts its runs itself
+            record.add_run(None, start)
+
+    def direct_runs(self) -> list[DirectRun]:
+        """Returns what may run without this runner; nothing before the first run."""
+        executor = self.executor(self.choice) if self.choice.proved else None
+        return executor.direct_runs() if isinstance(executor, Runner) else []
+
+
+def choose(
+    node: int,
+    report: ClusterReport,
+    content: ContainerContent,
+    compiler: Compiler,
+    options: Options,
+) -> ChosenCluster:
+    """Returns the cluster with the first alternative that opens here; raises ModelError."""
+    candidates = tuple(_candidates(content.alternatives, compiler, options))
+    choice = Choice(node, report, content, options, candidates, compiler.new_record())
+    if not candidates:
+        raise ModelError("no alternative of it is preferred here")
+    if not choice.choose_from(0):
+        first = choice.tried[0]
+        raise ModelError(f"no alternative runs here: {first.name}: {first.reason}")
+    logger.info("%s runs as %s", report.nodes[0], choice.chosen.name)
+    return ChosenCluster(choice)
+
+
+def _candidates(
+    alternatives: Sequence[Alternative], compiler: Compiler, options: Options
+) -> Iterator[_Candidate]:
+    for preferred in options.prefer:
+        kinds = _KINDS.get(preferred, (AlternativeKind.LITERT,))
+        fitting = [a for a in alternatives if a.kind in kinds]
+        if AlternativeKind.NNAPI not in kinds:
+            yield from (_Candidate(a, preferred) for a in fitting)
+            continue
+        for device in _devices(preferred, compiler, options):
+            own = device == compiler.device
+            at = compiler if own else replace(compiler, device=device, fast=())
+            yield from (_Candidate(a, preferred, at) for a in fitting)
+
+
+def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list[Device]:
+    """Accelerators, or CPUs; the session's own first, and alone if it was asked for."""
+    if options.device is not None:
+        return [compiler.device] if preferred is Preferred.NNAPI else []
+    is_cpu = preferred is Preferred.NNAPI_CPU
+    if is_cpu and compiler.device.type is DeviceCode.CPU:
+        return [compiler.device]
+    return [d for d in compiler.runtime.devices() if (d.type is DeviceCode.CPU) is is_cpu]
+
+
+def _tensor(crossing: Crossing) -> tuple[object, ...]:
+    return crossing.name, crossing.dtype, crossing.shape
+
+
+def _onnx(alternative: Alternative, weights: Array) -> Opened:
+    """Opens ONNX nodes on the CPU provider, with their constants where they are."""
+    options = exact_options()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_external_initializers_from_files_in_memory([LOCATION], [weights], [weights.size])
+    assert alternative.data is not None
+    session = session_of(alternative.data.tobytes(), options)
+
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+        read = [c.name for c in alternative.border.inputs]
+
+        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
+            given = dict(zip(inputs, arrays, strict=True))
+            results = session.run(list(outputs), {name: given[name] for name in read})
+            for i, result in enumerate(results):
+                np.copyto(allocate(i, result.shape), result)
+
+        return run
+
+    return opened
+
+
+def _litert(alternative: Alternative, preferred: Preferred) -> Opened:
+    """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
+    from ep_nnapi.litert.device import open_runtime  # the extra
+    from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings
+
+    if str(preferred) not in {device.name for device in open_runtime().accelerators}:
+        raise _Failed(f"{preferred} is not there")
+    accelerator = Accelerator[preferred.name.removeprefix("LITERT_")]
+    assert alternative.data is not None
+    try:
+        model = Library().compile(alternative.data, Settings(accelerator))
+    except LiteRtError as error:
+        raise _Failed(str(error)) from None
+
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+        places = [list(inputs).index(port.name) for port in model.inputs]
+        leaving = [list(outputs).index(port.name) for port in model.outputs]
+
+        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
+            try:
+                results = model.run([arrays[i] for i in places])
+            except LiteRtError as error:
+                raise _Failed(str(error)) from None
+            for i, result in zip(leaving, results, strict=True):
+                np.copyto(allocate(i, result.shape), result)
+
+        return run
+
+    return opened
+
+
+class _Partition:
+    """Runs the parts of an alternative one after the other; tensors go by their names."""
+
+    def __init__(
+        self,
+        alternative: Alternative,
+        parts: Sequence[Opened],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> None:
+        self._ends, self._parts = (tuple(inputs), tuple(outputs)), []
+        for part, opened in zip(alternative.parts, parts, strict=True):
+            border = part.border
+            read = [*dict.fromkeys(c.name for c in border.inputs)]
+            names = read, [c.name for c in border.outputs]
+            types = [c.dtype.numpy for c in border.outputs]
+            self._parts.append((opened(*names), names, types))
+
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs into the arrays that `allocate` returns."""
+        there = dict(zip(self._ends[0], inputs, strict=True))
+        for run, (read, made), types in self._parts:
+            self._run(run, (read, made), types, there, stop)
+        for i, name in enumerate(self._ends[1]):
+            np.copyto(allocate(i, there[name].shape), there[name])
+
+    @staticmethod
+    def _run(
+        run: Executor,
+        names: tuple[list[str], list[str]],
+        types: Sequence[np.dtype[np.generic]],
+        there: dict[str, Array],
+        stop: Stop,
+    ) -> None:
+        def allocated(index: int, shape: tuple[int, ...]) -> Array:
+            return there.setdefault(names[1][index], np.empty(shape, types[index]))
+
+        run([there[name] for name in names[0]], allocated, stop)

@@ -1,0 +1,163 @@
+"""The choice among alternatives in Python: the C plugin's, with equal bits."""
+
+import gc
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import ep_nnapi
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.spec import CONV_2D
+from models.quantized import quantized
+from models.zoo import MODELS, sample_inputs
+from tests.native import sessions
+from tests.native.test_choice import FEEDS, MODEL, RIGHT
+from tests.nnapi.library.recorded import Shim, built, needs_compiler
+from tests.onnx_graph import parsed
+from tests.preparation.test_alternatives import PARTS
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    return sessions.prepared(MODEL, folder, alternatives="nnapi:4,nnapi:1,cpu")
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    return built(tmp_path)
+
+
+def session(path: Path, **options: object) -> onnxruntime.InferenceSession:
+    config = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(config, **options)
+    return onnxruntime.InferenceSession(str(path), config)
+
+
+def outcome(path: Path, folder: Path, **options: object) -> dict:
+    """The cluster of the receipt of a session of two right runs."""
+    receipt = folder / "receipt.json"
+    made = session(path, receipt=receipt, **options)
+    for _ in range(2):
+        np.testing.assert_allclose(made.run(None, FEEDS)[0], RIGHT, rtol=1e-4, atol=1e-5)
+    del made
+    gc.collect()
+    (cluster,) = json.loads(receipt.read_text())["clusters"]
+    receipt.unlink()
+    return cluster
+
+
+def test_what_works_is_chosen(path: Path, tmp_path: Path):
+    found = outcome(path, tmp_path, cache_dir=tmp_path)
+    assert found["alternative"] == "nnapi:1 on nnapi-reference"
+    assert (found["runs"], found["device_runs"]) == (2, 2)
+    assert found["tried"] == []
+    (note,) = tmp_path.glob("ep-nnapi-*")
+    assert (note.suffix, note.read_text()) == (".chosen", "nnapi:1 on nnapi-reference\n")
+
+
+def test_the_order_may_be_given(path: Path, tmp_path: Path):
+    assert outcome(path, tmp_path, prefer="cpu,nnapi")["device"] == "cpu"
+    with pytest.raises(OptionError, match="prefer has 'gpu'; give some of nnapi,litert-npu"):
+        session(path, prefer=["gpu"])
+    with pytest.raises(Exception, match="no alternative of it is preferred here"):
+        session(path, prefer="litert-gpu")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["Model_finish", "Compilation_finish", "Execution_burstCompute"])
+@pytest.mark.parametrize("hangs", [False, True])
+def test_what_fails_or_hangs_gives_way(
+    name: str, hangs: bool, path: Path, shim: Shim, tmp_path: Path
+):
+    options = {"runtime": shim.path, "cache_dir": tmp_path, "trial_timeout": 0.5 if hangs else 60}
+    shim.fault(name, 0 if hangs else ResultCode.OP_FAILED, milliseconds=2500 if hangs else 0)
+    found = outcome(path, tmp_path, **options)
+    shim.clear()
+    reason = found["tried"][0]["reason"]
+    assert found["alternative"] == "cpu"
+    assert ("within 0.5 s" if hangs else "OP_FAILED") in reason
+    after = outcome(path, tmp_path, **options)
+    if hangs:
+        assert "an earlier start ended in it" in after["tried"][0]["reason"]
+    else:
+        assert after["tried"] == []
+
+
+@needs_compiler
+def test_what_declines_gives_way(path: Path, shim: Shim, tmp_path: Path):
+    shim.decline(CONV_2D.code)
+    found = outcome(path, tmp_path, runtime=shim.path)
+    assert found["alternative"] == "cpu"
+    assert "declines CONV_2D" in found["tried"][0]["reason"]
+
+
+@needs_compiler
+def test_a_later_failure_gives_way_unless_the_fallback_is_none(path: Path, shim: Shim):
+    made = session(path, runtime=shim.path)
+    strict = session(path, runtime=shim.path, fallback="none")
+    for each in (made, strict):
+        each.run(None, FEEDS)
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
+    np.testing.assert_allclose(made.run(None, FEEDS)[0], RIGHT, rtol=1e-4, atol=1e-5)
+    with pytest.raises(Exception, match="OP_FAILED"):
+        strict.run(None, FEEDS)
+    shim.clear()
+
+
+FORMS = ["float", "u8u8", "u8s8"]
+NETWORKS = [
+    pytest.param(name, form, marks=() if name in ("kws_dscnn", "mlp") else pytest.mark.long)
+    for name in ("kws_dscnn", "mlp", "espcn", "squeezenet1_1", "denoiser_lstm", "detector")
+    for form in FORMS
+]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "form"), NETWORKS)
+def test_it_is_the_choice_of_the_plugin_in_c(name: str, form: str, tmp_path: Path):
+    """On every level one file runs, with equal bits, and near the CPU provider's results."""
+    model = MODELS[name]() if form == "float" else quantized(name, form)
+    path = sessions.prepared(model, tmp_path, alternatives="nnapi:8,nnapi:4,nnapi:1,cpu")
+    feeds = sample_inputs(MODELS[name]())
+    for level in (1, 3, 8):
+        library = built(tmp_path, level).path
+        device = {"device": sessions.REFERENCE if level >= 3 else "default"}
+        check_equal(path, feeds, {"runtime": library, **device}, tmp_path)
+    check_equal(path, feeds, {"prefer": "cpu"}, tmp_path)
+
+
+def check_equal(path: Path, feeds: dict, options: dict[str, str], folder: Path) -> None:
+    """The plugin and Python's provider choose the same, which computes the same bits."""
+    results, chosen = [], []
+    for number, make in enumerate((sessions.session, session)):
+        receipt = folder / f"{number}.json"
+        left = {n.op_type for n in onnx.load(path, None, False).graph.node} - {"EPContext"}
+        given = {"exclude": ",".join(left)} if make is session and left else {}
+        made = make(path, receipt=str(receipt), **options, **given)
+        results.append([made.run(None, feeds) for _ in range(2)][1])
+        del made
+        gc.collect()
+        clusters = json.loads(receipt.read_text())["clusters"]
+        chosen.append(
+            [(c["alternative"], [t["alternative"] for t in c["tried"]]) for c in clusters]
+        )
+    assert chosen[0] == chosen[1]
+    for one, other in zip(*results, strict=True):
+        assert one.tobytes() == other.tobytes(), options
+
+
+@needs_compiler
+def test_a_partition_computes(tmp_path: Path):
+    path = sessions.prepared(parsed(PARTS), tmp_path, alternatives="nnapi:4,nnapi:1,cpu")
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    options = {"runtime": built(tmp_path, 2).path, "device": "default"}
+    check_equal(path, {"x": x}, options, tmp_path)
+    b = np.maximum(np.exp(x), 0)
+    result = session(path, feature_level=1).run(None, {"x": x})[0]
+    np.testing.assert_allclose(result, b + np.exp(b), rtol=1e-5)
