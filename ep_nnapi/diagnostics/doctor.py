@@ -190,6 +190,9 @@ class _Trials:
     listed   all lists of types that the device supports
     answers  by types, in the order of the trials
     ends     flaws of the trials that ended their worker
+    last     number of the last trial with a result
+    alone    number up to which each trial is a model of its own
+    begun    trials that a worker began last, and has not ended
     """
 
     listed: list[str] = field(default_factory=list)
@@ -197,7 +200,8 @@ class _Trials:
     ends: list[Flaw] = field(default_factory=list)
     seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
     last: int = -1
-    begun: Data | None = None
+    alone: int = 0
+    begun: list[Data] = field(default_factory=list)
     done: bool = False
 
     def add(self, line: Data) -> None:
@@ -221,7 +225,8 @@ class _Trials:
         """Takes the result of a trial."""
         traits = frozenset(trial["traits"])
         self.answers.setdefault(trial["types"], []).append((traits, flaw))
-        self.last, self.begun = trial["trial"], None
+        self.last = trial["trial"]
+        self.begun = [begun for begun in self.begun if begun["trial"] > self.last]
         if flaw is not None and flaw.defect in (Defect.HANGS, Defect.DIES):
             self.ends.append(flaw)
 
@@ -281,10 +286,10 @@ class _Doctor:
             flaw = self._run(found, name)
             if flaw is None:
                 continue
-            if found.begun is None:  # it was asked, not given a trial
+            if not found.begun:  # it was asked, not given a trial
                 found.ends.append(replace(flaw, detail=f"{flaw.detail}, asked about it"))
                 break
-            found.answer(found.begun, flaw)
+            found.answer(found.begun[0], flaw)
         if (self.folder / ANSWERS).exists():
             self.answers.append(read(self.folder / ANSWERS))
         return found.result(name)
@@ -292,6 +297,7 @@ class _Doctor:
     def _run(self, found: _Trials, operation: str | None) -> Flaw | None:
         """Runs a worker; returns the flaw that ended it, None if it ended by itself."""
         more = {"operation": operation, "start": found.last + 1, "skip": found.hopeless()}
+        more["alone"], found.begun = found.alone, []
         request = {"folder": str(self.folder), "seconds": _A_DAY, "task": self.task | more}
         results = self.folder / RESULTS
         results.unlink(missing_ok=True)
@@ -304,7 +310,9 @@ class _Doctor:
             raise NnapiError(f"the worker process failed: {said.rpartition(chr(10))[2]}")
         for line in results.read_text().splitlines() if results.exists() else ():
             found.add(json.loads(line))
-        if found.done or len(found.ends) > before:
+        if len(found.begun) > 1:  # one of them, which is found when each is alone
+            found.alone = found.begun[-1]["trial"] + 1
+        if found.done or len(found.ends) > before or len(found.begun) > 1:
             return None
         if code in (None, -signal.SIGALRM):
             return Flaw(

@@ -1,6 +1,6 @@
 """Workers of `doctor`: each examines one operation of a device, and may end at any of its trials.
 
-A trial's line in the file RESULTS begins before the device gets it and is completed after it.
+The file RESULTS gets a line before the device gets trials, and one for each of their results.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.profile.device import Profile
-from ep_nnapi.nnapi.profile.examine import Examiner, Found, Placed, trials
+from ep_nnapi.nnapi.profile.examine import Examiner, Found, Placed, Trial, batches, trials
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.flaws import Defect
 from ep_nnapi.nnapi.profile.record import record_operation
@@ -87,30 +87,47 @@ def _examine(placed: Placed, task: Data, folder: Path, tell: Callable[[Data], No
     tell({"types": list(dict.fromkeys(trial.types for trial in listed))})
     host = HostRuntime()
     examiner = Examiner(placed, (host, host.devices()[0]), task["timeout"])
-    for number, trial in enumerate(listed):
-        if number < task["start"] or trial.types in task["skip"]:
-            continue
-        about = {"trial": number, "types": trial.types, "traits": sorted(trial.traits)}
-        signal.setitimer(signal.ITIMER_REAL, 0)  # the reference takes what it takes
-
-        def begin(about: Data = about) -> None:
-            tell({"begin": about})
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE * task["timeout"])
-
-        found = examiner.examine(trial, begin)
-        if found is not None:
-            told = _told(found)
-            tell(about | told)
-            if told["flaw"] and told["flaw"]["defect"] in (Defect.HANGS, Defect.DIES):
-                return  # a thread of this process may still run in the driver
+    numbered = (
+        (number, trial)
+        for number, trial in enumerate(listed)
+        if number >= task["start"] and trial.types not in task["skip"]
+    )
+    for batch in batches(numbered, task["alone"]):
+        if not _tried(examiner, batch, tell):
+            return  # a thread of this process may still run in the driver
     tell({"done": True})
+
+
+def _tried(
+    examiner: Examiner, batch: Sequence[tuple[int, Trial]], tell: Callable[[Data], None]
+) -> bool:
+    """Tries trials as one model, and if that fails each alone; False if one hangs or dies."""
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the reference takes what it takes
+    known = [(n, k) for n, trial in batch if (k := examiner.known(trial)) is not None]
+    about = [
+        {"trial": n, "types": k.trial.types, "traits": sorted(k.trial.traits)} for n, k in known
+    ]
+    if not known:
+        return True
+    tell({"begin": about})
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE * examiner.timeout)
+    try:
+        results = examiner.examine([k for _, k in known])
+    except RuntimeFailure as failure:
+        defect = _defect(failure)
+        if len(known) == 1:
+            tell(about[0] | {"flaw": {"defect": defect, "detail": str(failure)}, "seconds": None})
+        ends = defect in (Defect.HANGS, Defect.DIES)
+        alone = [[(n, k.trial)] for n, k in known] if len(known) > 1 and not ends else []
+        return not ends and all(_tried(examiner, each, tell) for each in alone)
+    for each, one in zip(results, about, strict=True):
+        tell(one | _told(each))
+    return True
 
 
 def _told(found: Found) -> Data:
     flaw: Data | None = None
-    if found.failure is not None:
-        flaw = {"defect": _defect(found.failure), "detail": str(found.failure)}
-    elif found.error is not None and found.error.wrong:
+    if found.error.wrong:
         error, allowed = found.error
         known = error if isfinite(error) else None
         flaw = {"defect": Defect.WRONG, "error": known, "allowed": allowed}

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,26 +25,32 @@ from ep_nnapi.nnapi.spec import BY_NAME
 from ep_nnapi.sessions.cpu import session_of
 from tests.cli.command import ROOT
 from tests.end_to_end.sessions import nnapi_session
-from tests.nnapi.library.recorded import built, needs_compiler
+from tests.nnapi.library.recorded import needs_compiler
 from tests.onnx_graph import model_of, nodes_of
+from tests.remote.agents import Bench, bench
 
-WRONG = ("RELU1", "RELU6", "EXP", "SQRT", "RSQRT", "LOGISTIC", "ABS", "NEG", "LOGICAL_NOT", "FLOOR")
+WRONG = ("RELU1", "RELU6", "EXP", "SQRT", "RSQRT", "LOGISTIC", "ABS", "NEG", "LOG", "FLOOR")
 HANGS, DIES, RIGHT = ("LOGICAL_AND", "LOGICAL_OR"), ("SIN",), ("RELU", "TANH")
+DEFECTS = {"WRONG": WRONG, "HANGS": HANGS, "DIES": DIES}
 ALL = (*WRONG, *HANGS, *DIES, *RIGHT)
 
 
 def codes(names: tuple[str, ...]) -> str:
-    return ",".join(str(int(BY_NAME[name].code)) for name in names)
+    return "".join(f",{BY_NAME[name].code}" for name in names) + ","
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return bench(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture(scope="module")
+def library(made: Bench) -> Iterator[str]:
     """A library with defects in this process and in those that it starts."""
-    defects = {"SHIM_WRONG": WRONG, "SHIM_HANGS": HANGS, "SHIM_DIES": DIES}
     with pytest.MonkeyPatch.context() as patch:
-        for name, operations in defects.items():
+        for name, operations in DEFECTS.items():
             patch.setenv(name, codes(operations))
-        yield built(tmp_path_factory.mktemp("shim")).path
+        yield str(made.altered)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +73,17 @@ def test_exactly_the_defects_are_found(examined: tuple[Examination, Path]) -> No
     assert right.keys() == set(RIGHT)
     assert all(o.right == o.trials > 30 and min(o.seconds) > 0 for o in right.values())
     assert read(path) == found.profile
-    assert found.profile.flaws.keys() == {(name, ANY_TYPES) for name in (*WRONG, *HANGS, *DIES)}
+    whole = {name for name, types in found.profile.flaws if types == ANY_TYPES}
+    assert whole == {*HANGS, *DIES}
+    kinds = {kind: flaws for kind, flaws in found.profile.flaws.items() if kind[1] != ANY_TYPES}
+    assert {name for name, _ in kinds} == set(WRONG)
+    for (_, types), flaws in kinds.items():  # it adds 1 to float32 results
+        assert types.endswith("> TENSOR_FLOAT32")
+        assert [(f.traits, f.defect) for f in flaws] == [(frozenset(), Defect.WRONG)]
+        assert flaws[0].error == pytest.approx(1, rel=1e-3)
+        assert flaws[0].allowed < 1e-4
     details = {o.name: o.worst.detail for o in found.operations if o.worst}
-    assert details["SIN"] == "SIGABRT"
+    assert details["SIN"] == "SIGSEGV"
 
 
 NODES = "a = Relu(x) b = Exp(a) c = Tanh(b) d = Sin(c) y = Relu(d)"
@@ -90,11 +106,26 @@ def test_sessions_leave_to_the_cpu_what_is_wrong(
     assert found.keys() == {"Exp", "Sin"}
     reason, detail = found["Exp"]
     assert reason is Reason.ACCURACY
-    assert detail.startswith("nnapi-reference computes EXP wrongly: ")
-    assert found["Sin"] == (Reason.DRIVER, "nnapi-reference ends its process in SIN (SIGABRT)")
+    assert detail == "nnapi-reference computes EXP wrongly: an error of 1, above 1.01e-05"
+    assert found["Sin"] == (Reason.DRIVER, "nnapi-reference ends its process in SIN (SIGSEGV)")
     made = nnapi_session(MODEL, **options)
     (want,) = session_of(MODEL).run(None, {"x": X})
     np.testing.assert_allclose(made.run(None, {"x": X})[0], want, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_behind_an_agent_it_is_the_same(
+    examined: tuple[Examination, Path], made: Bench, library: str, tmp_path: Path
+) -> None:
+    some = (*HANGS[:1], *DIES, "LOG")
+    command = made.command(tmp_path / "agent", library)
+    found = ep_nnapi.doctor(runtime=f"exec:{command}", operations=some, timeout=1)
+    local = {kind: flaws for kind, flaws in examined[0].profile.flaws.items() if kind[0] in some}
+    assert found.profile.flaws.keys() == local.keys()
+    for kind, flaws in local.items():
+        assert [replace(f, detail="") for f in found.profile.flaws[kind]] == [
+            replace(f, detail="") for f in flaws
+        ]
 
 
 @needs_compiler

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from statistics import median
 
 import numpy as np
@@ -17,7 +18,7 @@ from ep_nnapi.nnapi.profile.record import Probe
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import N, seeds_of
 from ep_nnapi.nnapi.profile.tolerance import Error, error_of
-from ep_nnapi.nnapi.profile.values import Values, fed, takes_extremes
+from ep_nnapi.nnapi.profile.values import Fed, Values, fed, takes_extremes
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.nnapi.signature import OperationSpec
 
@@ -25,6 +26,8 @@ SIZES = (1, 5, 18)
 """Sizes of each dimension beside that of samples: one, odd, and more than a vector of 16."""
 _SLOW = {"LSH_PROJECTION": SIZES[:2]}
 """Fewer sizes: it hashes all bytes of the input for each element of another one."""
+TOGETHER = 16
+"""Most trials that are the operations of one model."""
 _TIMED_RUNS = 7
 
 
@@ -102,13 +105,11 @@ def _of_sizes(spec: OperationSpec, groups: set[tuple[str, str]], level: int) -> 
 class Found:
     """What a device made of a trial.
 
-    error     the worst difference from the reference; None if the device returned no results
-    failure   why there are none
+    error     the worst difference from the reference
     seconds   median time of a run on the device and on the reference, if it is timed
     """
 
-    error: Error | None
-    failure: RuntimeFailure | None = None
+    error: Error
     seconds: tuple[float, float] | None = None
 
 
@@ -116,8 +117,23 @@ Placed = tuple[Runtime, Device]
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """A trial with its values and the results of the reference, which has compiled it alone."""
+
+    trial: Trial
+    given: Fed
+    compiled: Compilation
+    right: list[Array]
+
+    @property
+    def inputs(self) -> list[Array]:
+        """The inputs of its model."""
+        return _inputs([self.given])
+
+
+@dataclass(frozen=True, slots=True)
 class Examiner:
-    """Compares a device with the reference, trial by trial.
+    """Compares a device with the reference.
 
     timeout   of a compilation and of a run, in seconds
     """
@@ -126,33 +142,56 @@ class Examiner:
     reference: Placed
     timeout: float
 
-    def examine(self, trial: Trial, begin: Callable[[], None]) -> Found | None:
-        """What the device makes of a trial; None if the reference does not compute it.
-
-        begin   called when the reference has computed it
-        """
-        given = fed(trial.use, trial.base, trial.values)
-        model, count = model_of([given.use]), len(given.use.outputs)
-        inputs = list(given.inputs) or [np.zeros(1, np.float32)]
+    def known(self, trial: Trial) -> Known | None:
+        """The results of the reference; None if it does not compute the trial."""
+        given, (runtime, device) = fed(trial.use, trial.base, trial.values), self.reference
         try:
-            known = self.reference[0].compile(
-                model, self.reference[1], CompileOptions(precise=True)
-            )
-            right = known.run(inputs)[:count]
+            compiled = runtime.compile(model_of([given.use]), device, CompileOptions(precise=True))
+            right = compiled.run(_inputs([given]))[: len(given.use.outputs)]
         except (RuntimeFailure, SpecError):
             return None
-        begin()
+        return Known(trial, given, compiled, right)
+
+    def examine(self, together: Sequence[Known]) -> list[Found]:
+        """What the device makes of trials that are the operations of one model.
+
+        Raises RuntimeFailure if the device fails.
+        """
         limit = int(self.timeout * 1e9)
         runtime, device = self.device
-        try:
-            made = runtime.compile(model, device, CompileOptions(timeout_ns=limit))
-            found = made.run(inputs, (), RunOptions(timeout_ns=limit))[:count]
-            error = error_of(given.use, found, right)
-            timed = trial.timed and not error.wrong
-            seconds = (_seconds(made, inputs), _seconds(known, inputs)) if timed else None
-        except RuntimeFailure as failure:
-            return Found(None, failure)
-        return Found(error, None, seconds)
+        fed = [known.given for known in together]
+        model, inputs = model_of([each.use for each in fed]), _inputs(fed)
+        compiled = runtime.compile(model, device, CompileOptions(timeout_ns=limit))
+        results = iter(compiled.run(inputs, (), RunOptions(timeout_ns=limit)))
+        found = []
+        for known in together:
+            use = known.given.use
+            error = error_of(use, list(islice(results, len(use.outputs))), known.right)
+            seconds = None
+            if known.trial.timed and not error.wrong:
+                seconds = _seconds(compiled, inputs), _seconds(known.compiled, known.inputs)
+            found.append(Found(error, seconds))
+        return found
+
+
+def batches(trials: Iterable[tuple[int, Trial]], alone: int) -> Iterator[list[tuple[int, Trial]]]:
+    """Numbered trials that a device gets as one model each.
+
+    alone   the number up to which each is alone; those that are timed are, too
+    """
+
+    def key(numbered: tuple[int, Trial]) -> tuple[bool, int]:
+        number, trial = numbered
+        return trial.use.relaxed, number if number < alone or trial.timed else -1
+
+    for _, members in groupby(trials, key):
+        left = list(members)
+        yield from (left[i : i + TOGETHER] for i in range(0, len(left), TOGETHER))
+
+
+def _inputs(fed: Sequence[Fed]) -> list[Array]:
+    """The inputs of a model of these operations; of constants alone it has one of its own."""
+    return [array for each in fed for array in each.inputs] or [np.zeros(1, np.float32)]
 
 
 def _seconds(compiled: Compilation, inputs: list[Array]) -> float:

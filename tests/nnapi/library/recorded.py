@@ -173,12 +173,9 @@ def _wrapper(index: int, function: Function, level: int) -> str:
 
 def _body(index: int, function: Function, call: str, level: int) -> str:
     if function.returns == "void":
-        kind, first = _freed(function), function.parameters[0].name if function.parameters else ""
-        forget = {
-            "Model": f"forget_model({first}); ",
-            "Compilation": f"forget_origin({first}); ",
-            "Execution": f"forget_origin({first}); ",
-        }.get(kind, "")
+        forget = (
+            f"forget_model({function.parameters[0].name}); " if _freed(function) == "Model" else ""
+        )
         return f"    fault({index}, false);\n    {forget}live[{index}]--;\n    {call};\n"
     if function.returns != "int":
         code = feature_level_code(level)
@@ -190,14 +187,6 @@ def _body(index: int, function: Function, call: str, level: int) -> str:
         return f"{before}    int result = {call};\n    return code ? code : result;\n"
     if _made(function):
         after = f"    if (result == 0) live[{index}]++;\n"
-        if _made(function) in ("Compilation", "Execution"):
-            made, of = function.parameters[-1].name, function.parameters[0].name
-            after += f"    if (result == 0) note_origin(*{made}, {of});\n"
-    elif function.name == "Execution_setOutput":
-        after = "    note_output(execution, buffer, length);\n"
-    elif function.name in ("Execution_compute", "Execution_burstCompute"):
-        before += "    begin(execution);\n"
-        after = "    if (result == 0) spoil(execution);\n"
     elif function.name == "Model_addOperation":
         after = "    if (result == 0) note_operation(model, type);\n"
     elif function.name == "Model_getSupportedOperationsForDevices":

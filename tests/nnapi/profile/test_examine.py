@@ -1,14 +1,18 @@
 """Trials: which samples with which values a device gets, and what is made of its results."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.profile.examine import SIZES, Examiner, Trial, trials
+from ep_nnapi.nnapi.model import Data
+from ep_nnapi.nnapi.profile.examine import SIZES, Examiner, Found, Trial, batches, trials
 from ep_nnapi.nnapi.profile.record import record_operation
 from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED
 from ep_nnapi.nnapi.profile.values import Values
+from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
 from tests.faulty import FaultyDevice
 from tests.runtimes import RUNTIMES
@@ -49,16 +53,19 @@ def test_a_level_has_the_trials_of_its_own() -> None:
     assert not listed("EXP", 2)
 
 
-def examined(device: FaultyDevice, name: str) -> list[object]:
-    runtime = HostRuntime([device])
-    placed = (runtime, runtime.devices()[0])
-    examiner = Examiner(placed, (REFERENCE, REFERENCE.devices()[0]), 10)
-    return [examiner.examine(trial, lambda: None) for trial in listed(name)]
+def examiner(runtime: Runtime, timeout: float = 10) -> Examiner:
+    return Examiner((runtime, runtime.devices()[0]), (REFERENCE, REFERENCE.devices()[0]), timeout)
+
+
+def examined(device: FaultyDevice, name: str) -> list[Found]:
+    """Each trial alone."""
+    own = examiner(HostRuntime([device]))
+    return [own.examine([own.known(trial)])[0] for trial in listed(name)]
 
 
 def test_what_a_device_makes_of_them() -> None:
     right, wrong = examined(FaultyDevice(), "RELU"), examined(FaultyDevice(wrong=2), "RELU")
-    assert all(f.failure is None and not f.error.wrong for f in right)
+    assert not any(f.error.wrong for f in right)
     assert all(f.error.wrong for f in wrong)
     assert max(f.error.error for f in wrong) < 256
     timed = [f.seconds for f in right if f.seconds is not None]
@@ -68,21 +75,29 @@ def test_what_a_device_makes_of_them() -> None:
 
 
 def test_a_device_that_fails() -> None:
-    found = examined(FaultyDevice(fails_on=frozenset({"RELU"})), "RELU")
-    assert all(f.error is None for f in found)
-    assert {f.failure.detail for f in found} == {"no RELU today"}
+    with pytest.raises(RuntimeFailure, match="no RELU today"):
+        examined(FaultyDevice(fails_on=frozenset({"RELU"})), "RELU")
 
 
 def test_what_the_reference_does_not_compute_is_not_tried() -> None:
-    begun: list[Trial] = []
-    placed = (REFERENCE, REFERENCE.devices()[0])
-    examiner = Examiner(placed, placed, 10)
+    own = examiner(REFERENCE)
     for trial in listed("SOFTMAX"):
-        found = examiner.examine(trial, lambda trial=trial: begun.append(trial))
         beta = next(o for p, o in trial.use.named_inputs if p.name == "beta")
-        tried = not isinstance(beta.array, np.ndarray) or beta.array > 0
-        assert (found is not None) == tried, trial
-        assert (trial in begun) == tried
+        tried = not isinstance(beta.value, Data) or beta.array > 0
+        assert (own.known(trial) is not None) == tried, trial
+
+
+def test_trials_are_operations_of_one_model_unless_they_are_timed_or_shall_be_alone() -> None:
+    all_of_them = list(enumerate(listed("RELU")))
+    found = list(batches(all_of_them, 5))
+    assert [pair for batch in found for pair in batch] == all_of_them
+    assert [len(batch) for batch in found[:6]] == [1, 1, 1, 1, 1, 16]
+    assert all(len(batch) == 1 for batch in found if any(trial.timed for _, trial in batch))
+    assert all(len({trial.use.relaxed for _, trial in batch}) == 1 for batch in found)
+    own = examiner(HostRuntime([FaultyDevice(wrong=2)]))
+    together = own.examine([own.known(trial) for _, trial in found[5]])
+    alone = [own.examine([own.known(trial)])[0] for _, trial in found[5]]
+    assert together == alone
 
 
 @pytest.mark.parametrize(
@@ -102,8 +117,12 @@ def test_this_projects_own_library_is_right(name: str) -> None:
     device = next(d for d in runtime.devices() if d.name == "nnapi-reference")
     _, supported = record_operation(runtime, device, BY_NAME[name])
     chosen = trials(BY_NAME[name], supported, 8)
-    examiner = Examiner((runtime, device), (REFERENCE, REFERENCE.devices()[0]), 60)
-    found = [(t, examiner.examine(t, lambda: None)) for t in chosen]
-    assert not [(t, f) for t, f in found if f is not None and (not f.error or f.error.wrong)]
-    tried = {t.types for t, f in found if f is not None}
+    own = replace(examiner(REFERENCE, 60), device=(runtime, device))
+    tried = set()
+    for batch in batches(enumerate(chosen), 0):
+        known = [known for _, trial in batch if (known := own.known(trial)) is not None]
+        tried |= {k.trial.types for k in known}
+        found = own.examine(known) if known else []
+        wrong = [(k.trial, f) for k, f in zip(known, found, strict=True) if f.error.wrong]
+        assert not wrong
     assert tried == {t.types for t in chosen}
