@@ -297,6 +297,15 @@ def is_remote(runtime: str) -> bool:
     return runtime == REMOTE or runtime.startswith((f"{REMOTE}:", "exec:"))
 
 
+def _from_anywhere(runtime: str) -> str:
+    """The runtime with the whole path of its program: worker processes are in other folders."""
+    how, _, command = runtime.partition(":")
+    program, space, rest = command.lstrip().partition(" ")
+    if how != "exec" or "/" not in program or not os.path.isfile(program):
+        return runtime
+    return f"{how}:{os.path.abspath(program)}{space}{rest}"
+
+
 def name_or_path(first: str, *others: str) -> Parser[str]:
     """Parser of one of these names, a remote runtime's or a file's path; "" gives the first name.
 
@@ -305,7 +314,7 @@ def name_or_path(first: str, *others: str) -> Parser[str]:
 
     def parse(name: str, value: object) -> str:
         if isinstance(value, str) and is_remote(value):
-            return value
+            return _from_anywhere(value)
         file = path(name, value) if value not in (first, *others) else None
         if file is not None and not os.path.isfile(file):
             known = ", ".join((first, *others, REMOTE, f"{REMOTE}:SERIAL, exec:COMMAND"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import PREFIX, DeviceCode, ResultCode, failure
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, PREFIX, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.functions import FUNCTIONS
@@ -65,7 +65,18 @@ class Agent:
         self.release, self.abi = facts.get("release", ""), facts.get("abi", "")
         self._check("protocol", facts, VERSION)
         self._check("container", facts, FORMAT_VERSION)
-        self.feature_level, self.functions, self.devices = self._library()
+        data = bytes(self._asked(Kind.DEVICES))
+        with self.understanding():
+            self.feature_level, self.functions, self.devices = _library(data)
+
+    @contextmanager
+    def understanding(self) -> Iterator[None]:
+        """Ends the stream, and raises Lost, if the block does not understand an answer."""
+        try:
+            yield
+        except (struct.error, LookupError, ValueError) as error:
+            self._stream.close()
+            raise Lost(f"an answer is malformed ({error})") from None
 
     @property
     def usable(self) -> bool:
@@ -89,24 +100,6 @@ class Agent:
         if isinstance(found, Refusal):
             raise OptionError(f"{self.name}: {found.text}")
         return found
-
-    def _library(self) -> tuple[int, tuple[str, ...], tuple[Device, ...]]:
-        data = bytes(self._asked(Kind.DEVICES))
-        level, known, number = _HEAD.unpack_from(data)
-        at = _HEAD.size + known
-        has = data[_HEAD.size : at]
-        functions = tuple(f.c_name for f, there in zip(FUNCTIONS, has, strict=True) if there)
-        devices = []
-        for _ in range(number):
-            code, its_level, length, version_length = _DEVICE.unpack_from(data, at)
-            at += _DEVICE.size
-            name, version = data[at : at + length], data[at + length :][:version_length]
-            at += length + version_length
-            kind = DeviceCode(code) if code in set(DeviceCode) else DeviceCode.UNKNOWN
-            text = version.decode(errors="replace")
-            if its_level >= 1:
-                devices.append(Device(name.decode(errors="replace"), kind, text, its_level))
-        return level, functions, tuple(devices)
 
     @contextmanager
     def requests(self) -> Iterator[Callable[..., Array]]:
@@ -163,14 +156,23 @@ class Agent:
         while at < data.size:
             piece = data[at : at + _PIECE].tobytes() if have >= 0 else b""  # first: what is there?
             reply = request(call, Kind.PUT, _PUT.pack(digest, data.size, at) + piece)
-            (have,) = _SIZE.unpack(bytes(reply))
+            before = have
+            (have,) = self._sizes(call, _SIZE, reply)
+            if have <= before:
+                raise self.lost(call, f"it has {have} bytes of weights after {before}")
             at = have
+
+    def _sizes(self, call: str, layout: struct.Struct, reply: Array) -> tuple[int, ...]:
+        try:
+            with self.understanding():
+                return layout.unpack(bytes(reply))
+        except Lost as lost:
+            raise self.lost(call, str(lost)) from None
 
     def memory(self) -> int:
         """The most bytes of memory that the worker for questions has had."""
         with self.requests() as request:
-            (size,) = _SIZE.unpack(bytes(request("Memory", Kind.MEMORY)))
-        return int(size)
+            return self._sizes("Memory", _SIZE, request("Memory", Kind.MEMORY))[0]
 
     def pushed(self, *, remove: bool = False) -> list[Pushed]:
         """The weights beside the agent; with `remove` they are removed.
@@ -178,9 +180,34 @@ class Agent:
         Raises RuntimeFailure.
         """
         with self.requests() as request:
-            text = bytes(request("Memory_free", Kind.STORE, _FLAG.pack(remove))).decode()
-        lines = (line.partition(" ") for line in text.splitlines())
-        return sorted(Pushed(name, int(size)) for size, _, name in lines)
+            text = bytes(request("Memory_free", Kind.STORE, _FLAG.pack(remove)))
+        try:
+            with self.understanding():
+                lines = (line.partition(" ") for line in text.decode().splitlines())
+                return sorted(Pushed(name, int(size)) for size, _, name in lines)
+        except Lost as lost:
+            raise self.lost("Memory_free", str(lost)) from None
+
+
+def _library(data: bytes) -> tuple[int, tuple[str, ...], tuple[Device, ...]]:
+    """The level, the functions and the devices of an answer to DEVICES."""
+    level, known, number = _HEAD.unpack_from(data)
+    at = _HEAD.size + known
+    functions = tuple(
+        f.c_name for f, there in zip(FUNCTIONS, data[_HEAD.size : at], strict=True) if there
+    )
+    devices = []
+    for _ in range(number):
+        code, its_level, *lengths = _DEVICE.unpack_from(data, at)
+        at += _DEVICE.size
+        name, version = data[at : at + lengths[0]], data[at + lengths[0] :][: lengths[1]]
+        at += sum(lengths)
+        kind = DeviceCode(code) if code in set(DeviceCode) else DeviceCode.UNKNOWN
+        texts = (text.decode(errors="replace") for text in (name, version))
+        devices.append(Device(next(texts), kind, next(texts), its_level))
+    if not 1 <= level <= HIGHEST_LEVEL or at != len(data):
+        raise ValueError(f"a level of {level}, {len(data)} bytes for {at}")
+    return level, functions, tuple(d for d in devices if 1 <= d.feature_level <= level)
 
 
 def _failure(call: str, refusal: Refusal) -> RuntimeFailure:

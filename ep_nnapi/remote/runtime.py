@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.runtime import (
     Duration,
     RunOptions,
     checked,
+    fits,
     wrong_output,
 )
 from ep_nnapi.nnapi.validate import validate
@@ -110,6 +111,9 @@ class RemoteRuntime:
             _send(agent, request, model, QUESTIONS, QUESTION_LIMIT)
             about = device.name.encode()
             answers = request(call, Kind.SUPPORTED, about, QUESTIONS, QUESTION_LIMIT)
+        if len(answers) != len(model.operations):
+            agent.close()
+            raise agent.lost(call, "it answers for another number of operations")
         return tuple(answers.astype(bool).tolist())
 
     def compile(
@@ -201,7 +205,11 @@ class RemoteCompilation:
         with self._agent.requests() as request:
             start = time.perf_counter_ns()
             reply = request(COMPUTE, Kind.RUN, payload, self._job, limit)
-        found = self._read(reply, runs)
+        try:
+            with self._agent.understanding():
+                found = self._read(reply, runs)
+        except Lost as lost:
+            raise self._agent.lost(COMPUTE, str(lost)) from None
         RUN_CLOCK.take_out(time.perf_counter_ns() - start - sum(found.nanoseconds))
         return found
 
@@ -245,7 +253,10 @@ class RemoteCompilation:
 
 
 def _tensor(operand: Operand, data: Array, shape: tuple[int, ...]) -> Array:
-    return data.view(operand.type.numpy).reshape(shape)
+    found = data.view(operand.type.numpy).reshape(shape)
+    if not fits(found, operand):
+        raise ValueError(f"an output of sizes {list(shape)} for {list(operand.dimensions)}")
+    return found
 
 
 def _known(nanoseconds: int) -> int | None:

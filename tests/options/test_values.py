@@ -1,6 +1,7 @@
 """Parsers of option values: what each reads, and its message with the option's name."""
 
 import inspect
+import os
 from enum import StrEnum
 from pathlib import Path
 
@@ -91,6 +92,8 @@ def test_name_or_path(tmp_path: Path):
     assert parse("runtime", file) == str(file)
     remote = ("adb", "adb:one", "exec:ssh board nnapi_agent")
     assert [parse("runtime", given) for given in remote] == list(remote)
+    there = os.path.relpath(file)  # worker processes are in other folders
+    assert parse("runtime", f"exec:{there} --idle 3") == f"exec:{file} --idle 3"
     file.unlink()
     with pytest.raises(
         OptionError,

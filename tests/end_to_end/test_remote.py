@@ -1,0 +1,176 @@
+"""Sessions and verbs on an agent: what the library gives, whatever becomes of the agent."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import ep_nnapi
+from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.provider.devices import open_runtime
+from ep_nnapi.remote.connect import remote_runtime
+from models.zoo import MODELS
+from tests.cli.command import DONE, NEGATIVE
+from tests.cli.conftest import cli
+from tests.native.build import needs_compiler
+from tests.remote.agents import Bench
+from tests.remote.conftest import built
+from tests.remote.test_runtime import add
+
+__all__ = ["built", "cli"]
+pytestmark = needs_compiler
+DIGITS = Path("models/digits.onnx")
+CABLE = f"{sys.executable} {Path(__file__).parents[1] / 'remote' / 'cable.py'}"
+LIBRARY = ep_nnapi.libneuralnetworks_path()
+SHORT = ("mlp", "detector")
+
+
+def session(model: str | bytes, runtime: str, **options: object) -> ort.InferenceSession:
+    given = ort.SessionOptions()
+    given.log_severity_level = 4
+    chosen = {"device": REFERENCE_DEVICE, "partitioning": "maximal"} | options
+    ep_nnapi.append_execution_provider(given, runtime=runtime, **chosen)
+    return ort.InferenceSession(model, given)
+
+
+def feeds(of: ort.InferenceSession) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(7)
+    kinds = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
+    sizes = {i.name: [d if isinstance(d, int) else 1 for d in i.shape] for i in of.get_inputs()}
+    return {
+        i.name: np.asarray(random.uniform(0, 2, sizes[i.name]), kinds[i.type])
+        for i in of.get_inputs()
+    }
+
+
+def device_runs() -> int:
+    clusters = ep_nnapi.receipts()[-1]["clusters"]
+    return sum(cluster["device_runs"] for cluster in clusters)
+
+
+@pytest.mark.parametrize(
+    "name", [*SHORT, *(pytest.param(n, marks=pytest.mark.long) for n in MODELS if n not in SHORT)]
+)
+def test_the_zoo(name: str, built: Bench, tmp_path: Path):
+    model = MODELS[name]().SerializeToString()
+    here, there = session(model, LIBRARY), session(model, f"exec:{built.command(tmp_path)}")
+    given = feeds(here)
+    for a, b in zip(here.run(None, given), there.run(None, given), strict=True):
+        np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+    assert device_runs() == len(ep_nnapi.receipts()[-1]["clusters"]) > 0
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "compare"])
+def test_verbs_say_the_same(verb: str, built: Bench, tmp_path: Path, cli):
+    """But for times; and behind a library that adds 1, run and compare say that."""
+    runtimes = LIBRARY, f"exec:{built.command(tmp_path)}"
+    found = [cli(verb, DIGITS, "--json", "--runtime", r) for r in runtimes]
+    assert [code for code, *_ in found] == [DONE, DONE]
+    said = [json.loads(out) for _, out, _ in found]
+    for each in said:
+        for times in ("latency", "device_times"):
+            each.pop(times, None)
+    assert said[0] == said[1]
+    if verb != "check":
+        wrong = f"exec:{built.command(tmp_path, built.altered, WRONG='all')}"
+        command = (verb, DIGITS, "--runtime", wrong, "--device", REFERENCE_DEVICE)
+        code, out, _ = cli(*command, "--tolerance", "1e-4")
+        assert code == NEGATIVE
+        assert "beyond the tolerance" in out
+
+
+def test_reports_tuning_and_calibration(built: Bench, tmp_path: Path, cli):
+    runtime = ("--runtime", f"exec:{built.command(tmp_path)}")
+    page, costs = tmp_path / "page.html", tmp_path / "calibration.json"
+    assert cli("report", DIGITS, "--measure", "-o", page, *runtime)[0] == DONE
+    assert cli("devices", "--calibrate", costs, "--device", REFERENCE_DEVICE, *runtime)[0] == DONE
+    code, out, _ = cli("tune", DIGITS, "--seconds", "1", *runtime)
+    assert code == DONE
+    assert f"NNAPI {REFERENCE_DEVICE}" in out
+    assert page.stat().st_size > 10_000
+    assert json.loads(costs.read_text())["device"] == REFERENCE_DEVICE
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["started again", "gone"])
+def test_an_agent_that_is_killed_between_runs(again: bool, built: Bench, tmp_path: Path):
+    """Another one computes, once; without it the option fallback decides."""
+    script = tmp_path / "start.sh"
+    script.write_text(f"#!/bin/sh\nexec {built.command(tmp_path / 'agent')}\n")
+    script.chmod(0o755)
+    name = f"exec:{script}"
+    of = session(str(DIGITS), name)
+    given = feeds(of)
+    want = of.run(None, given)
+    strict = session(str(DIGITS), name, fallback="none")
+    os.killpg(remote_runtime(name).agent()._stream._process.pid, signal.SIGKILL)
+    if not again:
+        script.unlink()
+        with pytest.raises(Exception, match="DEAD_OBJECT"):
+            strict.run(None, given)
+    np.testing.assert_allclose(of.run(None, given)[0], want[0], rtol=1e-5)
+    (cluster,) = ep_nnapi.receipts()[-2]["clusters"]
+    assert (cluster["device_runs"], len(cluster["fallbacks"])) == ((2, 0) if again else (1, 1))
+
+
+def test_a_driver_that_dies_in_each_call(built: Bench, tmp_path: Path):
+    """The session goes on, and is right."""
+    want = session(str(DIGITS), LIBRARY)
+    given = feeds(want)
+    for call in ("supported", "model", "compile", "compute"):
+        command = built.command(tmp_path, built.altered, ALTERED=f"{call}:die")
+        of = session(str(DIGITS), f"exec:{command}")
+        np.testing.assert_allclose(of.run(None, given)[0], want.run(None, given)[0], rtol=1e-5)
+
+
+def used(name: str, model: str | bytes, given: dict[str, np.ndarray]) -> list[np.ndarray] | str:
+    """The outputs of a session, or the one sentence of why there is none."""
+    try:
+        return session(model, name).run(None, given)
+    except NnapiError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "count", [0, 1, 2, 4, *(pytest.param(n, marks=pytest.mark.long) for n in (3, 5, 6, 7, 8))]
+)
+def test_a_cable_that_is_pulled_after_so_many_frames(count: int, built: Bench, tmp_path: Path):
+    """Each time that it is put in again."""
+    here = session(str(DIGITS), LIBRARY)
+    given = feeds(here)
+    found = used(f"exec:{CABLE} cut {count} {built.command(tmp_path)}", str(DIGITS), given)
+    if count < 2:
+        assert "no agent answers: its stream has ended" in found
+        assert "\n" not in found
+    else:
+        assert not isinstance(found, str), found
+        np.testing.assert_allclose(found[0], here.run(None, given)[0], rtol=1e-5)
+
+
+SEED = int(os.environ.get("EP_NNAPI_SEED", "36"))
+
+
+@pytest.mark.parametrize("how", ["damage", "forge"])
+@pytest.mark.parametrize("runs", [30, pytest.param(400, marks=pytest.mark.long)])
+def test_what_an_agent_says_is_not_trusted(how: str, runs: int, built: Bench, tmp_path: Path):
+    """Failures are NNAPI's or the option's; nothing hangs. Nobody can notice forged numbers."""
+    x = np.ones(3, np.float32)
+    done = 0
+    for seed in range(SEED, SEED + runs):
+        print("seed", seed)  # noqa: T201 (to repeat a failure)
+        command = f"{CABLE} {how} {seed} {built.command(tmp_path, built.build.stand_in)}"
+        try:
+            runtime = open_runtime(f"exec:{command}")
+            device = runtime.devices()[0]
+            runtime.supported(add(), device)
+            (y,) = runtime.compile(add(), device).run([x, x])
+            assert y.shape == (3,)
+            done += 1
+        except (NnapiError, IndexError):
+            continue
+    assert 0 < done < runs
