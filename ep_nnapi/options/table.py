@@ -233,7 +233,7 @@ class Options:
         values.time_limit,
         "SECONDS",
         "time to compile an alternative, and for its first run, before the next is tried "
-        "(default {default:g})",
+        "(default {default})",
     )
     intra_op_num_threads: int | None = Category.EXECUTION.option(
         None,

@@ -89,7 +89,7 @@ class Job:
             "enable_type_reduction": self.type_reduction,
             "embed": self.embed,
             "partial": self.partial,
-            **({"alternatives": ",".join(self.alternatives)} if self.alternatives else {}),
+            "alternatives": ",".join(self.alternatives),
             **to_strings(self.options),
         }
 

@@ -11,7 +11,7 @@ from ep_nnapi import NnapiFlag, OptionError
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.options import values
 from ep_nnapi.options.table import parse, to_strings
-from ep_nnapi.options.values import Category, Fallback, Preference, Priority
+from ep_nnapi.options.values import Category, Fallback, Preference, Preferred, Priority
 from tests.refusal import refused
 
 
@@ -120,7 +120,9 @@ def test_text_of_values(value: object, text: str):
 KINDS = {
     name: kind
     for name, kind in vars(values).items()
-    if inspect.isclass(kind) and issubclass(kind, StrEnum) and kind not in (StrEnum, Category)
+    if inspect.isclass(kind)
+    and issubclass(kind, StrEnum)
+    and kind not in (StrEnum, Category, Preferred)
 }
 OPTIONS = {
     "fallback": "Fallback",
@@ -144,6 +146,13 @@ def test_values_are_their_names_and_are_read_back(option: str) -> None:
         given = parse({option: str(value)})
         assert getattr(given, option) is value
         assert to_strings(given).get(option, str(getattr(parse({}), option))) == value
+
+
+def test_an_order_of_preference_is_read_back() -> None:
+    given = parse({"prefer": "cpu, nnapi"})
+    assert given.prefer == (Preferred.CPU, Preferred.NNAPI)
+    assert to_strings(given) == {"prefer": "cpu,nnapi"}
+    refused({"prefer": "cpu,npu"}, "prefer", "npu", *Preferred)
 
 
 @pytest.mark.parametrize("option", OPTIONS)
