@@ -8,7 +8,7 @@ from dataclasses import replace
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
 from ep_nnapi.errors import Rejection
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
 from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.fusion import value_of
@@ -26,6 +26,7 @@ from ep_nnapi.quantization.propagate import (
     with_identity_quantization,
 )
 from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
+from ep_nnapi.sizes.definitions import definition
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 
@@ -75,6 +76,10 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
         _prepare_quantization,  # 8-bit values as NNAPI's quantized tensors can represent them
     ):
         node = prepare(node)
+    if (node.domain, node.op_type) not in VARIANTS and node.since <= KNOWN_OPSET:
+        graph = definition(node)
+        if graph is not None:
+            return _lower_definition(node, graph, target)
     try:
         direct = tuple(_lower_operator(node, target))
         calls = _legalize(node, target, direct)
@@ -84,6 +89,21 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
         return _lower_in_floats(node, target, quantized)
     added = len(calls) - len(direct)
     return calls, _requantization_note(direct, added) or _dynamic_quantization_note(node)
+
+
+def _lower_definition(
+    node: GraphNode, graph: Graph, target: Target
+) -> tuple[tuple[Call, ...], str]:
+    """The calls and the note of a node without a lowering, by the nodes that define it."""
+    origin, calls = tuple([part.name for part in node.originals]), list[Call]()
+    for part in graph.nodes:
+        try:
+            found, _ = _lower(part, target)
+        except Reject as reject:
+            detail = f"by ONNX's definition of {node.op_type}, {part.op_type}: {reject.detail}"
+            raise Reject(reject.reason, detail) from None
+        calls += [call.with_origin(origin, call.whole) for call in found]
+    return tuple(calls), "computed by ONNX's definition of it"
 
 
 def _lower_in_floats(

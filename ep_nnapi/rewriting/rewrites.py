@@ -17,13 +17,13 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
-    defs,
     helper,
     inliner,
     numpy_helper,
     version_converter,
 )
 
+from ep_nnapi.graph.definitions import DOMAIN, definition_of
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.operators.lib.movement import merged as merged_axes
 
@@ -235,7 +235,6 @@ def _shapes(model: ModelProto) -> dict[str, Sizes]:
     return found
 
 
-_DOMAIN = "ep_nnapi.definitions"
 _ONNX = ("", "ai.onnx")
 
 
@@ -255,9 +254,9 @@ def expand_definitions(model: ModelProto, names: Collection[str]) -> ModelProto 
         rewritten = version_converter.convert_version(model, needed)
         defined = _definitions(rewritten, names)
     rewritten.functions.extend(defined)
-    rewritten.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    rewritten.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     inlined = inliner.inline_local_functions(rewritten)
-    kept = [o for o in inlined.opset_import if o.domain != _DOMAIN]
+    kept = [o for o in inlined.opset_import if o.domain != DOMAIN]
     del inlined.opset_import[:]
     inlined.opset_import.extend(kept)
     drop_unread(inlined, {name for node in model.graph.node for name in node.output})
@@ -289,25 +288,16 @@ def _definitions(model: ModelProto, names: Collection[str]) -> list[FunctionProt
     for node in model.graph.node:
         if node.name not in names or node.domain not in _ONNX:
             continue
-        body = _body(node, opset_of(model), types)
+        body = definition_of(node, opset_of(model), types)
         if body is None:
             continue
         for imported in body.opset_import:  # a definition holds until there is a newer one
             imported.version = max(imported.version, opset_of(model))
         body.name = f"{node.op_type}_{len(found)}"
-        body.domain = _DOMAIN
-        _state_defaults(node, opset_of(model))
-        node.op_type, node.domain = body.name, _DOMAIN
+        body.domain = DOMAIN
+        node.op_type, node.domain = body.name, DOMAIN
         found.append(body)
     return found
-
-
-def _state_defaults(node: NodeProto, opset: int) -> None:
-    """Adds the attributes that the node leaves to their defaults: definitions refer to them."""
-    given = {a.name for a in node.attribute}
-    for name, attribute in defs.get_schema(node.op_type, opset, "").attributes.items():
-        if name not in given and attribute.default_value.name:
-            node.attribute.append(attribute.default_value)
 
 
 def types_of(model: ModelProto) -> dict[str, onnx.TypeProto]:
@@ -318,21 +308,3 @@ def types_of(model: ModelProto) -> dict[str, onnx.TypeProto]:
         t.name: helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer
     }
     return types | constants
-
-
-def _body(node: NodeProto, opset: int, types: dict[str, onnx.TypeProto]) -> FunctionProto | None:
-    """Returns the newest definition of the node's operator up to its opset, else the oldest one."""
-    schema: Any = defs.get_schema(node.op_type, opset, "")  # its stubs lack these members
-    dependent = list(schema.context_dependent_function_opset_versions)
-    versions = dependent or list(schema.function_opset_versions)
-    if not versions:
-        return None
-    version = max((v for v in versions if v <= opset), default=min(versions))
-    if dependent:
-        inputs = [types[n].SerializeToString() if n in types else b"" for n in node.input]
-        data = schema.get_context_dependent_function_with_opset_version(
-            version, node.SerializeToString(), inputs
-        )
-    else:
-        data = schema.get_function_with_opset_version(version)
-    return FunctionProto.FromString(data) if data else None

@@ -42,7 +42,7 @@ FOLDABLE = frozenset(
         *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod"),
         *("Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd"),
         *("Reshape", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split"),
-        *("Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
+        *("Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
     )
 )
 """Operators that are folded: their results are bitwise the same on every machine."""
@@ -261,7 +261,7 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     except Exception:  # invalid for the current sizes: the error is left to the run
         return outputs
     pairs = list(zip(outputs, arrays, strict=True))
-    if any(v.dtype.numpy != a.dtype for v, a in pairs):
+    if any(not v.dtype.readable or v.dtype.numpy != a.dtype for v, a in pairs):
         return outputs
     constants = sized_constants(node, arrays)
     return [

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from ep_nnapi.capability import node as capability
 from ep_nnapi.capability.node import CapableNode, judge
@@ -14,7 +15,7 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, SpecError
 from ep_nnapi.operators.lib.node import KNOWN_OPSET
 from ep_nnapi.options.target import Target
-from tests.oracle import FL, accepts, f32, node, rejects
+from tests.oracle import FL, accepts, boolean, f32, f64, i64, matches, node, on_cpu, rejects
 
 X, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xy")
 RELU = GraphNode(0, "relu", "Relu", "", 14, (X,), (Y,))
@@ -160,3 +161,57 @@ def test_other_sizes_than_computed_are_the_models_if_only_a_declaration_gives_th
     assert caplog.records == []
     assert rejected(RELU)[0] is Reason.OP
     assert "defect of ep-nnapi: it computes [9]" in rejected(RELU)[1]
+
+
+HEADS = f32(1, 2, 5, 8), f32(1, 2, 7, 8), f32(1, 2, 7, 8)
+ROUNDED = {"rtol": 1e-5, "atol": 1e-6}  # sums of float32 in another order
+
+
+@pytest.mark.parametrize("attributes", [{}, {"is_causal": 1}, {"scale": 0.3, "softcap": 2.0}])
+def test_attention_is_computed_by_its_definition(attributes: dict[str, object]) -> None:
+    case = node("Attention", *HEADS, opset=23, **attributes)
+    matches(case, FL[3], **ROUNDED, oracle=on_cpu)
+    (found,) = accepts(case, FL[3])
+    assert found.note == "computed by ONNX's definition of it"
+    assert {c.origin for c in found.calls} == {("node",)}
+
+
+@pytest.mark.parametrize("mask", [f32(5, 7), boolean(5, 7)], ids=["added", "of flags"])
+def test_attention_with_a_mask(mask) -> None:
+    """A row that is hidden completely becomes 0."""
+    case = node("Attention", *HEADS, mask, opset=23)
+    rows = np.linspace(-1, 1, 35).reshape(5, 7)
+    rows[1] = -np.inf
+    given = rows if case.feeds["x3"].dtype == 1 else rows > 0
+    matches(case, FL[3], **ROUNDED, feeds={"x3": given}, oracle=on_cpu)
+
+
+def test_attention_of_shared_heads_and_a_cache() -> None:
+    """Its second and third outputs are the cache with the new rows."""
+    shared = node("Attention", f32(1, 5, 16), f32(1, 5, 8), f32(1, 5, 8), opset=23)
+    shared.model.graph.node[0].attribute.extend(
+        helper.make_attribute(n, i) for n, i in (("q_num_heads", 4), ("kv_num_heads", 2))
+    )
+    matches(shared, FL[3], **ROUNDED, oracle=on_cpu)
+    step, cache = f32(1, 2, 1, 8), f32(1, 2, 6, 8)
+    case = node("Attention", step, step, step, None, cache, cache, opset=23, outputs=3)
+    matches(case, FL[3], **ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"interleaved": 1}, {"rotary_embedding_dim": 4}])
+def test_rotary_embedding_is_computed_by_its_definition(attributes: dict[str, int]) -> None:
+    wide = attributes.get("rotary_embedding_dim", 8) // 2
+    angles = f32(1, 5, wide), f32(1, 5, wide)
+    case = node("RotaryEmbedding", f32(1, 2, 5, 8), *angles, opset=23, **attributes)
+    matches(case, FL[3], **ROUNDED, oracle=on_cpu)
+
+
+def test_what_the_definition_needs_is_the_reason() -> None:
+    case, why = node("Attention", *HEADS, opset=23), "by ONNX's definition of Attention, "
+    accepts(case, FL[2])
+    rejects(case, FL[1], Reason.LEVEL, f"{why}Transpose: TRANSPOSE needs feature level 2")
+    masked = node("Attention", *HEADS, f32(5, 7), opset=23)
+    rejects(masked, FL[2], Reason.LEVEL, f"{why}ReduceMax: REDUCE_MAX needs feature level 3")
+    of_doubles = node("Attention", f64(1, 2, 5, 8), f64(1, 2, 7, 8), f64(1, 2, 7, 8), opset=23)
+    rejects(of_doubles, FL[8], Reason.DTYPE, f"{why}Unsqueeze: x1 is DOUBLE")
+    rejects(node("AffineGrid", f32(1, 2, 3), i64(4)), FL[8], Reason.OP, "data-dependent positions")

@@ -213,7 +213,7 @@ def require_sound(provider: Provider) -> None:
 def delegated(
     model: onnx.ModelProto, session: onnxruntime.InferenceSession, provider: Provider
 ) -> set[tuple[str, str]]:
-    """(domain, operator) of each node that has an operation that it lowers to."""
+    """(domain, operator) of each node that has an operation of its lowering or definition."""
     kinds = {name: (n.domain, n.op_type) for n in model.graph.node for name in _names(n)}
     for part in session.get_provider_graph_assignment_info():
         kinds.update({n.name: (n.domain, n.op_type) for n in part.get_nodes() if n.name})
@@ -222,9 +222,8 @@ def delegated(
         for operation in (op for m in cluster.models for op in m.operations):
             for kind in (kinds.get(name) for name in operation.origin):
                 variants = VARIANTS.get(kind, ()) if kind else ()
-                if kind and operation.spec.name in {
-                    r.name for v in variants for _, r in operations(v)
-                }:
+                emitted = {r.name for v in variants for _, r in operations(v)}
+                if kind and (not variants or operation.spec.name in emitted):
                     found.add(kind)
     return found
 

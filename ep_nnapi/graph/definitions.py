@@ -1,0 +1,157 @@
+"""Operators that ONNX defines as functions of others, and the nodes that such a function has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    defs,
+    helper,
+    inliner,
+    numpy_helper,
+    shape_inference,
+)
+
+from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.graph.onnx_io import node_of
+from ep_nnapi.graph.value import Constant, DType, Value
+
+DOMAIN = "ep_nnapi.definitions"
+"""The domain of functions that are inlined."""
+
+
+def definition_of(
+    node: NodeProto, opset: int, types: Mapping[str, TypeProto]
+) -> FunctionProto | None:
+    """Returns the newest definition of the node's operator up to its opset, else the oldest one.
+
+    None if ONNX has none for these types. The node gets the attributes that it leaves to their
+    defaults: definitions refer to them.
+    """
+    schema: Any = defs.get_schema(node.op_type, opset, "")  # its stubs lack these members
+    dependent = list(schema.context_dependent_function_opset_versions)
+    versions = dependent or list(schema.function_opset_versions)
+    if not versions:
+        return None
+    version = max((v for v in versions if v <= opset), default=min(versions))
+    if dependent:
+        inputs = [types[n].SerializeToString() if n in types else b"" for n in node.input]
+        data = schema.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), inputs
+        )
+    else:
+        data = schema.get_function_with_opset_version(version)
+    given = {a.name for a in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if data and name not in given and attribute.default_value.name:
+            node.attribute.append(attribute.default_value)
+    return FunctionProto.FromString(data) if data else None
+
+
+def defining_graph(node: GraphNode) -> Graph | None:
+    """Returns the nodes that define an operator of ONNX's own; None if there is no definition.
+
+    They read and compute the node's values. Those between have names that begin with the node's
+    first output, and no shapes.
+    """
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    if node.domain or node.implicit or not all(v.dtype for v in values):
+        return None
+    types = {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
+    proto = node_of(node)
+    try:
+        function = definition_of(proto, node.since, types)
+    except (defs.SchemaError, ValueError, RuntimeError):  # types or attributes that it has not
+        return None
+    if function is None or any(a.g.node for n in function.node for a in n.attribute):
+        return None  # none with branches
+    inlined = _inlined(node, proto, function, types)
+    opsets = {o.domain: o.version for o in inlined.opset_import}
+    known = _named_values(node, inlined)
+    nodes = tuple(_graph_node(i, n, known, opsets) for i, n in enumerate(inlined.graph.node))
+    inputs = tuple({v.name: v for v in node.inputs if v is not None}.values())
+    outputs = tuple(v for v in node.outputs if v is not None)
+    return Graph("", tuple(n for n in nodes if n.op_type != "Constant"), inputs, outputs, opsets)
+
+
+def _sizes(value: Value) -> list[int | str | None] | None:
+    if value.dims is None:
+        return None
+    return [int.__index__(d) if isinstance(d, int) else d for d in value.dims]
+
+
+def _inlined(
+    node: GraphNode, proto: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
+) -> ModelProto:
+    """Returns a model of the function's nodes, with the types of their values."""
+    function.domain, function.name = DOMAIN, node.op_type
+    proto.domain = DOMAIN
+    infos = {n: helper.make_value_info(n, t) for n, t in types.items()}
+    inputs, outputs = (
+        [infos[n] for n in dict.fromkeys(v.name for v in values if v is not None)]
+        for values in (node.inputs, node.outputs)
+    )
+    opsets = [*function.opset_import, helper.make_opsetid(DOMAIN, 1)]
+    graph = helper.make_graph([proto], "definition", inputs, outputs)
+    model = helper.make_model(graph, functions=[function], opset_imports=opsets)
+    return shape_inference.infer_shapes(inliner.inline_local_functions(model))
+
+
+def _named_values(node: GraphNode, inlined: ModelProto) -> dict[str, Value]:
+    """Returns the values of the nodes by the names that they have in the model."""
+    graph = inlined.graph
+    known = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
+    types = {v.name: v.type.tensor_type.elem_type for v in graph.value_info}
+    first = next(v.name for v in node.outputs if v is not None)
+    for part in graph.node:
+        for name in part.output:
+            inner = f"{first}/{name}"
+            if name and part.op_type == "Constant":
+                known[name] = _constant(inner, part.attribute[0])
+            elif name and name not in known:
+                known[name] = Value(inner, DType(types.get(name, 0)))
+    return known
+
+
+def _constant(name: str, attribute: AttributeProto) -> Value:
+    given = helper.get_attribute_value(attribute)
+    if isinstance(given, TensorProto):
+        array = np.array(numpy_helper.to_array(given))
+    else:
+        array = np.array(given, np.int64 if "int" in attribute.name else np.float32)
+    constant = Constant.of(array)
+    return Value(name, constant.dtype, constant.shape, constant=constant)
+
+
+def _graph_node(
+    index: int, node: NodeProto, known: Mapping[str, Value], opsets: Mapping[str, int]
+) -> GraphNode:
+    since = defs.get_schema(node.op_type, opsets[node.domain], node.domain).since_version
+    inputs, outputs = (tuple(known.get(n) for n in names) for names in (node.input, node.output))
+    name = next(v.name for v in outputs if v is not None)
+    attributes, op_type = {a.name: _attribute(a) for a in node.attribute}, node.op_type
+    like = inputs[1] if op_type == "CastLike" else None
+    if like is not None and like.dtype:  # of which the elements do not matter
+        op_type, inputs, attributes = "Cast", inputs[:1], {"to": int(like.dtype)}
+    return GraphNode(
+        index, name, op_type, node.domain, since, inputs, outputs, attributes, members=(index,)
+    )
+
+
+def _attribute(attribute: AttributeProto) -> Attribute:
+    given = helper.get_attribute_value(attribute)
+    if isinstance(given, TensorProto):
+        return Constant.of(np.array(numpy_helper.to_array(given)))
+    if isinstance(given, bytes):
+        return given.decode()
+    if isinstance(given, int | float):
+        return given
+    return tuple(g.decode() if isinstance(g, bytes) else g for g in given)
