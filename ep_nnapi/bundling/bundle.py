@@ -71,7 +71,7 @@ def read_prepared_model(path: Path) -> PreparedModel:
     nodes = sum(len(graph.node) for graph in graphs(proto.graph))
     return PreparedModel(
         tuple(names),
-        max(content.feature_level for content in contents),
+        max(1, *(content.feature_level for content in contents)),
         nodes - len(contents),
         _inputs(contents[0]) if nodes == 1 else None,
     )
@@ -104,7 +104,7 @@ def _external_data(proto: ModelProto, folder: Path) -> Iterator[str]:
 
 def _inputs(content: ContainerContent) -> tuple[InputSpec, ...]:
     """Returns the inputs; one that enters in two layouts is one."""
-    entering = {c.name: c for c in content.lowered.border.inputs}.values()
+    entering = {c.name: c for c in content.alternatives[0].border.inputs}.values()
     return tuple(InputSpec(c.name, c.dtype.numpy, c.shape) for c in entering)
 
 

@@ -271,6 +271,11 @@ def _compiled(found: Sequence[Content]) -> None:
     line("Compiled ahead of time:")
     head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
     table(head, (c.row for c in found))
+    if any(c.alternatives for c in found):
+        line()
+        line("Alternatives, of which a session takes one; bytes are those that no other has:")
+        rows = ((c.name, *each.row) for c in found for each in c.alternatives)
+        table(("node", "alternative", "kind", "operations", "bytes", "runs on"), rows)
 
 
 def _show_levels(reports: Sequence[Report]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,18 +12,52 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
+from ep_nnapi.epcontext.alternatives import Alternative, constants, everything
 from ep_nnapi.epcontext.container import ContainerContent, unpack
-from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
+from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, AlternativeKind
+from ep_nnapi.epcontext.onnx_program import external_places
 from ep_nnapi.graph.onnx_io import graphs, mentions
+from ep_nnapi.litert.flat_graph import outside_buffers
+from ep_nnapi.litert.package import is_installed
 from ep_nnapi.lowering.border import Crossing
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.model import Operation
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeContent:
+    """One alternative of a cluster.
+
+    feature_level  the NNAPI feature level that it needs; 0 if it needs none
+    operations     number of its NNAPI operations
+    parts          of a partition: programs and groups of ONNX nodes; else 0
+    bytes          what a file without it would have less: its constants that no other one has, and
+                   its own; tables are not counted
+    runs_on        the systems that have what it needs
+    """
+
+    name: str
+    kind: str
+    feature_level: int
+    operations: int
+    parts: int
+    bytes: int
+    runs_on: str
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The fields as strings for a table."""
+        kind = f"{self.kind} of {self.parts}" if self.parts else self.kind
+        return (self.name, kind, str(self.operations or "-"), str(self.bytes), self.runs_on)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """One compiled cluster.
 
-    feature_level    the lowest NNAPI feature level that can run it
+    feature_level    the lowest NNAPI feature level that can run it; 0 if it runs without NNAPI too
     operations       number of NNAPI operations
     nodes            names of the ONNX nodes that they were lowered from
     inputs, outputs  as "name TYPE [shape]"
@@ -38,6 +73,7 @@ class Content:
     outputs: tuple[str, ...]
     weights: int
     file: str | None
+    alternatives: tuple[AlternativeContent, ...] = ()
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -95,18 +131,84 @@ def _attribute(node: NodeProto, name: str) -> bytes:
 
 
 def _content(name: str, context: ContainerContent) -> Content:
-    model, border = context.lowered.model, context.lowered.border
-    origins = dict.fromkeys(node for op in model.operations for node in op.origin)
+    first = context.alternatives[0]
+    border, operations = first.border, _operations(first)
+    origins = dict.fromkeys(node for op in operations for node in op.origin)
     return Content(
         name,
         context.feature_level,
-        len(model.operations),
+        len(operations),
         tuple(origins),
         _described(border.inputs),
         _described(border.outputs),
         context.weights.size,
         context.file,
+        tuple(_alternatives(context)),
     )
+
+
+def _operations(alternative: Alternative) -> list[Operation]:
+    return [op for each in everything([alternative]) if each.model for op in each.model.operations]
+
+
+_ANDROID = ("8.1", "9", "10", "11", "12")
+"""Android versions of NNAPI's feature levels from 1 on; later levels came to them by updates."""
+
+
+def _alternatives(context: ContainerContent) -> Iterator[AlternativeContent]:
+    """Yields the alternatives of a cluster, if it has more than one program."""
+    given = context.alternatives
+    if len(given) == 1 and given[0].model is not None:
+        return
+    try:
+        held = [_places(each, context.weights) for each in given]
+    except _MALFORMED:
+        raise ModelError("an alternative is corrupt; prepare the model again") from None
+    for n, each in enumerate(given):
+        others = set[tuple[int, int]]().union(*(h for i, h in enumerate(held) if i != n))
+        own = sum(size for _, size in held[n] - others)
+        yield AlternativeContent(
+            each.name,
+            each.kind.name,
+            each.needed,
+            len(_operations(each)),
+            len(each.parts),
+            own,
+            _runs_on(each),
+        )
+
+
+_MALFORMED = (DecodeError, KeyError, IndexError, TypeError, ValueError, struct.error)
+
+
+def _runs_on(alternative: Alternative) -> str:
+    level = alternative.needed
+    if level:
+        least = f"Android {_ANDROID[level - 1]}" if level <= len(_ANDROID) else "updates of NNAPI"
+        return f"NNAPI of feature level {level}: {least} and later"
+    return "libLiteRt.so" if alternative.kind is AlternativeKind.LITERT else "any ONNX Runtime"
+
+
+def _places(alternative: Alternative, weights: Array) -> set[tuple[int, int]]:
+    """Offsets and sizes of what an alternative has in the weights."""
+    found = set[tuple[int, int]]()
+    for each in everything([alternative]):
+        for constant in constants(each):
+            found.add((constant.ctypes.data - weights.ctypes.data, constant.size))
+        if each.data is not None and each.linked is not None:
+            found.add((each.data.ctypes.data - weights.ctypes.data, each.linked.size))
+        if each.kind is AlternativeKind.ONNX:
+            found.update(external_places(each))
+        elif each.kind is AlternativeKind.LITERT:
+            found.update(_behind(each, weights))
+    return found
+
+
+def _behind(alternative: Alternative, weights: Array) -> Iterator[tuple[int, int]]:
+    """Offsets and sizes in the weights of the buffers behind a flatbuffer; none without LiteRT."""
+    if alternative.data is not None and is_installed():
+        start = alternative.data.ctypes.data - weights.ctypes.data
+        yield from ((start + at, size) for at, size in outside_buffers(alternative.data))
 
 
 def _described(crossings: Sequence[Crossing]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -13,7 +13,7 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.validate import required_level
 
 
@@ -83,6 +83,18 @@ def plain_crossing(name: str, dtype: DType, shape: tuple[int, ...], position: in
 def everything(alternatives: Sequence[Alternative]) -> list[Alternative]:
     """The alternatives in the order of their table: the parts of partitions after all of them."""
     return [*alternatives, *(part for each in alternatives for part in each.parts)]
+
+
+def constants(alternative: Alternative) -> Iterator[Array]:
+    """The constants of an alternative without its parts, as bytes: of its model, or linked."""
+    models = [alternative.model] if alternative.model else []
+    while models:
+        for operand in models.pop().operands:
+            if isinstance(operand.value, Data):
+                yield operand.value.bytes
+            elif isinstance(operand.value, Model):
+                models.append(operand.value)
+    yield from alternative.linked.constants if alternative.linked else ()
 
 
 def check(alternative: Alternative) -> None:

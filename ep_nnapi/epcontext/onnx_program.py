@@ -68,6 +68,17 @@ def onnx_program(
     return Alternative(name, AlternativeKind.ONNX, border, linked=linked)
 
 
+def external_places(alternative: Alternative) -> Iterator[tuple[int, int]]:
+    """Yields offsets and sizes of the constants that a model which was read has in the weights."""
+    if alternative.data is None:
+        return
+    model = ModelProto.FromString(alternative.data.tobytes())
+    for tensor in model.graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries:
+            yield int(entries["offset"]), int(entries["length"])
+
+
 def _place(tensor: TensorProto, offset: int, size: int) -> None:
     for one in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
         tensor.ClearField(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,6 +100,15 @@ class Split:
                 raise ValueError(f"weights at {offset}, behind a flatbuffer of {len(data)} bytes")
             data[weight.place : weight.place + 8] = offset.to_bytes(8, "little")
         return data
+
+
+def outside_buffers(model: Array) -> Iterator[tuple[int, int]]:
+    """Offsets from its first byte, and sizes, of the weights behind a flatbuffer."""
+    found = schema().Model.GetRootAs(model, 0)
+    for n in range(found.BuffersLength()):
+        buffer = found.Buffers(n)
+        if buffer.Offset() > _UNPLACED:
+            yield buffer.Offset(), buffer.Size()
 
 
 @dataclass(slots=True)

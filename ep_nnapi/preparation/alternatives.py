@@ -13,7 +13,13 @@ import onnxruntime
 from onnx import ModelProto, NodeProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.epcontext.alternatives import Alternative, Linked, everything, plain_crossing
+from ep_nnapi.epcontext.alternatives import (
+    Alternative,
+    Linked,
+    constants,
+    everything,
+    plain_crossing,
+)
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.epcontext.onnx_program import onnx_program
 from ep_nnapi.graph.onnx_io import graphs
@@ -23,7 +29,6 @@ from ep_nnapi.litert.package import is_installed, require_installed
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger
-from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.graph import Inexpressible
@@ -109,20 +114,10 @@ def _plain(border: Border) -> Border:
     return Border(ins, outs)
 
 
-def _constants(found: Sequence[Alternative]) -> Iterator[Array]:
+def _constants(found: Sequence[Alternative]) -> list[Array]:
     """The constants of alternatives, as bytes, each once."""
-    held: dict[int, Array] = {}
-    for each in everything(found):
-        models = [each.model] if each.model else []
-        while models:
-            for operand in models.pop().operands:
-                if isinstance(operand.value, Data):
-                    held[id(operand.value.bytes)] = operand.value.bytes
-                elif isinstance(operand.value, Model):
-                    models.append(operand.value)
-        for constant in each.linked.constants if each.linked else ():
-            held[id(constant)] = constant
-    return iter(held.values())
+    held = {id(constant): constant for each in everything(found) for constant in constants(each)}
+    return list(held.values())
 
 
 def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:

@@ -107,3 +107,31 @@ def test_contexts_of_others_are_not_ours(tmp_path: Path) -> None:
     text = '(float[1] x) => (float[1] y) { y = com.microsoft.EPContext <source = "Other"> (x) }'
     onnx.save(parsed(text), tmp_path / "other.onnx")
     assert contents(tmp_path / "other.onnx") == ()
+
+
+def test_check_shows_alternatives(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    given = {"format": "context", "alternatives": "nnapi:4,nnapi:1,cpu", "verify": False}
+    (made,) = ep_nnapi.prepare(DIGITS, tmp_path, **given).models
+    path = tmp_path / made.output
+    (found,) = contents(path)
+    assert [(a.name, a.kind, a.feature_level) for a in found.alternatives] == [
+        ("nnapi:1", "NNAPI", 1),
+        ("cpu", "ONNX", 0),
+    ]
+    nnapi, cpu = found.alternatives
+    assert nnapi.operations == found.operations > 3
+    assert nnapi.bytes + cpu.bytes < found.weights / 2  # most of them they share
+    assert main(["check", str(path)]) == 0
+    said = capfd.readouterr().out
+    assert "NNAPI of feature level 1: Android 8.1 and later" in said
+    assert main(["check", "--json", str(path)]) == 0
+    (context,) = json.loads(capfd.readouterr().out)["contexts"]
+    assert [a["name"] for a in context["alternatives"]] == ["nnapi:1", "cpu"]
+
+
+def test_a_cluster_without_an_nnapi_program_is_shown(tmp_path: Path) -> None:
+    given = {"format": "context", "alternatives": "cpu", "verify": False}
+    (made,) = ep_nnapi.prepare(DIGITS, tmp_path, **given).models
+    (found,) = contents(tmp_path / made.output)
+    assert (found.feature_level, found.operations) == (0, 0)
+    assert [a.runs_on for a in found.alternatives] == ["any ONNX Runtime"]
