@@ -91,18 +91,23 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     return calls, _requantization_note(direct, added) or _dynamic_quantization_note(node)
 
 
+_KEPT = ("Attention", "RotaryEmbedding")
+"""Operators that a device may have; of others it may have what defines them."""
+
+
 def _lower_definition(
     node: GraphNode, graph: Graph, target: Target
 ) -> tuple[tuple[Call, ...], str]:
     """The calls and the note of a node without a lowering, by the nodes that define it."""
     origin, calls = tuple([part.name for part in node.originals]), list[Call]()
+    whole = _whole(node, target) if node.op_type in _KEPT else None
     for part in graph.nodes:
         try:
             found, _ = _lower(part, target)
         except Reject as reject:
             detail = f"by ONNX's definition of {node.op_type}, {part.op_type}: {reject.detail}"
             raise Reject(reject.reason, detail) from None
-        calls += [call.with_origin(origin, call.whole) for call in found]
+        calls += [call.with_origin(origin, whole or call.whole) for call in found]
     return tuple(calls), "computed by ONNX's definition of it"
 
 

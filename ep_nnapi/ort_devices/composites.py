@@ -186,6 +186,17 @@ def _node(group: Group) -> None:
         group.deliver(value, i)
 
 
+def _newer(group: Group) -> None:
+    """The same node, whose schema may be newer than those of the nodes around it."""
+    group.graph.opset = max(group.graph.opset, group.composite.since)
+    given = group.values()
+    for i, value in enumerate(given):
+        if value and group.operand(group.input(i)).type is I32:
+            given[i] = group.node("Cast", value, to=TensorProto.INT64)
+    for i, value in enumerate(group.same(*given, outputs=len(group.composite.outputs))):
+        group.deliver(value, i)
+
+
 def _of_one(group: Group) -> None:
     """The same node, of one tensor in any layout."""
     x, y = group.input(0), group.output
@@ -378,6 +389,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(SPECIAL, Rule(newest_form, has_newest_form)),
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
+    **dict.fromkeys(("Attention", "RotaryEmbedding"), Rule(_newer)),
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,

@@ -233,9 +233,11 @@ class OnnxGraph:
     """A graph to which nodes are added in topological order.
 
     shapes   of values, as far as they are known
+    opset    a newer one where a node needs it
     """
 
     def __init__(self) -> None:
+        self.opset = OPSET
         self.nodes: list[NodeProto] = []
         self.constants = Constants()
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -318,6 +320,6 @@ class OnnxGraph:
             )
             for name, value in weights.items()
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(CONTRIB, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
         return Built(model, weights)

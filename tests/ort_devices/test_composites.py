@@ -21,7 +21,7 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
-from tests.oracle import FL, f16, f32, i64, node
+from tests.oracle import FL, Case, boolean, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import feed
@@ -217,6 +217,29 @@ def test_a_gru_of_which_one_output_is_read_is_one_node(kept):
     model = case_lowered(case, FL[8]).model
     assert found(model) == {"GRU": 1}
     assert_same(model)
+
+
+HEADS = f32(1, 2, 5, 8), f32(1, 2, 7, 8), f32(1, 2, 7, 8)
+STEP, CACHE = f32(1, 2, 1, 8), f32(1, 2, 6, 8)
+DEFINED = {
+    "causal": node("Attention", *HEADS, opset=23, is_causal=1),
+    "a mask": node("Attention", *HEADS, boolean(5, 7), opset=23),
+    "a cache": node("Attention", STEP, STEP, STEP, None, CACHE, CACHE, opset=23, outputs=3),
+    "float16": node("Attention", *(f16(*x.shape) for x in HEADS), opset=23),
+    "rotated": node("RotaryEmbedding", HEADS[0], *[f32(1, 5, 4)] * 2, opset=23),
+}
+
+
+@pytest.mark.parametrize("case", DEFINED.values(), ids=DEFINED)
+def test_what_is_computed_by_a_definition_is_its_node(case: Case):
+    """In a model of the operator's opset, which is newer than that of others."""
+    model = case_lowered(case, FL[8]).model
+    op_type = case.model.graph.node[0].op_type
+    assert {*found(model)} - {"Cast"} == {op_type}
+    made = convert(model, Kernels(fused=True)).proto
+    assert [o.version for o in made.opset_import if not o.domain] == [23]
+    half = case.feeds["x0"].dtype == TensorProto.FLOAT16
+    assert_same(model, 1e-3 if half else ROUNDED, scale=1)  # float16 is rounded in the members
 
 
 def test_float16_is_computed_in_float32():
