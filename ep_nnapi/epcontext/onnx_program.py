@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ep_nnapi.epcontext.alternatives import Alternative, Linked
 from ep_nnapi.epcontext.layout import AlternativeKind
@@ -20,6 +21,7 @@ INSIDE = 64
 """Constants of at most so many bytes are in the model: naming others takes as many."""
 
 _MOST_AXES = 5  # 120 orders of axes
+_MOST_PIECES = 32
 
 
 def onnx_program(
@@ -28,33 +30,33 @@ def onnx_program(
     """Returns a model as an alternative that reads its constants from the container's weights.
 
     known   constants that are there anyway, as bytes: one whose elements are in the order of other
-            axes is read in that order, by a Transpose that ONNX Runtime computes once, when it
-            loads the model
+            axes, or that is several others in a row, is read from there, and made by nodes that
+            ONNX Runtime computes once, when it loads the model
     Names of nodes and of tensors inside are replaced by short ones.
     """
     short = ModelProto()
     short.CopyFrom(model)
     _shorten(short)
-    by_size: dict[int, list[Array]] = {}
+    known, by_size = [*known], dict[int, list[Array]]()
     for array in known:
         by_size.setdefault(array.size, []).append(array)
     arrays: list[Array] = []
     outside: list[TensorProto] = []
-    transposes: list[NodeProto] = []
-    for tensor in short.graph.initializer:
+    made: list[NodeProto] = []
+    for tensor in [*short.graph.initializer]:
         array = numpy_helper.to_array(tensor)
         if array.nbytes <= INSIDE or array.dtype.hasobject:
             continue
-        held, perm = _held(array, by_size.get(array.nbytes, ()))
-        if perm is not None:
-            back = [int(i) for i in np.argsort(perm)]
-            source = f"{tensor.name}^"
-            transposes.append(helper.make_node("Transpose", [source], [tensor.name], perm=back))
-            tensor.name = source
-            tensor.dims[:] = [array.shape[i] for i in perm]
-        arrays.append(held)
-        outside.append(tensor)
-    nodes = [*transposes, *short.graph.node]
+        own = _flat(array)
+        source = _turned(array, own, by_size.get(own.size, ())) or _pieces(array, own, known)
+        if source is None:
+            arrays.append(own)
+            outside.append(tensor)
+            continue
+        arrays += source.held
+        outside += _replaced(short.graph, tensor, source)
+        made += source.nodes(tensor.name, array.shape)
+    nodes = [*made, *short.graph.node]
     del short.graph.node[:]
     short.graph.node.extend(nodes)
 
@@ -89,23 +91,92 @@ def _place(tensor: TensorProto, offset: int, size: int) -> None:
         entry.key, entry.value = key, str(value)
 
 
-def _held(array: Array, known: Sequence[Array]) -> tuple[Array, tuple[int, ...] | None]:
-    """Returns the bytes of a constant, and the order of its axes if another constant has it so."""
-    own = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    alike = [each for each in known if _same_bytes(each, own)]
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A constant as other constants have it: one in another order of axes, or several in a row.
+
+    view   the shape that it is seen in, of which some axes may be parts of one
+    perm   axis i of the other is axis `perm[i]` of that; empty for several
+    """
+
+    held: tuple[Array, ...]
+    view: tuple[int, ...] = ()
+    perm: tuple[int, ...] = ()
+
+    def nodes(self, name: str, shape: tuple[int, ...]) -> Iterator[NodeProto]:
+        """Yields nodes that make the constant, which ONNX Runtime computes when it loads them."""
+        whole = self.view == shape
+        joined = name if whole else f"{name}+"
+        parts = [f"{name}^{i}" for i in range(len(self.held))]
+        if self.perm:
+            back = [int(i) for i in np.argsort(self.perm)]
+            yield helper.make_node("Transpose", parts, [joined], perm=back)
+        else:
+            yield helper.make_node("Concat", parts, [joined], axis=0)
+        if not whole:
+            yield helper.make_node("Reshape", [joined, f"{name}*"], [name])
+
+
+def _replaced(graph: GraphProto, tensor: TensorProto, source: _Source) -> Iterator[TensorProto]:
+    """Removes a constant; adds and yields the others that it is made of."""
+    shape, name, dtype = tuple(tensor.dims), tensor.name, tensor.data_type
+    graph.initializer.remove(tensor)
+    tensor.name = name  # of which the caller has the object still
+    if source.view != shape:
+        graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), f"{name}*"))
+    size = helper.tensor_dtype_to_np_dtype(dtype).itemsize
+    for i, held in enumerate(source.held):
+        part = graph.initializer.add(name=f"{name}^{i}", data_type=dtype)
+        part.dims.extend([source.view[axis] for axis in source.perm] or [held.size // size])
+        yield part
+
+
+def _flat(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _turned(array: Array, own: Array, known: Sequence[Array]) -> _Source | None:
+    """Another constant in another order of axes; None if there is none, or an equal one."""
+    total = own.sum(dtype=np.uint64)
+    alike = [each for each in known if each.sum(dtype=np.uint64) == total]
     if any(np.array_equal(each, own) for each in alike):
-        return own, None
-    for perm in permutations(range(array.ndim)) if alike and array.ndim <= _MOST_AXES else ():
-        turned = np.ascontiguousarray(array.transpose(perm)).reshape(-1).view(np.uint8)
-        for each in alike:
-            if np.array_equal(each, turned):
-                return each, perm
-    return own, None
+        return None
+    for view in _views(array.shape) if alike else ():
+        for perm in permutations(range(len(view))):
+            turned = array.reshape(view).transpose(perm)
+            row = turned[(0,) * (len(view) - 1)].tobytes()
+            for each in alike:
+                if each[: len(row)].tobytes() == row and np.array_equal(each, _flat(turned)):
+                    return _Source((each,), view, perm)
+    return None
 
 
-def _same_bytes(one: Array, other: Array) -> bool:
-    """True if one may be the other in another order: of few bytes all, else their sums."""
-    return int(one.sum(dtype=np.uint64)) == int(other.sum(dtype=np.uint64))
+def _views(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yields the shape, and those with an axis of a matrix in two, as before a Flatten."""
+    if 0 < len(shape) <= _MOST_AXES:
+        yield shape
+    for axis, size in enumerate(shape if len(shape) == 2 else ()):
+        for part in range(2, size // 2 + 1):
+            if size % part == 0:
+                yield (*shape[:axis], part, size // part, *shape[axis + 1 :])
+
+
+def _pieces(array: Array, own: Array, known: Sequence[Array]) -> _Source | None:
+    """Constants that are this one if they stand in a row, as the gates of an LSTM do."""
+    found: list[Array] = []
+    at, smaller = 0, [each for each in known if INSIDE < each.size < own.size]
+    fitting = [each for each in smaller if each.size % array.itemsize == 0]
+    starts: dict[bytes, list[Array]] = {}
+    for each in sorted(fitting, key=len, reverse=True):
+        starts.setdefault(each[:INSIDE].tobytes(), []).append(each)
+    while at < own.size and len(found) < _MOST_PIECES:
+        near = starts.get(own[at : at + INSIDE].tobytes(), ())
+        piece = next((p for p in near if np.array_equal(p, own[at : at + p.size])), None)
+        if piece is None:
+            return None
+        found.append(piece)
+        at += piece.size
+    return _Source(tuple(found)) if at == own.size else None
 
 
 def _shorten(model: ModelProto) -> None:

@@ -91,7 +91,7 @@ def alternatives_of(
         found.append(Alternative.nnapi(cluster.lowered))
     for level in wanted.levels[1:]:
         if level < found[-1].needed:
-            other = _at_level(level, nodes, border, options, scratch)
+            other = _at_level(level, nodes, border, options, scratch, _constants(found))
             if other is not None and other.needed < found[-1].needed:
                 found.append(other)
     if wanted.litert:
@@ -167,7 +167,12 @@ def _info(crossing: Crossing) -> onnx.ValueInfoProto:
 
 
 def _at_level(
-    level: int, nodes: _Nodes, border: Border, options: Options, scratch: Path
+    level: int,
+    nodes: _Nodes,
+    border: Border,
+    options: Options,
+    scratch: Path,
+    known: Sequence[Array],
 ) -> Alternative | None:
     """The cluster's nodes at a feature level: a program or a partition; None without NNAPI."""
     model = nodes.model(nodes.names, border)
@@ -190,8 +195,8 @@ def _at_level(
         if own is None:
             return None
         names = [node.name for node in members]
-        known = _constants(parts)
-        parts.append(onnx_program(CPU, nodes.model(names, own), own, known))
+        there = [*known, *_constants(parts)]
+        parts.append(onnx_program(CPU, nodes.model(names, own), own, there))
     needed = max(part.needed for part in parts)
     kind = AlternativeKind.PARTITION
     return Alternative(f"nnapi:{needed}", kind, border, parts=tuple(parts))

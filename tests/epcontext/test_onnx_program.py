@@ -47,6 +47,34 @@ def test_a_constant_in_another_order_of_axes_is_read_from_there(perm: tuple[int,
     assert computed(made) == result(model)
 
 
+MATRIX = np.random.default_rng(5).normal(size=(6, 40)).astype(np.float32)
+OTHERWISE = {
+    "behind a Flatten": [MATRIX.reshape(6, 10, 4).transpose(0, 2, 1)],
+    "behind a Flatten, and turned": [MATRIX.reshape(6, 5, 8).transpose(1, 2, 0)],
+    "in two": [MATRIX[2:], MATRIX[:2]],
+}
+
+
+@pytest.mark.parametrize("case", OTHERWISE)
+def test_a_matrix_is_made_of_what_is_there(case: str):
+    model = parsed("(float[1,6] x) => (float[1,40] y) { y = MatMul (x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(MATRIX, "w"))
+    ends = [("x", (1, 6)), ("y", (1, 40))]
+    x, y = (plain_crossing(name, DType.FLOAT, shape, 0) for name, shape in ends)
+    there = [as_bytes(array) for array in OTHERWISE[case]]
+    made = onnx_program("cpu", model, Border((x,), (y,)), there)
+    assert made.linked is not None
+    assert {id(a) for a in made.linked.constants} == {id(a) for a in there}
+    feeds = {"x": np.linspace(-1, 1, 6, dtype=np.float32)[None]}
+    plain = onnxruntime.InferenceSession(model.SerializeToString())
+    content = unpack(pack(made).with_embedded_weights(), None, 1)
+    options = onnxruntime.SessionOptions()
+    weights = bytes(content.weights)
+    options.add_external_initializers_from_files_in_memory(["weights"], [weights], [len(weights)])
+    session = onnxruntime.InferenceSession(bytes(content.alternatives[0].data), options)
+    assert np.array_equal(session.run(None, feeds)[0], plain.run(None, feeds)[0])
+
+
 def result(model: onnx.ModelProto) -> bytes:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     x = np.linspace(-1, 1, 180, dtype=np.float32).reshape(1, 5, 6, 6)
