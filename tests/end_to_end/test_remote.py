@@ -1,9 +1,11 @@
 """Sessions and verbs on an agent: what the library gives, whatever becomes of the agent."""
 
+import gc
 import json
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from models.zoo import MODELS
 from tests.cli.command import DONE, NEGATIVE
 from tests.cli.conftest import cli
 from tests.native.build import needs_compiler
+from tests.programs import ran
 from tests.remote.agents import Bench
 from tests.remote.conftest import built
 from tests.remote.test_runtime import add
@@ -150,6 +153,41 @@ def test_a_cable_that_is_pulled_after_so_many_frames(count: int, built: Bench, t
     else:
         assert not isinstance(found, str), found
         np.testing.assert_allclose(found[0], here.run(None, given)[0], rtol=1e-5)
+
+
+def test_two_users_at_once(built: Bench, tmp_path: Path):
+    """Of one folder of weights, each with an agent of its own; their first runs send the same."""
+    model = MODELS["mlp"]().SerializeToString()
+    want = session(model, LIBRARY)
+    given = feeds(want)
+    names = [f"exec:{built.command(tmp_path, N=str(n))}" for n in range(3)]
+    with ThreadPoolExecutor() as users:
+        found = users.map(lambda name: session(model, name).run(None, given), names)
+        for outputs in found:
+            np.testing.assert_array_equal(outputs[0], want.run(None, given)[0])
+
+
+@pytest.mark.parametrize("sessions", [30, pytest.param(1000, marks=pytest.mark.long)])
+def test_sessions_leave_nothing(sessions: int, built: Bench, tmp_path: Path):
+    """No descriptor, no worker, no memory here or in the agent."""
+    name = f"exec:{built.command(tmp_path, built.build.stand_in)}"
+    x = np.zeros((1, 1, 8, 8), np.float32)
+
+    def use(count: int) -> tuple[int, int, int]:
+        for _ in range(count):
+            session(str(DIGITS), name, device="stand-in").run(None, {"image": x})
+        gc.collect()
+        pid = remote_runtime(name).agent()._stream._process.pid
+        remote_runtime(name).agent().memory()  # frees what waits
+        children = ran("ps", "--ppid", pid, "-o", "stat=", status=None).stdout.split()
+        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        alive = sum(not state.startswith("Z") for state in children)
+        return alive, len(os.listdir("/proc/self/fd")), memory
+
+    before = use(5)
+    after = use(sessions)
+    assert after[:2] == before[:2]
+    assert after[2] - before[2] < 50  # pages of the agent
 
 
 SEED = int(os.environ.get("EP_NNAPI_SEED", "36"))

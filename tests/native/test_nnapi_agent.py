@@ -18,6 +18,7 @@ from ep_nnapi.lowering.border import Border
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.remote.frames import Kind
 from tests.native.build import (
+    ARM64_ROOT,
     COMPILERS,
     Build,
     environment,
@@ -74,7 +75,7 @@ class Served:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment(),
+                env=environment() | {"QEMU_LD_PREFIX": ARM64_ROOT},  # of workers, too
             )
         )
 
