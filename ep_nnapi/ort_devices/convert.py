@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
+from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
 from ep_nnapi.ort_devices.scope import Scope
 from ep_nnapi.sessions.device_session import DeviceModel
@@ -126,7 +127,7 @@ class Converted:
 
 
 @frozen
-class _Lowered:
+class WholeModel:
     """A whole model lowered, without its weights."""
 
     model: Model
@@ -136,19 +137,19 @@ class _Lowered:
     outputs: list[ValueInfoProto]
 
 
-_latest: list[_Lowered] = []
-"""The model that was asked about last, to be asked about again and converted as a rule."""
-
-
-def obstacles(model: Model, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
+def obstacles(
+    model: Model, kernels: Kernels = PORTABLE, latest: Latest[WholeModel] | None = None
+) -> tuple[str, ...]:
     """For each operation, the reason why ONNX Runtime does not compute it exactly; "" if it does.
 
+    latest   is given the lowered model, to be asked about again and converted as a rule
     Weights are not read.
     """
-    if _of_latest(model, kernels) is not None:
-        return ("",) * len(model.operations)
+    latest = latest or Latest()
+    known = latest.of(model)
     try:
-        _latest[:] = [_lower_model(model, kernels)]
+        if known is None or known.kernels != kernels:
+            latest.keep(model, _lower_model(model, kernels))
     except (Inexpressible, ShapeError):
         every = named_operations(model, FEATURE_LEVEL, model.operands)
         dims = operand_dims(model, every)
@@ -173,10 +174,16 @@ def _obstacle(
     return ""
 
 
-def convert(model: Model, kernels: Kernels = PORTABLE) -> Converted:
-    """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
-    lowered = _of_latest(model, kernels) or _lower_model(model, kernels)
-    _latest.clear()
+def convert(
+    model: Model, kernels: Kernels = PORTABLE, latest: Latest[WholeModel] | None = None
+) -> Converted:
+    """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported.
+
+    latest   of `obstacles`, from which the model is taken if it is there
+    """
+    lowered = latest.take(model) if latest is not None else None
+    if lowered is None or lowered.kernels != kernels:
+        lowered = _lower_model(model, kernels)
     built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
     return Converted(
         built.proto,
@@ -186,15 +193,7 @@ def convert(model: Model, kernels: Kernels = PORTABLE) -> Converted:
     )
 
 
-def _of_latest(model: Model, kernels: Kernels) -> _Lowered | None:
-    """The latest model as it was lowered, if it is this one."""
-    for latest in _latest[:]:
-        if latest.model is model and latest.kernels == kernels:
-            return latest
-    return None
-
-
-def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
+def _lower_model(given: Model, kernels: Kernels) -> WholeModel:
     operations = named_operations(given, FEATURE_LEVEL, given.operands)
     model = folded(given, operations, _sizes)
     if model is not given:
@@ -209,7 +208,7 @@ def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
         scope.graph.sizes.enter_contents(value.name, numbers)
     _lower_all(scope, operations, kernels)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
-    return _Lowered(given, kernels, scope, inputs, outputs)
+    return WholeModel(given, kernels, scope, inputs, outputs)
 
 
 def _sizes(model: Model) -> dict[int, Dims]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.host import HostDevice
@@ -11,7 +12,11 @@ from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.plugin import EXTRAS, PREFIX, is_plugin, plugin_device
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort_devices.convert import WholeModel
 
 HOST_CPU = "host-cpu"
 LARGE = 100_000
@@ -34,13 +39,14 @@ class CpuDevice:
     feature_level: int = 8
     int8_weights: bool | None = None
     threads: int = 0
+    _latest: Latest[WholeModel] = field(default_factory=Latest, compare=False, repr=False)
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if ONNX Runtime computes it exactly."""
         from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
         from ep_nnapi.ort_devices.session import kernels
 
-        found = obstacles(model, kernels(self.int8_weights))
+        found = obstacles(model, kernels(self.int8_weights), self._latest)
         return tuple(not reason for reason in found)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
@@ -49,7 +55,8 @@ class CpuDevice:
         from ep_nnapi.ort_devices.session import open_model, threads_of
 
         try:
-            return open_model(model, self.int8_weights, threads_of(options, self.threads))
+            threads = threads_of(options, self.threads)
+            return open_model(model, self.int8_weights, threads, self._latest)
         except Inexpressible as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 

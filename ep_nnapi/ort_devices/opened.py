@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Data, Model, Operand
@@ -11,12 +12,37 @@ from ep_nnapi.nnapi.model import Data, Model, Operand
 _SMALL = 64  # bytes of constants that decide whether a device takes an operation
 
 
+_Made = TypeVar("_Made")
+
+
+class Latest(Generic[_Made]):
+    """What was made of the model that was asked about last: `prepare` usually follows."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Model, _Made] | None = None
+
+    def keep(self, model: Model, made: _Made) -> _Made:
+        """Keep what was made of a model, in place of what there is; returns it."""
+        self._kept = model, made
+        return made
+
+    def of(self, model: Model) -> _Made | None:
+        """What was made of this model, if it is the last."""
+        kept = self._kept
+        return kept[1] if kept is not None and kept[0] is model else None
+
+    def take(self, model: Model) -> _Made | None:
+        """The same; none is kept afterwards."""
+        found, self._kept = self.of(model), None
+        return found
+
+
 class Opened:
     """The answers about operations, and until `take` the model that was opened last."""
 
     def __init__(self) -> None:
         self._answers: dict[object, bool] = {}
-        self._latest: tuple[Model, PreparedModel] | None = None
+        self._latest = Latest[PreparedModel]()
 
     def supported(
         self,
@@ -33,7 +59,7 @@ class Opened:
         def opens(asked: Model) -> bool:
             found = opened(asked)
             if found is not None:
-                self._latest = asked, found  # `prepare` usually follows
+                self._latest.keep(asked, found)
             return found is not None
 
         def takes(alone: Model) -> bool:
@@ -49,8 +75,7 @@ class Opened:
 
     def take(self, model: Model) -> PreparedModel | None:
         """Give what was opened for this model away, if it is the last; none is kept afterwards."""
-        latest, self._latest = self._latest, None
-        return latest[1] if latest is not None and latest[0] is model else None
+        return self._latest.take(model)
 
 
 def with_known_dims(model: Model) -> Model:

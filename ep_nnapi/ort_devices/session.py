@@ -23,7 +23,8 @@ from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.ort_devices.convert import convert
+from ep_nnapi.ort_devices.convert import WholeModel, convert
+from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import CPU, saturates
@@ -145,14 +146,20 @@ def threads_of(options: CompileOptions, default: int = 0) -> Threads:
     return Threads(options.threads or default, _SETTINGS[options.spin])
 
 
-def open_model(model: Model, chosen: bool | None, threads: Threads) -> PreparedSession:
+def open_model(
+    model: Model,
+    chosen: bool | None,
+    threads: Threads,
+    latest: Latest[WholeModel] | None = None,
+) -> PreparedSession:
     """Prepare a model to run in a session.
 
     chosen   type of quantized weights, see `CpuDevice.int8_weights`
+    latest   of the device, from which the lowered model is taken
 
     Raises Inexpressible unless all operations are supported.
     """
-    found = convert(model, kernels(chosen))
+    found = convert(model, kernels(chosen), latest)
     threads = replace(threads, settings=(*threads.settings, *_LEFT_OUT))
     with CONCURRENT_RUNS.without_blas:
         return PreparedSession(open_session(found.model(), threads))

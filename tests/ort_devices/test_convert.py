@@ -13,8 +13,16 @@ from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, convert, folded, obstacles, operand_dims
+from ep_nnapi.ort_devices.convert import (
+    FEATURE_LEVEL,
+    WholeModel,
+    convert,
+    folded,
+    obstacles,
+    operand_dims,
+)
 from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.operation import Kernels
 from tests.ort_devices.networks import Network, chain, feed
 
@@ -34,15 +42,27 @@ def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
 
 
 def test_a_question_between_does_not_change_the_conversion():
-    """What is kept of the model asked about last belongs to that model and its type of weights."""
-    model, other = chain(Q8), chain()
-    alone = convert(model, Kernels(int8_weights=True)).proto
-    assert not any(obstacles(model, Kernels(int8_weights=True)))
-    assert not any(obstacles(model, Kernels(int8_weights=True)))
-    assert convert(model, Kernels(int8_weights=False)).proto != alone
-    assert not any(obstacles(model, Kernels(int8_weights=True)))
-    assert not any(obstacles(other, Kernels(int8_weights=True)))
-    assert convert(model, Kernels(int8_weights=True)).proto == alone
+    """What a device keeps of the model asked about last is for that model and type of weights."""
+    (model, other), latest = (chain(Q8), chain()), Latest[WholeModel]()
+    ours, saturating = Kernels(int8_weights=True), Kernels(int8_weights=False)
+    alone = convert(model, ours).proto
+    for asked in (model, model, other, model):
+        assert not any(obstacles(asked, ours, latest))
+    assert latest.of(model) is not None
+    assert convert(model, saturating, latest).proto != alone
+    assert latest.of(model) is None
+    assert not any(obstacles(model, ours, latest))
+    assert convert(other, ours, latest).proto == convert(other, ours).proto
+    assert not any(obstacles(model, ours, latest))
+    assert convert(model, ours, latest).proto == alone
+
+
+def test_each_device_keeps_its_own():
+    one, two, model = CpuDevice(), CpuDevice(), chain()
+    assert all(one.supported(model))
+    assert one._latest.of(model) is not None
+    assert two._latest.of(model) is None
+    assert one == two
 
 
 def test_float_convolutions_in_nchw_are_not_transposed():

@@ -93,7 +93,7 @@ def test_clients_of_the_c_library_run_on_it(library: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "says"),
     [
-        ({"EP_NNAPI_DEVICES": "gpu"}, "EP_NNAPI_DEVICES names 'gpu', which is none of host-gpu"),
+        ({"EP_NNAPI_DEVICES": "gpu"}, "EP_NNAPI_DEVICES names 'gpu', which is none of litert-cpu"),
         ({"EP_NNAPI_DEVICES": DEVICE}, f"no provider {NAME} is registered"),
     ],
 )
