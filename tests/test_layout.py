@@ -4,6 +4,8 @@
 `tests/partitioner/test_costs.py`. The exceptions are the tables below.
 """
 
+import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,15 @@ def test_the_tables_name_what_is_there() -> None:
     for package, folder in FOLDERS.items():
         assert (ROOT / package).is_dir()
         assert [p for p in (ROOT / folder).glob("test_*.py") if has_tests(f"{folder}/{p.stem}")]
+
+
+ONE_CLASS = "BoundGraph Cell Filter Lifetime Match Op Place Refused Row Runner Termination Traits"
+
+
+def test_a_name_is_that_of_one_class() -> None:
+    """Words that stood for two things in the product, whether private to a module or not."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "ep_nnapi").rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    count = Counter(n.name.lstrip("_") for n in nodes if isinstance(n, ast.ClassDef))
+    assert {n: count[n] for n in ONE_CLASS.split() if count[n] > 1} == {}
+    assert count["Refused"] == 1

@@ -52,7 +52,7 @@ _QUANTIZED_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class OutputTraits:
     """Properties of a model that determine the kinds and tolerances of its outputs.
 
     quantized   True if it has quantized layers
@@ -97,7 +97,7 @@ _KEEPS_SCALE = frozenset(
 _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
-def traits_of(model: Loadable, *, half: bool = False) -> Traits:
+def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
     """Returns the traits of a model; of an .ort file without quantized operators only `half`.
 
     half   True if float32 may be computed in float16, whatever types the model has
@@ -108,7 +108,7 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
         with suppress(Exception):  # nodes that are compiled are for their own provider
             proto = from_ort(model)
     if proto is None:
-        return Traits(quantized, half)
+        return OutputTraits(quantized, half)
     nodes = list(all_nodes(proto.graph))
     producers = {name: node for node in proto.graph.node for name in node.output}
     names = [o.name for o in proto.graph.output]
@@ -118,7 +118,7 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
         frozenset(n for n in names if _depends(n, producers, on)) if any(map(on, nodes)) else ()
         for on in (_detects, _draws)
     )
-    return Traits(
+    return OutputTraits(
         any(node.op_type in DECOMPOSITIONS for node in nodes),
         half or _computes_half(proto.graph, nodes),
         {name: step for name, step in found if step is not None},

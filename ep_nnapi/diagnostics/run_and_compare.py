@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics.measured_times import (
     record_trace,
 )
 from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource, paths_of
-from ep_nnapi.diagnostics.output_traits import Traits, traits_of
+from ep_nnapi.diagnostics.output_traits import OutputTraits, traits_of
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
@@ -226,7 +226,7 @@ def _run_epcontext(
     if _on_reference(result.report, options):
         return result, session, None, feeds
     want = run_on_nnapi(model, feeds, on_reference_device(options))[1]
-    found = differences_of(got, want, Traits(half=options.half), tolerance)
+    found = differences_of(got, want, OutputTraits(half=options.half), tolerance)
     verdict = verdict_of(got, want, found, lambda: ReferenceOutputs(tuple(want), REFERENCE_DEVICE))
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 

@@ -14,7 +14,7 @@ from math import inf, log10, sqrt
 
 import numpy as np
 
-from ep_nnapi.diagnostics.output_traits import QUANTA, TOLERANCES, Kind, Traits
+from ep_nnapi.diagnostics.output_traits import QUANTA, TOLERANCES, Kind, OutputTraits
 from ep_nnapi.nnapi.array import Array
 
 Runs = Sequence[Mapping[str, Array]]
@@ -163,10 +163,10 @@ class Verdict:
 
 
 def differences_of(
-    got: Runs, want: Runs, traits: Traits | None = None, tolerance: float | None = None
+    got: Runs, want: Runs, traits: OutputTraits | None = None, tolerance: float | None = None
 ) -> tuple[Difference, ...]:
     """Returns the difference of each output; `tolerance` replaces the defaults of the kinds."""
-    chosen = traits or Traits()
+    chosen = traits or OutputTraits()
     none = np.empty(0)  # lengths of sequences may differ between runs
     names = dict.fromkeys(name for w in (*want, *got) for name in w)
     return tuple(
@@ -181,7 +181,7 @@ def differences_of(
 
 
 def _difference(
-    name: str, pairs: Sequence[tuple[Array, Array]], traits: Traits, tolerance: float | None
+    name: str, pairs: Sequence[tuple[Array, Array]], traits: OutputTraits, tolerance: float | None
 ) -> Difference:
     first = next((w for _, w in pairs if w.size), pairs[0][1])
     kind = traits.kind(name, first)

@@ -93,7 +93,7 @@ Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 Stop: TypeAlias = Callable[[], None]
 
 
-class Runner(Protocol):
+class Runnable(Protocol):
     """Runs a compiled cluster with the fused node's order of inputs and outputs; thread-safe."""
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
@@ -127,7 +127,7 @@ class Cluster(Protocol):
         """Ids of the graph's nodes (the members of its GraphNodes) to fuse."""
         ...
 
-    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runnable:
         """Returns the runner for inputs and outputs in this order."""
         ...
 
@@ -295,7 +295,7 @@ class Terminated(NnapiError):
     """The caller has terminated the run."""
 
 
-class Termination:
+class TerminationProbe:
     """Callable that raises Terminated once RunOptions.terminate is set for this run."""
 
     __slots__ = ("_last_check",)
@@ -318,7 +318,7 @@ class FusedNode:
     The C code has read the input tensors before it calls `compute`.
     """
 
-    def __init__(self, runner: Runner, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+    def __init__(self, runner: Runnable, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
         self.input_count = len(inputs)
         self.output_count = len(outputs)
         self._runner = runner
@@ -334,7 +334,7 @@ class FusedNode:
         """Runs the cluster once; propagates the runner's exceptions."""
         tensors = call.inputs
         inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
-        stop = Termination()
+        stop = TerminationProbe()
         if self.direct is not None:
             self.direct.note_uses()
         self._runner(inputs, lambda index, shape: self._allocate(call, index, shape), stop)

@@ -91,23 +91,23 @@ class PluginDevice:
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
         from ep_nnapi.ort_devices.graph import Inexpressible
-        from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
+        from ep_nnapi.ort_devices.session import NotTaken, open_on_provider, threads_of
 
         opened = self._opened.take(model)
         if opened is not None and not options.threads:
             return opened
         try:
             return open_on_provider(model, self.provider, threads_of(options))
-        except (Inexpressible, Refused) as reason:
+        except (Inexpressible, NotTaken) as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 
     def _open(self, model: Model) -> PreparedModel | None:
         from ep_nnapi.ort_devices.graph import Inexpressible
-        from ep_nnapi.ort_devices.session import Refused, open_on_provider, threads_of
+        from ep_nnapi.ort_devices.session import NotTaken, open_on_provider, threads_of
 
         try:
             return open_on_provider(model, self.provider, threads_of(CompileOptions()))
-        except (Inexpressible, Refused) as reason:
+        except (Inexpressible, NotTaken) as reason:
             logger.debug("%s: %s", self.name, reason)
             return None
 

@@ -181,14 +181,14 @@ _OPTIONS = {
 """Options of providers that compute float32 in a shorter type where the hardware has one."""
 
 
-class Refused(Exception):
+class NotTaken(Exception):
     """A provider does not take a whole model."""
 
 
 def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedSession:
     """Prepare a model to run on a provider alone.
 
-    Raises Inexpressible for operations that have no ONNX form, Refused if the provider does not
+    Raises Inexpressible for operations that have no ONNX form, NotTaken if the provider does not
     take all nodes.
     """
     found = convert(model)
@@ -202,9 +202,9 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> P
         with CONCURRENT_RUNS.without_blas:
             session = PythonSession.of(found.model(), options, threads, ())
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
+        raise NotTaken(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
     if provider.ep_name not in session.session.get_providers():
-        raise Refused(f"{provider.ep_name} has no hardware to run on")
+        raise NotTaken(f"{provider.ep_name} has no hardware to run on")
     return PreparedSession(session)
 
 

@@ -221,9 +221,9 @@ class InferenceGraph:
     numbers: tuple[int, ...]
     dynamic_shapes: tuple[Mapping[int, object], ...]
 
-    def module(self, arguments: Sequence[object]) -> BoundGraph:
+    def module(self, arguments: Sequence[object]) -> ModuleOfGraph:
         """Returns a module of the inputs alone, with the weights among `arguments`."""
-        return BoundGraph(self, arguments)
+        return ModuleOfGraph(self, arguments)
 
     def examples(self, arguments: Sequence[object]) -> list[torch.Tensor]:
         """Returns inputs for torch.export, which marks those with dynamic sizes: aliases."""
@@ -250,7 +250,7 @@ class InferenceGraph:
                     )
 
 
-class BoundGraph(torch.nn.Module):
+class ModuleOfGraph(torch.nn.Module):
     """A graph of Dynamo's with its weights and numbers, as a module of its inputs."""
 
     def __init__(self, graph: InferenceGraph, arguments: Sequence[object]) -> None:

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, Traits, traits_of
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, OutputTraits, traits_of
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of
 
@@ -123,18 +123,18 @@ def test_every_kind_has_a_tolerance() -> None:
 @pytest.mark.parametrize(
     ("traits", "dtype", "kind"),
     [
-        (Traits(), np.float32, Kind.FLOAT32),
-        (Traits(), np.float64, Kind.FLOAT32),
-        (Traits(), np.float16, Kind.FLOAT16),
-        (Traits(half=True), np.float32, Kind.FLOAT16),
-        (Traits(), np.int64, Kind.INTEGER),
-        (Traits(half=True), np.bool_, Kind.INTEGER),
-        (Traits(quantized=True), np.float32, Kind.QUANTIZED),
-        (Traits(quantized=True), np.uint8, Kind.QUANTIZED),
-        (Traits(quantized=True, boxes=frozenset("y")), np.float32, Kind.BOXES),
-        (Traits(boxes=frozenset("z")), np.float32, Kind.FLOAT32),
-        (Traits(quantized=True, random=frozenset("y")), np.float32, Kind.RANDOM),
+        (OutputTraits(), np.float32, Kind.FLOAT32),
+        (OutputTraits(), np.float64, Kind.FLOAT32),
+        (OutputTraits(), np.float16, Kind.FLOAT16),
+        (OutputTraits(half=True), np.float32, Kind.FLOAT16),
+        (OutputTraits(), np.int64, Kind.INTEGER),
+        (OutputTraits(half=True), np.bool_, Kind.INTEGER),
+        (OutputTraits(quantized=True), np.float32, Kind.QUANTIZED),
+        (OutputTraits(quantized=True), np.uint8, Kind.QUANTIZED),
+        (OutputTraits(quantized=True, boxes=frozenset("y")), np.float32, Kind.BOXES),
+        (OutputTraits(boxes=frozenset("z")), np.float32, Kind.FLOAT32),
+        (OutputTraits(quantized=True, random=frozenset("y")), np.float32, Kind.RANDOM),
     ],
 )
-def test_kind(traits: Traits, dtype: type, kind: Kind) -> None:
+def test_kind(traits: OutputTraits, dtype: type, kind: Kind) -> None:
     assert traits.kind("y", np.zeros(2, dtype)) is kind

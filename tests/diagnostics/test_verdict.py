@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.diagnostics.output_traits import Kind, Traits, traits_of
+from ep_nnapi.diagnostics.output_traits import Kind, OutputTraits, traits_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import (
     Difference,
@@ -26,7 +26,7 @@ from tests.products import computed, exact, saturating
 RAMP = np.linspace(0.0, 1.0, 11, dtype=np.float32)
 
 
-def difference(got, want, traits: Traits | None = None):
+def difference(got, want, traits: OutputTraits | None = None):
     (found,) = differences_of([{"y": np.asarray(got)}], [{"y": np.asarray(want)}], traits)
     return found
 
@@ -55,16 +55,16 @@ def test_float16_has_a_tolerance_of_its_own() -> None:
     want = RAMP.astype(np.float16)
     assert not difference(want + np.float16(4.4e-4), want).exceeds  # less than its epsilon
     assert difference(want + np.float16(0.05), want).exceeds
-    assert not difference(RAMP + np.float32(1e-3), RAMP, Traits(half=True)).exceeds
+    assert not difference(RAMP + np.float32(1e-3), RAMP, OutputTraits(half=True)).exceeds
 
 
 @pytest.mark.parametrize("spread", [4, 250])
 def test_quantized_outputs_may_be_two_quanta_apart(spread: int) -> None:
     """Whatever their spread: 5 % of a whole range are a dozen quanta, which is wrong."""
     stored = np.arange(spread, dtype=np.uint8)
-    assert not difference(stored + np.uint8(2), stored, Traits(quantized=True)).exceeds
-    assert difference(stored + np.uint8(3), stored, Traits(quantized=True)).exceeds
-    dequantized = Traits(quantized=True, steps={"y": 0.1})
+    assert not difference(stored + np.uint8(2), stored, OutputTraits(quantized=True)).exceeds
+    assert difference(stored + np.uint8(3), stored, OutputTraits(quantized=True)).exceeds
+    dequantized = OutputTraits(quantized=True, steps={"y": 0.1})
     real = stored * np.float32(0.1)
     assert not difference(real + np.float32(0.2), real, dequantized).exceeds
     found = difference(real + np.float32(0.3), real, dequantized)
@@ -77,7 +77,7 @@ def test_quantized_outputs_may_be_two_quanta_apart(spread: int) -> None:
 
 def test_real_numbers_and_classes_of_quantized_layers_have_no_quantum() -> None:
     for values in (RAMP, np.arange(11)):
-        found = difference(values, values, Traits(quantized=True))
+        found = difference(values, values, OutputTraits(quantized=True))
         assert (found.quantum, found.tolerance) == (None, 0.05)
 
 
@@ -86,7 +86,7 @@ def test_errors_that_are_two_quanta_apart_are_alike(more: int, who: LessAccurate
     """Against a formula without rounding: 1 and 1 + `more`, to either side."""
     exact = np.linspace(10, 90, 9)
     got, want = ([{"y": (exact + by).astype(np.uint8)}] for by in (-1 - more, 1))
-    found = differences_of(got, want, Traits(quantized=True))
+    found = differences_of(got, want, OutputTraits(quantized=True))
     reference = ReferenceOutputs([{"y": exact}], "the formula")
     assert verdict_of(got, want, found, lambda: reference).less_accurate is who
 
@@ -98,7 +98,7 @@ def test_integers_are_equal() -> None:
 
 def test_boxes_may_change_places() -> None:
     boxes = np.random.default_rng(0).uniform(0, 300, (5, 4)).astype(np.float32)
-    traits = Traits(boxes=frozenset(("y",)))
+    traits = OutputTraits(boxes=frozenset(("y",)))
     assert not difference(boxes[::-1], boxes, traits).exceeds
     assert difference(boxes[::-1], boxes).exceeds
     assert difference(boxes + np.float32(1), boxes, traits).exceeds

@@ -164,7 +164,7 @@ class ExecutionState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """Settings a client makes before the computation; times in nanoseconds."""
 
     measure: bool = False

@@ -18,8 +18,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.argument import (
     Argument,
+    ClientSettings,
     ExecutionState,
-    Settings,
     Timing,
     merged_dimensions,
     stored,
@@ -68,7 +68,7 @@ class Execution:
     """The object behind ANeuralNetworksExecution; every method may raise Refused."""
 
     compilation: CompilationBuilder
-    settings: Settings = field(default_factory=Settings)
+    settings: ClientSettings = field(default_factory=ClientSettings)
 
     def __post_init__(self) -> None:
         self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
@@ -85,7 +85,7 @@ class Execution:
         if self._state is ExecutionState.COMPUTATION:
             self._ended, self._state = ResultCode.DEAD_OBJECT, ExecutionState.COMPLETED
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: ClientSettings) -> None:
         """Replaces the settings; only before the first computation."""
         self.require_preparation()
         self.settings = settings

@@ -29,7 +29,7 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class StepsAlive:
     """A temporary's size in bytes and its lifetime: first and last step, inclusive."""
 
     key: int
@@ -46,16 +46,16 @@ class MemoryLayout:
     size: int
 
 
-def assign_offsets(lifetimes: Iterable[Lifetime]) -> MemoryLayout:
+def assign_offsets(lifetimes: Iterable[StepsAlive]) -> MemoryLayout:
     """Assign offsets such that no two temporaries alive in the same step overlap.
 
     Greedy: largest first (of equal sizes, the earliest), each at the lowest offset that is free
     during its lifetime. Cost: quadratic in the number of extents.
 
-    >>> assign_offsets([Lifetime(0, 64, 0, 1), Lifetime(1, 64, 1, 2), Lifetime(2, 32, 2, 3)])
+    >>> assign_offsets([StepsAlive(0, 64, 0, 1), StepsAlive(1, 64, 1, 2), StepsAlive(2, 32, 2, 3)])
     MemoryLayout(offsets={0: 0, 1: 64, 2: 0}, size=128)
     """
-    placed: list[tuple[int, int, Lifetime]] = []
+    placed: list[tuple[int, int, StepsAlive]] = []
     for extent in sorted(lifetimes, key=lambda e: (-e.size, e.first, e.key)):
         offset = 0
         for start, end, other in placed:
@@ -155,7 +155,7 @@ def plan_execution(
             storage[step.outputs[0]] = owner
             last[owner] = max(last[owner], last[step.outputs[0]])
     layout = assign_offsets(
-        Lifetime(out, prod(shapes[out]) * operands[out].type.numpy.itemsize, n, last[out])
+        StepsAlive(out, prod(shapes[out]) * operands[out].type.numpy.itemsize, n, last[out])
         for n, step in enumerate(steps)
         for out in step.outputs
         if out in temporaries and out in shapes and not step.view

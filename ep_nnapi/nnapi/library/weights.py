@@ -68,7 +68,7 @@ _Digest: TypeAlias = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WeightPlace:
     """Location of a constant: `offset` in an NNAPI memory object."""
 
     memory: Handle
@@ -117,12 +117,12 @@ class SharedWeights:
             self._stored.update(views)
             return with_constants(model, {i: Data(views[key]) for i, key in digests.items()})
 
-    def place(self, data: Data) -> Place | None:
+    def place(self, data: Data) -> WeightPlace | None:
         """The location of a constant of a model that `share` returned; None for small ones."""
         segment = self._segments.get(id(_root(data.bytes)))
         if segment is None:
             return None
-        return Place(segment.memory, data.bytes.ctypes.data - segment.address)
+        return WeightPlace(segment.memory, data.bytes.ctypes.data - segment.address)
 
     def _shared(self, data: Data) -> bool:
         """True if a constant is in shared memory; maps the file that it is a view of."""

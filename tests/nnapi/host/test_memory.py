@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ep_nnapi.nnapi.host import execution_plan as memory
-from ep_nnapi.nnapi.host.execution_plan import ALIGNMENT, Lifetime, assign_offsets, block
+from ep_nnapi.nnapi.host.execution_plan import ALIGNMENT, StepsAlive, assign_offsets, block
 
 
 @st.composite
@@ -15,7 +15,7 @@ def extents(draw):
     for key in range(draw(st.integers(0, 12))):
         first = draw(st.integers(0, 9))
         last = draw(st.integers(first, 9))
-        found.append(Lifetime(key, draw(st.integers(0, 300)), first, last))
+        found.append(StepsAlive(key, draw(st.integers(0, 300)), first, last))
     return found
 
 
@@ -33,7 +33,7 @@ def test_what_lives_at_once_lies_apart(drawn):
 
 
 def test_a_chain_needs_two_places():
-    steps = [Lifetime(n, 640, n, n + 1) for n in range(10)]
+    steps = [StepsAlive(n, 640, n, n + 1) for n in range(10)]
     assert assign_offsets(steps).size == 1280
 
 

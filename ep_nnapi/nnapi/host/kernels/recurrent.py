@@ -66,7 +66,7 @@ class Gathered:
         return self.make(**{n.removeprefix(self.prefix): v for n, v in operands.items()})
 
 
-class Cell(Protocol):
+class RealCell(Protocol):
     """A recurrent cell of real numbers."""
 
     @property
@@ -85,7 +85,7 @@ class Cell(Protocol):
 class Traversal:
     """A cell, its input sequence [times, batches, inputs] and its initial state."""
 
-    cell: Cell
+    cell: RealCell
     sequence: Array
     state: State
 
@@ -125,7 +125,7 @@ def step_of(states: Sequence[str], receivers: Callable[[State], State]) -> Funct
     receivers   of the outputs: the arrays of the output and of the state
     """
 
-    def compute(input: Array, cell: Cell, *, run: Run, out: State, **operands: Array) -> None:
+    def compute(input: Array, cell: RealCell, *, run: Run, out: State, **operands: Array) -> None:
         output, *last = receivers(out)
         step = Traversal(cell, input[np.newaxis], tuple(operands[name] for name in states))
         _store(step.into(output[np.newaxis], run), tuple(last))
@@ -138,7 +138,7 @@ def over_sequence(states: Sequence[str]) -> Function:
 
     def compute(
         input: Array,
-        cell: Cell,
+        cell: RealCell,
         time_major: int,
         *,
         run: Run,
@@ -159,8 +159,8 @@ def over_both_directions(states: Sequence[str], auxiliary: str) -> Function:
 
     def compute(
         input: Array,
-        forward: Cell,
-        backward: Cell,
+        forward: RealCell,
+        backward: RealCell,
         merge_outputs: bool,
         time_major: bool,
         *,
