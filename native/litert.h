@@ -36,7 +36,8 @@ typedef struct {
   const char *weight_cache; /* path of a file that keeps the CPU's packed weights; NULL: none */
 } ctx_litert_options;
 
-/* An input or output; the name is the model's and lives as long as it. */
+/* An input or output; the name is the model's and lives as long as it. A size that runs give is -1,
+ * and `bytes` is 0 then. */
 typedef struct {
   const char *name;
   int32_t type;
@@ -68,5 +69,10 @@ const ctx_litert_tensor *ctx_litert_tensors(const ctx_litert_model *model, uint3
  * else on copies. Threads wait for a free instance. */
 bool ctx_litert_run(ctx_litert_model *model, const void *const *inputs, void *const *outputs,
                     ctx_error *error);
+
+/* The same with the sizes of this run, of all inputs, then all outputs, one after the other. A model
+ * with open sizes, which only the CPU takes, is made ready for others than those of its last run. */
+bool ctx_litert_run_sized(ctx_litert_model *model, const int32_t *sizes, const void *const *inputs,
+                          void *const *outputs, ctx_error *error);
 
 #endif

@@ -30,52 +30,61 @@ enum {
 };
 enum { CTX_LITERT_LOG_SILENT = 4 };
 
-/* Source: LiteRtRankedTensorType. */
+/* Source: LiteRtLayout. */
 typedef struct {
-  int32_t element;
   uint32_t rank : 7;
   uint32_t has_strides : 1;
   int32_t dims[CTX_LITERT_MOST_AXES];
   uint32_t strides[CTX_LITERT_MOST_AXES];
+} ctx_litert_layout;
+_Static_assert(sizeof(ctx_litert_layout) == 68, "LiteRtLayout");
+
+/* Source: LiteRtRankedTensorType. */
+typedef struct {
+  int32_t element;
+  ctx_litert_layout layout;
 } ctx_litert_type;
 _Static_assert(sizeof(ctx_litert_type) == 72, "LiteRtRankedTensorType");
 
 typedef void *ctx_litert_handle;
 
 /* X(name after "LiteRt", parameters); all return a status, 0 for success. */
-#define CTX_LITERT_FUNCTIONS(X)                                                            \
-  X(CreateEnvironment, (int, const ctx_litert_env_option *, ctx_litert_handle *))          \
-  X(GetNumAccelerators, (ctx_litert_handle, size_t *))                                     \
-  X(GetAccelerator, (ctx_litert_handle, size_t, ctx_litert_handle *))                      \
-  X(GetAcceleratorHardwareSupport, (ctx_litert_handle, int *))                             \
-  X(CreateModelFromBuffer, (ctx_litert_handle, const void *, size_t, ctx_litert_handle *)) \
-  X(GetNumModelSignatures, (ctx_litert_handle, size_t *))                                  \
-  X(GetModelSignature, (ctx_litert_handle, size_t, ctx_litert_handle *))                   \
-  X(GetNumSignatureInputs, (ctx_litert_handle, size_t *))                                  \
-  X(GetNumSignatureOutputs, (ctx_litert_handle, size_t *))                                 \
-  X(GetSignatureInputName, (ctx_litert_handle, size_t, const char **))                     \
-  X(GetSignatureOutputName, (ctx_litert_handle, size_t, const char **))                    \
-  X(GetSignatureInputTensorByIndex, (ctx_litert_handle, size_t, ctx_litert_handle *))      \
-  X(GetSignatureOutputTensorByIndex, (ctx_litert_handle, size_t, ctx_litert_handle *))     \
-  X(GetRankedTensorType, (ctx_litert_handle, ctx_litert_type *))                           \
-  X(CreateOptions, (ctx_litert_handle *))                                                  \
-  X(SetOptionsHardwareAccelerators, (ctx_litert_handle, int))                              \
-  X(CreateOpaqueOptions, (const char *, void *, void (*)(void *), ctx_litert_handle *))    \
-  X(AddOpaqueOptions, (ctx_litert_handle, ctx_litert_handle))                              \
-  X(CreateCompiledModel,                                                                   \
-    (ctx_litert_handle, ctx_litert_handle, ctx_litert_handle, ctx_litert_handle *))        \
-  X(GetCompiledModelInputBufferRequirements,                                               \
-    (ctx_litert_handle, size_t, size_t, ctx_litert_handle *))                              \
-  X(GetCompiledModelOutputBufferRequirements,                                              \
-    (ctx_litert_handle, size_t, size_t, ctx_litert_handle *))                              \
-  X(GetTensorBufferRequirementsBufferSize, (ctx_litert_handle, size_t *))                  \
-  X(CreateTensorBufferFromHostMemory,                                                      \
-    (const ctx_litert_type *, void *, size_t, void (*)(void *), ctx_litert_handle *))      \
-  X(CreateManagedTensorBufferFromRequirements,                                             \
-    (ctx_litert_handle, const ctx_litert_type *, ctx_litert_handle, ctx_litert_handle *))  \
-  X(LockTensorBuffer, (ctx_litert_handle, void **, int))                                   \
-  X(UnlockTensorBuffer, (ctx_litert_handle))                                               \
-  X(RunCompiledModel,                                                                      \
+#define CTX_LITERT_FUNCTIONS(X)                                                               \
+  X(CreateEnvironment, (int, const ctx_litert_env_option *, ctx_litert_handle *))             \
+  X(GetNumAccelerators, (ctx_litert_handle, size_t *))                                        \
+  X(GetAccelerator, (ctx_litert_handle, size_t, ctx_litert_handle *))                         \
+  X(GetAcceleratorHardwareSupport, (ctx_litert_handle, int *))                                \
+  X(CreateModelFromBuffer, (ctx_litert_handle, const void *, size_t, ctx_litert_handle *))    \
+  X(GetNumModelSignatures, (ctx_litert_handle, size_t *))                                     \
+  X(GetModelSignature, (ctx_litert_handle, size_t, ctx_litert_handle *))                      \
+  X(GetNumSignatureInputs, (ctx_litert_handle, size_t *))                                     \
+  X(GetNumSignatureOutputs, (ctx_litert_handle, size_t *))                                    \
+  X(GetSignatureInputName, (ctx_litert_handle, size_t, const char **))                        \
+  X(GetSignatureOutputName, (ctx_litert_handle, size_t, const char **))                       \
+  X(GetSignatureInputTensorByIndex, (ctx_litert_handle, size_t, ctx_litert_handle *))         \
+  X(GetSignatureOutputTensorByIndex, (ctx_litert_handle, size_t, ctx_litert_handle *))        \
+  X(GetRankedTensorType, (ctx_litert_handle, ctx_litert_type *))                              \
+  X(CreateOptions, (ctx_litert_handle *))                                                     \
+  X(SetOptionsHardwareAccelerators, (ctx_litert_handle, int))                                 \
+  X(CreateOpaqueOptions, (const char *, void *, void (*)(void *), ctx_litert_handle *))       \
+  X(AddOpaqueOptions, (ctx_litert_handle, ctx_litert_handle))                                 \
+  X(CreateCompiledModel,                                                                      \
+    (ctx_litert_handle, ctx_litert_handle, ctx_litert_handle, ctx_litert_handle *))           \
+  X(GetCompiledModelInputBufferRequirements,                                                  \
+    (ctx_litert_handle, size_t, size_t, ctx_litert_handle *))                                 \
+  X(GetCompiledModelOutputBufferRequirements,                                                 \
+    (ctx_litert_handle, size_t, size_t, ctx_litert_handle *))                                 \
+  X(GetTensorBufferRequirementsBufferSize, (ctx_litert_handle, size_t *))                     \
+  X(CreateTensorBufferFromHostMemory,                                                         \
+    (const ctx_litert_type *, void *, size_t, void (*)(void *), ctx_litert_handle *))         \
+  X(CreateManagedTensorBufferFromRequirements,                                                \
+    (ctx_litert_handle, const ctx_litert_type *, ctx_litert_handle, ctx_litert_handle *))     \
+  X(LockTensorBuffer, (ctx_litert_handle, void **, int))                                      \
+  X(UnlockTensorBuffer, (ctx_litert_handle))                                                  \
+  X(CompiledModelResizeInputTensor, (ctx_litert_handle, size_t, size_t, const int *, size_t)) \
+  X(GetCompiledModelOutputTensorLayouts,                                                      \
+    (ctx_litert_handle, size_t, size_t, ctx_litert_layout *, bool))                           \
+  X(RunCompiledModel,                                                                         \
     (ctx_litert_handle, size_t, size_t, ctx_litert_handle *, size_t, ctx_litert_handle *))
 
 #define CTX_LITERT_DESTROYERS(X) \

@@ -25,8 +25,10 @@ typedef struct {
 typedef struct instance {
   struct instance *next;
   handle compiled;
-  place *places;   /* of the inputs, then the outputs */
-  handle *buffers; /* theirs */
+  place *places;              /* of the inputs, then the outputs */
+  handle *buffers;            /* theirs */
+  ctx_litert_tensor *tensors; /* with the sizes of the last run */
+  ctx_litert_type *types;
 } instance;
 
 struct ctx_litert_model {
@@ -37,6 +39,7 @@ struct ctx_litert_model {
   ctx_litert_options options;
   char *weight_cache;
   uint32_t inputs, outputs;
+  bool open; /* some sizes are those of a run */
   ctx_litert_tensor *tensors;
   ctx_litert_type *types;
   pthread_mutex_t lock; /* of the members below */
@@ -124,16 +127,21 @@ static bool compile(const ctx_litert_model *m, handle env, handle *out, ctx_erro
 
 static uint32_t count_of(const ctx_litert_model *m) { return m->inputs + m->outputs; }
 
+static void place_clear(const ctx_litert *l, place *p) {
+  if (p->buffer != NULL) l->DestroyTensorBuffer(p->buffer);
+  free(p->staging);
+  memset(p, 0, sizeof *p);
+}
+
 static void instance_free(const ctx_litert_model *m, instance *in) {
   uint32_t i;
   if (in == NULL) return;
-  for (i = 0; in->places != NULL && i < count_of(m); i++) {
-    if (in->places[i].buffer != NULL) m->library->DestroyTensorBuffer(in->places[i].buffer);
-    free(in->places[i].staging);
-  }
+  for (i = 0; in->places != NULL && i < count_of(m); i++) place_clear(m->library, &in->places[i]);
   if (in->compiled != NULL) m->library->DestroyCompiledModel(in->compiled);
   free(in->places);
   free(in->buffers);
+  free(in->tensors);
+  free(in->types);
   free(in);
 }
 
@@ -147,9 +155,9 @@ static bool make_place(const ctx_litert_model *m, handle env, instance *in, uint
                     : CALL(l, GetCompiledModelOutputBufferRequirements, in->compiled, 0,
                            i - m->inputs, &wanted));
   TRY(CALL(l, GetTensorBufferRequirementsBufferSize, wanted, &p->size));
-  if (p->size < m->tensors[i].bytes) p->size = m->tensors[i].bytes;
+  if (p->size < in->tensors[i].bytes) p->size = in->tensors[i].bytes;
   if (m->options.accelerator == CTX_LITERT_CPU) return true;
-  TRY(CALL(l, CreateManagedTensorBufferFromRequirements, env, &m->types[i], wanted, &p->buffer));
+  TRY(CALL(l, CreateManagedTensorBufferFromRequirements, env, &in->types[i], wanted, &p->buffer));
   in->buffers[i] = p->buffer;
   return true;
 }
@@ -160,11 +168,17 @@ static instance *instance_make(const ctx_litert_model *m, ctx_error *error) {
   handle env = NULL;
   uint32_t i;
   bool made = in != NULL && (in->places = calloc(count, sizeof *in->places)) != NULL &&
-              (in->buffers = calloc(count, sizeof *in->buffers)) != NULL;
+              (in->buffers = calloc(count, sizeof *in->buffers)) != NULL &&
+              (in->tensors = calloc(count, sizeof *in->tensors)) != NULL &&
+              (in->types = calloc(count, sizeof *in->types)) != NULL;
   if (!made) ctx_out_of_memory(error);
+  if (made) {
+    memcpy(in->tensors, m->tensors, count * sizeof *in->tensors);
+    memcpy(in->types, m->types, count * sizeof *in->types);
+  }
   made = made && ctx_litert_environment(m->library, m->options.accelerator, &env, error) &&
          compile(m, env, &in->compiled, error);
-  for (i = 0; made && i < count; i++) made = make_place(m, env, in, i, error);
+  for (i = 0; made && !m->open && i < count; i++) made = make_place(m, env, in, i, error);
   if (made) return in;
   instance_free(m, in);
   return NULL;
@@ -206,7 +220,7 @@ static bool put_over(const ctx_litert_model *m, instance *in, uint32_t i, const 
   if (p->buffer != NULL) l->DestroyTensorBuffer(p->buffer);
   p->buffer = in->buffers[i] = NULL;
   p->over = NULL;
-  TRY(CALL(l, CreateTensorBufferFromHostMemory, &m->types[i], (void *)(uintptr_t)memory, p->size,
+  TRY(CALL(l, CreateTensorBufferFromHostMemory, &in->types[i], (void *)(uintptr_t)memory, p->size,
            NULL, &p->buffer));
   p->over = memory;
   in->buffers[i] = p->buffer;
@@ -220,14 +234,14 @@ static void *aligned(size_t size) {
 }
 
 /* True if LiteRT may read or write the memory itself. */
-static bool is_fit(const ctx_litert_model *m, const place *p, uint32_t i, const void *memory) {
-  return (uintptr_t)memory % ALIGNMENT == 0 && p->size == m->tensors[i].bytes;
+static bool is_fit(const instance *in, uint32_t i, const void *memory) {
+  return (uintptr_t)memory % ALIGNMENT == 0 && in->places[i].size == in->tensors[i].bytes;
 }
 
 static bool enter(const ctx_litert_model *m, instance *in, uint32_t i, const void *memory,
                   ctx_error *error) {
   place *p = &in->places[i];
-  const size_t bytes = m->tensors[i].bytes;
+  const size_t bytes = in->tensors[i].bytes;
   void *to;
   if (m->options.accelerator != CTX_LITERT_CPU) {
     if (i >= m->inputs) return true;
@@ -235,7 +249,7 @@ static bool enter(const ctx_litert_model *m, instance *in, uint32_t i, const voi
     memcpy(to, memory, bytes);
     return CALL(m->library, UnlockTensorBuffer, p->buffer);
   }
-  if (is_fit(m, p, i, memory)) return put_over(m, in, i, memory, error);
+  if (is_fit(in, i, memory)) return put_over(m, in, i, memory, error);
   if (p->staging == NULL && (p->staging = aligned(p->size)) == NULL)
     return ctx_out_of_memory(error);
   if (i < m->inputs) memcpy(p->staging, memory, bytes);
@@ -248,10 +262,10 @@ static bool leave(const ctx_litert_model *m, const instance *in, uint32_t i, voi
   void *from;
   if (m->options.accelerator != CTX_LITERT_CPU) {
     TRY(CALL(m->library, LockTensorBuffer, p->buffer, &from, READ));
-    memcpy(memory, from, m->tensors[i].bytes);
+    memcpy(memory, from, in->tensors[i].bytes);
     return CALL(m->library, UnlockTensorBuffer, p->buffer);
   }
-  if (p->over != memory) memcpy(memory, p->over, m->tensors[i].bytes);
+  if (p->over != memory) memcpy(memory, p->over, in->tensors[i].bytes);
   return true;
 }
 
@@ -264,16 +278,6 @@ static bool run(const ctx_litert_model *m, instance *in, const void *const *inpu
            in->buffers + m->inputs));
   for (i = m->inputs; i < count_of(m); i++) TRY(leave(m, in, i, outputs[i - m->inputs], error));
   return true;
-}
-
-bool ctx_litert_run(ctx_litert_model *m, const void *const *inputs, void *const *outputs,
-                    ctx_error *error) {
-  instance *in = take(m, error);
-  bool ran;
-  if (in == NULL) return false;
-  ran = run(m, in, inputs, outputs, error);
-  give(m, in);
-  return ran;
 }
 
 static size_t element_bytes(int32_t type) {
@@ -291,22 +295,97 @@ static size_t element_bytes(int32_t type) {
   }
 }
 
-/* False for types and sizes that no run can have memory for. */
-static bool describe(ctx_litert_tensor *out, const ctx_litert_type *type, ctx_error *error) {
+/* False for types and sizes that no run can have memory for.
+ * open: is set if sizes are -1; NULL: none may be. */
+static bool describe(ctx_litert_tensor *out, const ctx_litert_type *type, bool *open,
+                     ctx_error *error) {
   uint64_t bytes = element_bytes(type->element);
   uint32_t i;
+  bool is_open = false;
   out->type = type->element;
-  out->rank = type->rank;
-  if (bytes == 0 || type->rank > CTX_LITERT_MOST_AXES)
+  out->rank = type->layout.rank;
+  if (bytes == 0 || type->layout.rank > CTX_LITERT_MOST_AXES)
     return ctx_fail(error, "the .tflite has a tensor of type %d and rank %u", (int)type->element,
-                    (unsigned)type->rank);
-  for (i = 0; i < type->rank; i++) {
-    out->dims[i] = type->dims[i];
-    if (type->dims[i] < 1 || (bytes *= (uint64_t)type->dims[i]) > INT32_MAX)
+                    (unsigned)type->layout.rank);
+  for (i = 0; i < type->layout.rank; i++) {
+    const int32_t size = out->dims[i] = type->layout.dims[i];
+    if (size == -1 && open != NULL)
+      *open = is_open = true;
+    else if (size < 1 || (bytes *= (uint64_t)size) > INT32_MAX)
       return ctx_fail(error, "the .tflite has a tensor of unknown size, or of 2 GB and more");
   }
-  out->bytes = (size_t)bytes;
+  out->bytes = is_open ? 0 : (size_t)bytes;
   return true;
+}
+
+static bool fits(const ctx_litert_model *m, const instance *in, const int32_t *sizes) {
+  uint32_t i;
+  for (i = 0; i < count_of(m); sizes += m->tensors[i++].rank)
+    if (memcmp(in->tensors[i].dims, sizes, m->tensors[i].rank * sizeof *sizes) != 0) return false;
+  return true;
+}
+
+static bool resize_tensor(const ctx_litert_model *m, instance *in, uint32_t i, const int32_t *sizes,
+                          ctx_error *error) {
+  const uint32_t rank = m->tensors[i].rank;
+  place_clear(m->library, &in->places[i]);
+  in->buffers[i] = NULL;
+  memcpy(in->types[i].layout.dims, sizes, rank * sizeof *sizes);
+  TRY(describe(&in->tensors[i], &in->types[i], NULL, error));
+  if (i >= m->inputs || memcmp(m->tensors[i].dims, sizes, rank * sizeof *sizes) == 0) return true;
+  return CALL(m->library, CompiledModelResizeInputTensor, in->compiled, 0, i, sizes, rank);
+}
+
+/* False if LiteRT computes outputs of other sizes than these. */
+static bool check_outputs(const ctx_litert_model *m, const instance *in, ctx_error *error) {
+  ctx_litert_layout *found = calloc(m->outputs, sizeof *found);
+  uint32_t i;
+  bool right = found != NULL || ctx_out_of_memory(error);
+  right = right && CALL(m->library, GetCompiledModelOutputTensorLayouts, in->compiled, 0,
+                        m->outputs, found, true);
+  for (i = 0; right && i < m->outputs; i++) {
+    const ctx_litert_tensor *t = &in->tensors[m->inputs + i];
+    if (found[i].rank != t->rank || memcmp(found[i].dims, t->dims, t->rank * sizeof *t->dims) != 0)
+      right = ctx_fail(error, "LiteRT computes output %u in another shape", (unsigned)i);
+  }
+  free(found);
+  return right;
+}
+
+static bool resize(const ctx_litert_model *m, instance *in, const int32_t *sizes,
+                   ctx_error *error) {
+  const uint32_t count = count_of(m);
+  uint32_t i;
+  bool done = true;
+  for (i = 0; done && i < count; sizes += m->tensors[i++].rank)
+    done = resize_tensor(m, in, i, sizes, error);
+  done = done && check_outputs(m, in, error);
+  for (i = 0; done && i < count; i++) done = make_place(m, NULL, in, i, error);
+  if (!done) memcpy(in->tensors, m->tensors, count * sizeof *in->tensors); /* for the next run */
+  return done;
+}
+
+static bool run_with(ctx_litert_model *m, const int32_t *sizes, const void *const *inputs,
+                     void *const *outputs, ctx_error *error) {
+  instance *in = take(m, error);
+  bool ran;
+  if (in == NULL) return false;
+  ran = (sizes == NULL || fits(m, in, sizes) || resize(m, in, sizes, error)) &&
+        run(m, in, inputs, outputs, error);
+  give(m, in);
+  return ran;
+}
+
+bool ctx_litert_run(ctx_litert_model *m, const void *const *inputs, void *const *outputs,
+                    ctx_error *error) {
+  if (m->open) return ctx_fail(error, "the .tflite has open sizes");
+  return run_with(m, NULL, inputs, outputs, error);
+}
+
+bool ctx_litert_run_sized(ctx_litert_model *m, const int32_t *sizes, const void *const *inputs,
+                          void *const *outputs, ctx_error *error) {
+  if (!m->open) return ctx_fail(error, "the sizes of the .tflite are fixed");
+  return run_with(m, sizes, inputs, outputs, error);
 }
 
 static bool read_tensor(ctx_litert_model *m, handle signature, uint32_t i, ctx_error *error) {
@@ -320,7 +399,8 @@ static bool read_tensor(ctx_litert_model *m, handle signature, uint32_t i, ctx_e
     TRY(CALL(l, GetSignatureOutputTensorByIndex, signature, i - m->inputs, &tensor));
   }
   TRY(CALL(l, GetRankedTensorType, tensor, &m->types[i]));
-  return describe(&m->tensors[i], &m->types[i], error);
+  return describe(&m->tensors[i], &m->types[i],
+                  m->options.accelerator == CTX_LITERT_CPU ? &m->open : NULL, error);
 }
 
 static bool read_signature(ctx_litert_model *m, ctx_error *error) {

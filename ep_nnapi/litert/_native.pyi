@@ -45,6 +45,9 @@ class Lib:
         self, model: CData, inputs: CData, outputs: CData
     ) -> Sequence[Tensor]: ...
     def ctx_litert_run(self, model: CData, inputs: CData, outputs: CData, error: CData) -> bool: ...
+    def ctx_litert_run_sized(
+        self, model: CData, sizes: CData, inputs: CData, outputs: CData, error: CData
+    ) -> bool: ...
 
 ffi: FFI
 lib: Lib

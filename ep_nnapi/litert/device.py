@@ -16,6 +16,7 @@ from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.flat_operator import Tensor
 from ep_nnapi.litert.library import Accelerator, CompiledModel, Library, LiteRtError, Settings
+from ep_nnapi.litert.open_model import is_open, open_session
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -61,6 +62,11 @@ class LiteRtDevice:
         return WRITER if self.library is None else f"litert-{self.accelerator.name}".lower()
 
     @property
+    def takes_sizes(self) -> bool:
+        """True for the CPU, which resizes what it has compiled."""
+        return self.library is not None and self.accelerator is Accelerator.CPU
+
+    @property
     def type(self) -> DeviceCode:
         """The type as NNAPI names it."""
         return _TYPES[self.accelerator]
@@ -73,7 +79,7 @@ class LiteRtDevice:
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if LiteRT computes it exactly, on this accelerator."""
         reasons = _reasons(model)
-        if self.accelerator is Accelerator.CPU:
+        if self.accelerator is Accelerator.CPU or is_open(model):
             return tuple(not reason for reason in reasons)
         return self._opened.supported(model, reasons, self._open)
 
@@ -114,7 +120,7 @@ class LiteRtDevice:
         compiled = self.library.compile(content, settings)
         if self.accelerator is not Accelerator.CPU:
             _check(compiled, self.library.compile(content, Settings()), half=half)
-        return PreparedSession(compiled)
+        return open_session(compiled, model) if is_open(model) else PreparedSession(compiled)
 
 
 def _check(compiled: CompiledModel, on_cpu: CompiledModel, *, half: bool) -> None:

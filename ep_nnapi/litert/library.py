@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntFlag
 from functools import partial
 from pathlib import Path
@@ -173,22 +174,39 @@ class CompiledModel:
         self.address, self.runner = int(ffi.cast("uintptr_t", struct)), lib.runner()
 
     def run(
-        self, inputs: Sequence[Array], outputs: Sequence[Array | None] = (), options: object = None
+        self,
+        inputs: Sequence[Array],
+        outputs: Sequence[Array | None] = (),
+        options: object = None,
+        *,
+        shapes: Sequence[tuple[int, ...]] | None = None,
     ) -> list[Array]:
         """Return the outputs, in the arrays of `outputs` that have their shapes.
 
         inputs   of the ports' types and shapes
+        shapes   of the outputs of a model of open sizes, which has -1 for them
         Raises LiteRtError.
         """
         given = [np.asarray(array, order="C") for array in inputs]
         places = [*outputs, *[None] * (len(self.outputs) - len(outputs))]
+        ports = self.outputs
+        if shapes is not None:
+            ports = tuple(replace(p, shape=s) for p, s in zip(ports, shapes, strict=True))
         results = [
             out if out is not None and _is_place(out, port, given) else _array_of(port)
-            for out, port in zip(places, self.outputs, strict=True)
+            for out, port in zip(places, ports, strict=True)
         ]
         read, written = _pointers(given), _pointers(results)
         with _failing() as error:
-            error.done = lib.ctx_litert_run(self._struct, read, written, error.struct)
+            if shapes is None:
+                error.done = lib.ctx_litert_run(self._struct, read, written, error.struct)
+            else:
+                sizes = ffi.new(
+                    "int32_t[]", [n for a in (*given, *results) for n in a.shape] or [0]
+                )
+                error.done = lib.ctx_litert_run_sized(
+                    self._struct, sizes, read, written, error.struct
+                )
         return results
 
     def run_options(self) -> NoOptions:

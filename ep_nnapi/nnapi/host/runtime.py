@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -72,7 +72,9 @@ class SizedDevice(Protocol):
     What it finds out about them, it notes in their trace: the conditions of the prepared model.
     """
 
-    takes_sizes: ClassVar[bool]
+    @property
+    def takes_sizes(self) -> bool:
+        """True if it does."""
 
 
 _COMPILE = "ANeuralNetworksCompilation_finish"
@@ -135,7 +137,8 @@ class HostRuntime:
 
     def takes_sizes(self, device: Device) -> bool:
         """True if `device` compiles models whose sizes are expressions."""
-        return isinstance(self._find(device), SizedDevice)
+        found = self._find(device)
+        return isinstance(found, SizedDevice) and found.takes_sizes
 
     def _find(self, device: Device) -> HostDevice:
         for found in self._devices:
