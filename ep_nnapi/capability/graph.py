@@ -16,6 +16,7 @@ from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
 from ep_nnapi.options.values import DynamicShapes, sets_of, sizes_in
@@ -78,23 +79,63 @@ class SampledGraph:
 
 def _prepared(graph: Graph, target: Target, options: Options) -> SampledGraph:
     """The graph and its samples after the passes that precede the check of their nodes."""
-    for name, run in (
+    graph = _before_sizes(graph)
+    with _named("bind sample sizes"):
+        found = _bind_samples(graph, target, options)
+    own = (s if s is found.graph else _with_sizes(s) for s in found.samples)
+    return SampledGraph(found.graph, tuple(own))
+
+
+def _before_sizes(graph: Graph) -> Graph:
+    return _passed(
+        graph,
         ("drop untrusted shapes", drop_untrusted_shapes),
         ("propagate quantization", propagate_quantization),
         ("mark INT32 ranges", mark_int32_ranges),
-    ):
-        with _named(name):
-            graph = run(graph)
-    with _named("bind sample sizes"):
-        found = _bind_samples(graph, target, options)
-    for name, run in (
+    )
+
+
+def _with_sizes(sample: Graph) -> Graph:
+    return _passed(
+        sample,
         ("mark INT32 ranges of samples", mark_int32_ranges),
         ("mark data-dependent shapes", mark_data_dependent),
-    ):
+    )
+
+
+def _passed(graph: Graph, *passes: tuple[str, Callable[[Graph], Graph]]) -> Graph:
+    for name, run in passes:
         with _named(name):
-            own = (s if s is found.graph else run(s) for s in found.samples)
-            found = SampledGraph(found.graph, tuple(own))
-    return found
+            graph = run(graph)
+    return graph
+
+
+def judge_traced(
+    graph: Graph,
+    target: Target,
+    options: Options,
+    bind: Callable[[Graph], Graph],
+    trace: Trace,
+) -> Capability | None:
+    """Returns the verdicts on a graph with the sizes of `bind`, whose conditions the trace has.
+
+    Nodes that are rejected leave no conditions. Returns None if one is rejected for its shapes,
+    which may be those of the sizes only. Raises what the passes over a graph raise.
+    """
+    graph = _before_sizes(graph)
+    sample = _with_sizes(bind(graph))
+    stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
+    verdicts = Capability(graph, {}, ({},), {}, unverified_tensors(graph))
+    for node, sized in zip(graph.nodes, sample.nodes, strict=True):
+        verdicts.nodes[node.id] = node
+        before = trace.state
+        found = _excluded(sized, options, stopped) or _judge_by_rules(sized, target)
+        if isinstance(found, Rejection):
+            if found.reason is Reason.SHAPE:
+                return None
+            trace.restore(before)
+        _record(verdicts, node, [found])
+    return verdicts
 
 
 @contextmanager

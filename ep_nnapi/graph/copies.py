@@ -12,11 +12,14 @@ from ep_nnapi.graph.value import Constant, Value
 
 
 def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
-    """Returns the nodes with copies of their constants, each copied once, to outlive the graph."""
+    """Returns the nodes with copies of their constants, each copied once, to outlive the graph.
+
+    Those whose memory lives as long as they do stay as they are.
+    """
     copies: dict[str, Constant] = {}
 
     def copied_value(value: Value | None) -> Value | None:
-        if value is None or value.constant is None:
+        if value is None or value.constant is None or value.constant.owned:
             return value
         if value.name not in copies:
             array = np.array(value.constant.array, order="C")

@@ -48,6 +48,18 @@ class Trace:
                 found = [old for old in found if not new.implies(old)] + [new]
         return tuple(found)
 
+    @property
+    def state(self) -> tuple[int, int, dict[str, Expression]]:
+        """What `restore` returns to."""
+        return len(self._conditions), len(self.passed), self.equal
+
+    def restore(self, state: tuple[int, int, dict[str, Expression]]) -> None:
+        """Forget what has been noted since."""
+        conditions, passed, self.equal = state
+        for noted, count in ((self._conditions, conditions), (self.passed, passed)):
+            for key in list(noted)[count:]:
+                del noted[key]
+
     def size(self, name: str, value: int) -> int:
         """Return the size of a symbol that has this value now."""
         self.typical.setdefault(name, value)

@@ -116,10 +116,14 @@ class Compiler:
     @property
     def takes_sizes(self) -> bool:
         """True if a device may compile models whose sizes are open, or are expressions."""
+        return self.target.feature_level >= LEVEL or self.takes_expressions
+
+    @property
+    def takes_expressions(self) -> bool:
+        """True if a device compiles models whose sizes are expressions."""
         runtime = self.runtime
-        return self.target.feature_level >= LEVEL or (
-            isinstance(runtime, SizedRuntime)
-            and any(runtime.takes_sizes(device) for device in (*self.fast, self.device))
+        return isinstance(runtime, SizedRuntime) and any(
+            runtime.takes_sizes(device) for device in (*self.fast, self.device)
         )
 
     def new_record(self) -> ClusterRecord:
@@ -278,6 +282,10 @@ class Compiler:
         if traced.tracing.coincides:
             apart = self._traced_apart(cluster, traced.tracing)
             traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
+        return self.proved(traced)
+
+    def proved(self, traced: Traced) -> Lowered:
+        """Returns a traced cluster as it was lowered; raises Declined as `lower_traced`."""
         conditions = traced.lowered.model.conditions
         other = next(traced.tracing.others(conditions), None)
         if other is None:
@@ -301,7 +309,17 @@ class Compiler:
     def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))
         graph, members = self._judged(cluster, tracing.shapes, tracing.ranges)
-        made = self._written(members, graph.inputs, graph.outputs)
+        return self.traced(tracing, members, graph.inputs, graph.outputs)
+
+    def traced(
+        self,
+        tracing: Tracing,
+        members: Sequence[CapableNode],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+    ) -> Traced:
+        """Returns the lowered cluster of nodes whose sizes are those of the tracing."""
+        made = self._written(members, inputs, outputs)
         return Traced(tracing, tracing.completed(made), members)
 
     def _judged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -16,12 +16,14 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
+from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.buckets import Buckets, padding
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
@@ -37,6 +39,7 @@ from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
+from ep_nnapi.provider.tracing import Traced
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes
@@ -104,12 +107,18 @@ class DynamicCluster:
 
         contents  of `shape_inputs`
         """
+        graph = self._graph(self._with_contents(contents))
+        return self._compiled_open(
+            lambda: self.compiler.lower_traced(graph, shapes), shapes, contents
+        )
+
+    def _compiled_open(
+        self, lower: Callable[[], Lowered], shapes: Shapes, contents: Contents
+    ) -> OpenCompilation | None:
         if self.needs_numbers:
             return None
         try:
-            graph = self._graph(self._with_contents(contents))
-            lowered = self.compiler.lower_traced(graph, shapes)
-            made = OpenCompilation.of(self.compiler, lowered)
+            made = OpenCompilation.of(self.compiler, lower())
             symbols = made and made.symbols(shapes, contents)
             if made is None or (symbols and not made.computes(symbols)):
                 self._numbers_only.append(True)
@@ -132,10 +141,19 @@ class DynamicCluster:
             contents = {name: known[name] for name in self.shape_inputs if name in known}
             made = self.open({v.name: v.shape for v in values}, contents)
             if made is not None:
-                report = replace(self.report, device=made.placed.device.name)
-                models = (made.lowered.model,)
-                return replace(self, report=report, models=models, opened=(made,))
+                return self._with(made)
         return None
+
+    def with_traced(self, traced: Traced) -> DynamicCluster | None:
+        """Returns the cluster with a compilation of what it was traced to; None without one."""
+        shapes = {name: tuple(map(now, sizes)) for name, sizes in traced.tracing.shapes.items()}
+        contents = {v.name: v.constant.load() for v in traced.tracing.inputs if v.constant}
+        made = self._compiled_open(lambda: self.compiler.proved(traced), shapes, contents)
+        return None if made is None else self._with(made)
+
+    def _with(self, made: OpenCompilation) -> DynamicCluster:
+        report = replace(self.report, device=made.placed.device.name)
+        return replace(self, report=report, models=(made.lowered.model,), opened=(made,))
 
     def at(self, made: OpenCompilation, symbols: Symbols) -> CompiledCluster:
         """Returns the cluster for one of the sizes that a compilation holds for."""

@@ -38,6 +38,7 @@ from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from ep_nnapi.provider.outline import outline_of, with_times
+from ep_nnapi.provider.whole_graph import NotWhole, WholeGraph
 from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
@@ -74,6 +75,7 @@ class Planner:
 
     weights   returns what the application has under the name of the external weights of EPContext
               nodes, in place of a file
+    whole     the graph that is planned, if it is judged for all sizes at once
     """
 
     compiler: Compiler
@@ -81,17 +83,28 @@ class Planner:
     model: CostModel = PHONE
     clock: Clock = time.monotonic
     weights: Callable[[str], Array] | None = None
+    whole: WholeGraph | None = None
 
     def plan(self, graph: Graph) -> PartitionedGraph:
         """Returns the compiled clusters, and the reasons why the other nodes are not taken."""
-        context_nodes = [n for n in graph.nodes if is_own(n)]
         progress = Progress(self.clock)
+        whole = WholeGraph.of(graph, self.compiler, self.options)
+        if whole is not None:
+            try:
+                return replace(self, whole=whole)._planned(graph, whole.capability, progress)
+            except NotWhole:
+                logger.debug("the graph is judged for sample sizes: it is several clusters")
         verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
+        return self._planned(graph, verdicts, progress)
+
+    def _planned(self, graph: Graph, verdicts: Capability, progress: Progress) -> PartitionedGraph:
+        context_nodes = [n for n in graph.nodes if is_own(n)]
         judged_nodes = verdicts.samples[0].values()
         capable = [p.name for m in judged_nodes for p in m.node.originals] + [
             c.name for c in context_nodes
         ]
-        sampled = _nodes_with_known_shapes(verdicts, several=bool(self.options.sizes))
+        several, symbolic = bool(self.options.sizes), self.whole is not None
+        sampled = _nodes_with_known_shapes(verdicts, several=several, symbolic=symbolic)
         nodes, readers = sampled[0], _reader_ids(verdicts.graph)
         dag = mean_of([dag_of(replace(verdicts.graph, nodes=(*n.values(),))) for n in sampled])
         selector = ClusterSelector(self.options, self.model, samples=sampled)
@@ -208,7 +221,7 @@ class Planner:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
             return self._compile(cluster, verdicts, readers)
-        except Declined:
+        except (Declined, NotWhole):
             raise
         except Exception as error:
             logger.exception("a cluster of %d nodes cannot be compiled", len(cluster))
@@ -262,6 +275,8 @@ class Planner:
         self, cluster: DynamicCluster, sampled: Sequence[Sequence[CapableNode]], edges: _Edges
     ) -> DynamicCluster:
         """Returns the cluster compiled for open sizes, or if that is impossible, for none yet."""
+        if self.whole is not None:
+            return self._opened_whole(cluster, sampled[0], *edges[0])
         known = (values for values, _ in edges if not is_dynamic(values))
         opened = cluster.with_opened(known)
         if opened is not None:
@@ -270,6 +285,27 @@ class Planner:
         device = self.compiler.place(lowered[-1])[1].name  # cached
         models = tuple(low.model for low in lowered)
         return replace(cluster, report=replace(cluster.report, device=device), models=models)
+
+    def _opened_whole(
+        self,
+        cluster: DynamicCluster,
+        members: Sequence[CapableNode],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+    ) -> DynamicCluster:
+        """Returns the same of a graph that is one cluster; raises NotWhole if it is not."""
+        whole = self.whole
+        if whole is None or len(members) < len(whole.capability.samples[0]):
+            raise NotWhole
+        try:
+            tracing = whole.of_cluster(inputs)
+            traced = self.compiler.traced(tracing, members, inputs, outputs)
+        except Declined:
+            raise NotWhole from None
+        opened = cluster.with_traced(traced)
+        if opened is None:
+            raise NotWhole
+        return opened
 
     def _compiler_for(self, cluster: Sequence[int], graph: Graph) -> Compiler:
         """Returns the compiler for a cluster of these nodes of the graph."""
@@ -295,13 +331,14 @@ def _report(
 
 
 def _nodes_with_known_shapes(
-    verdicts: Capability, *, several: bool
+    verdicts: Capability, *, several: bool, symbolic: bool
 ) -> tuple[dict[int, GraphNode], ...]:
     """Returns the nodes by id, with the known shapes, for counting their costs.
 
     several   True if the samples have sizes that the user names: then there are nodes for each
+    symbolic  True if the sizes of the sample are no numbers
     """
-    if len(verdicts.samples) > 1 and not several:
+    if symbolic or (len(verdicts.samples) > 1 and not several):
         return (verdicts.nodes,)
     judged = ({i: m.node for i, m in sample.items()} for sample in verdicts.samples)
     return tuple({i: known.get(i, n) for i, n in verdicts.nodes.items()} for known in judged)

@@ -60,7 +60,7 @@ class Tracing:
         shaped = [value for value in inputs if value.name in shapes]
         known = {str(d): n for v in shaped for d, n in _named(v, shapes[v.name])}
         for given in inputs:
-            value = given if _is_small(given.constant) else replace(given, folded=False)
+            value = given if is_small(given.constant) else replace(given, folded=False)
             if given.folded and not value.folded:
                 value = replace(value, constant=None)
                 made.ranges.update(_range(given))
@@ -197,7 +197,7 @@ _MOST_NUMBERS = 16
 _FAR_BELOW_INT32 = 1 << 24
 
 
-def _is_small(constant: Constant | None) -> bool:
+def is_small(constant: Constant | None) -> bool:
     """True for a few integers; others determine no shapes but what is computed, as masks do."""
     if constant is None or constant.dtype not in (DType.INT64, DType.INT32):
         return False

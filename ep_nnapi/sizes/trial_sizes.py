@@ -63,6 +63,12 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
     return [found[1].graph, search.second_sample(*found, second)]
 
 
+def default_shapes(graph: Graph) -> Shapes:
+    """The first sample's shapes of the inputs of known rank, whether the model agrees or not."""
+    search = _SampleSearch.of(graph, {}, assume=False)
+    return search.shapes(search.default_sizes(0))
+
+
 def runnable_shapes(graph: Graph, fixed: Shapes, size: int) -> Shapes:
     """Shapes of the inputs that agree with each other and with the model's constants, for a run.
 

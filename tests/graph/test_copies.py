@@ -21,3 +21,6 @@ def test_copied_constants_outlive_their_source():
     assert constants[0] is constants[1]  # copied once
     np.testing.assert_array_equal(constants[0].array, weights)
     assert not np.shares_memory(constants[0].array, inputs[0].constant.array)
+    (once_more,) = copy_constants([copied])
+    assert constants[0] in [v.constant for v in once_more.inputs if v is not None]
+    assert all(v is w for v, w in zip(once_more.inputs, copied.inputs, strict=True))
