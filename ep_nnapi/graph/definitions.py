@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,71 @@ def definition_of(
     return FunctionProto.FromString(data) if data else None
 
 
-def defining_graph(node: GraphNode) -> Graph | None:
+def _as_onnx(node: GraphNode) -> GraphNode | None:
+    """Returns a node of ONNX's own operators that computes the same; None if there is none."""
+    if not node.domain:
+        return node
+    form = _CONTRIBUTED.get(node.op_type) if node.domain == CONTRIBUTED else None
+    return None if form is None else form(node)
+
+
+def _attention(node: GraphNode) -> GraphNode | None:
+    """MultiHeadAttention of separate tensors [B, S, heads D], perhaps with what is added to scores.
+
+    Source: ONNX Runtime, com.microsoft.MultiHeadAttention-1; ONNX Attention-23.
+    """
+    unused: tuple[Value | None, ...] = (None,) * 6
+    q, k, v, bias, hidden, added, *rest = (*node.inputs, *unused)
+    heads, causal = node.attributes.get("num_heads", 0), node.attributes.get("unidirectional", 0)
+    separate = all(x is not None and x.dims is not None and len(x.dims) == 3 for x in (q, k, v))
+    if not separate or any((bias, hidden, *rest, *node.outputs[1:])):
+        return None
+    if causal and q is not None and k is not None and q.dims != k.dims:
+        return None  # which of more keys are hidden is not the same
+    given: dict[str, Attribute] = {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": causal}
+    scale = node.attributes.get("scale", 0.0)
+    given |= {"scale": scale} if scale else {}
+    inputs = (q, k, v, added)[: 4 if added else 3]
+    return replace(
+        node, domain="", op_type="Attention", since=_SINCE, inputs=inputs, attributes=given
+    )
+
+
+def _rotary(node: GraphNode) -> GraphNode | None:
+    """RotaryEmbedding with a position for each row, whose number of heads is known.
+
+    Source: ONNX Runtime, com.microsoft.RotaryEmbedding-1; ONNX RotaryEmbedding-23.
+    """
+    x, positions, cosines, sines = node.inputs
+    known = {"interleaved", "num_heads", "rotary_embedding_dim"}
+    others = {"scale": 1.0, "is_packed_batching": 0}
+    given = {n: a for n, a in node.attributes.items() if n in known}
+    plain = all(node.attributes.get(n, usual) == usual for n, usual in others.items())
+    if not plain or x is None or positions is None or len(positions.dims or ()) != 2:
+        return None
+    if len(x.dims or ()) == 3 and not given.get("num_heads"):
+        return None
+    inputs = (x, cosines, sines, positions)
+    return replace(node, domain="", since=_SINCE, inputs=inputs, attributes=given)
+
+
+CONTRIBUTED = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
+_SINCE = 23  # the schemas of Attention and RotaryEmbedding that these are
+_CONTRIBUTED = {"MultiHeadAttention": _attention, "RotaryEmbedding": _rotary}
+
+
+def defining_graph(given: GraphNode) -> Graph | None:
     """Returns the nodes that define an operator of ONNX's own; None if there is no definition.
 
-    They read and compute the node's values. Those between have names that begin with the node's
-    first output, and no shapes.
+    Operators of ONNX Runtime's own have that of an equal one. The nodes read and compute the node's
+    values. Those between have names that begin with the node's first output, and no shapes.
     """
+    node = _as_onnx(given)
+    if node is None or node.implicit:
+        return None
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    if node.domain or node.implicit or not all(v.dtype for v in values):
+    if not all(v.dtype for v in values):
         return None
     types = {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
     proto = node_of(node)

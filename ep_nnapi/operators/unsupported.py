@@ -95,8 +95,12 @@ _CONTRIB: Mapping[str, str] = {
         _OWN,
     ),
     **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulNBits"), _FEW_BITS),
+    "MultiHeadAttention": "it is taken with separate queries, keys and values [B, S, D], without a "
+    "bias, a mask of keys or a cache; causal with as many keys as queries",
+    "RotaryEmbedding": "it is taken with a position for each row, num_heads where the input has "
+    "rank 3, and scale 1",
 }
-"""Explanations for the quantized operators of com.microsoft, by operator type."""
+"""Explanations for operators of com.microsoft that are not taken, or not in this form."""
 
 _DOMAINS: Mapping[str, str] = {
     "ai.onnx.ml": "NNAPI has no classical machine learning; the node runs in ONNX Runtime",

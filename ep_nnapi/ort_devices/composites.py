@@ -390,6 +390,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
     **dict.fromkeys(("Attention", "RotaryEmbedding"), Rule(_newer)),
+    **{f"{CONTRIB}:{n}": Rule(_newer) for n in ("MultiHeadAttention", "RotaryEmbedding")},
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,

@@ -1,5 +1,7 @@
 """The nodes that define an operator of ONNX's own, read for one node."""
 
+from dataclasses import replace
+
 import pytest
 
 from ep_nnapi.graph.definitions import defining_graph
@@ -46,7 +48,7 @@ def test_one_that_depends_on_what_is_given() -> None:
         "(float[1,2,3] x, int64[4] s) => (float[1,2,2,2] y) { y = AffineGrid (x, s) }",
         "(float[2] x) => (float[2] y) { y = com.microsoft.Gelu (x) }",
     ],
-    ids=["none", "one with branches", "of another domain"],
+    ids=["none", "one with branches", "ONNX Runtime's own"],
 )
 def test_operators_without_one(text: str) -> None:
     assert defined(text) is None
@@ -54,4 +56,6 @@ def test_operators_without_one(text: str) -> None:
 
 def test_nothing_is_defined_for_values_that_are_no_tensors() -> None:
     x, y = Value("x", DType.UNDEFINED), Value("y", DType.FLOAT)
+    other = GraphNode(0, "n", "HardSwish", "other", 22, (y,), (replace(y, name="z"),))
+    assert defining_graph(other) is None
     assert defining_graph(GraphNode(0, "n", "HardSwish", "", 22, (x,), (y,))) is None
