@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.options.table import to_strings
+from ep_nnapi.options.values import is_remote
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.report.report import FallbackRuns
 
@@ -159,7 +160,11 @@ def receipt_of(provider: Provider) -> dict[str, object]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "versions": {"ep_nnapi": version("ep-nnapi"), "onnxruntime": provider.facts.onnxruntime},
+        "versions": {
+            "ep_nnapi": version("ep-nnapi"),
+            "onnxruntime": provider.facts.onnxruntime,
+            **_agent(options.runtime),
+        },
         "model": provider.facts.model.to_json(),
         "options": {k: v for k, v in to_strings(options).items() if k != "receipt"},
         "nodes": report["nodes"],
@@ -170,6 +175,15 @@ def receipt_of(provider: Provider) -> dict[str, object]:
         ],
         "rejections": report["rejections"],
     }
+
+
+def _agent(runtime: str) -> dict[str, str]:
+    """Returns what the agent behind which the runtime is says of itself."""
+    if not is_remote(runtime):
+        return {}
+    from ep_nnapi.remote.connect import remote_runtime
+
+    return {"agent": remote_runtime(runtime).about}
 
 
 def _cluster(cluster: Cluster, runtime: str, feature_level: int) -> Mapping[str, object]:

@@ -90,6 +90,11 @@ class RemoteRuntime:
             return self._agent
 
     @property
+    def about(self) -> str:
+        """The release of the last agent, and Android's name of its processor."""
+        return f"{self._agent.release} on {self._agent.abi}"
+
+    @property
     def feature_level(self) -> int:
         """The library's feature level, 1 to 8."""
         return self._agent.feature_level

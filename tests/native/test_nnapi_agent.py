@@ -7,6 +7,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,11 +82,9 @@ class Served:
 
     def asked(self, data: bytes) -> tuple[int, bytes] | None:
         """The kind and the payload of the reply; None at the end of the stream."""
-        try:
+        with suppress(BrokenPipeError):  # what it said before is read
             self.process.stdin.write(data)
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # what it said before is read
         head = self.process.stdout.read(32)
         if len(head) < 32:
             assert head == b""
@@ -102,7 +101,8 @@ class Served:
 
     def ended(self) -> int:
         """The exit status after the end of its input; nothing is found by sanitizers."""
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # of what was written after its end
+            self.process.stdin.close()
         said = self.process.stderr.read().decode(errors="replace")
         status = self.process.wait(20)
         assert "ERROR: AddressSanitizer" not in said, said

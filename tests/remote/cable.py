@@ -1,6 +1,8 @@
 """A cable between the two sides of the protocol that is pulled, or that damages what it carries.
 
 python cable.py cut COUNT COMMAND...      after so many frames from the agent
+python cable.py stop COUNT COMMAND...     the same, and nobody notices
+python cable.py delay SEED COMMAND...     by up to a tenth of a second, in pieces
 python cable.py damage SEED COMMAND...    one of some bytes of what the agent says, at random
 python cable.py forge SEED COMMAND...     payloads, whose checksums are right again
 """
@@ -11,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import zlib
 
 how, number, *command = sys.argv[1:]
@@ -41,7 +44,7 @@ def whole(size: int) -> bytes:
 
 threading.Thread(target=forward, daemon=True).start()
 frames = 0
-while how != "cut" or frames < int(number):
+while how not in ("cut", "stop") or frames < int(number):
     header = whole(32)
     payload = whole(struct.unpack_from("<I", header, 16)[0])
     frames += 1
@@ -60,5 +63,13 @@ while how != "cut" or frames < int(number):
             del frame[draw.randrange(len(frame)) :]
             say(frame)
             break
+    if how == "delay":
+        half = draw.randrange(len(frame))
+        time.sleep(draw.random() / 20)
+        say(frame[:half])
+        time.sleep(draw.random() / 20)
+        del frame[:half]
     say(frame)
+while how == "stop":
+    time.sleep(1)
 agent.kill()
