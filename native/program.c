@@ -121,13 +121,17 @@ static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *we
                     level, nnapi->feature_level);
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
   if (!build(p, nnapi, weights, error)) return false;
-  if (p->options.ask && !ctx_models_supported(&p->models, &p->container, p->options.device, error))
-    return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;
   p->record.compile_time = now();
   p->record.compiled = compile(p, p->options.device, &p->chosen, error);
   p->record.compile_time = now() - p->record.compile_time;
   if (p->record.compiled) return true;
+  if (p->options.ask) { /* only now: a device that compiles need not be asked */
+    ctx_error reason;
+    if (!ctx_models_supported(&p->models, &p->container, p->options.device, &reason) &&
+        reason.code == NN_NO_ERROR)
+      *error = reason;
+  }
   if (fallback_of(p) == NULL) return false;
   leave_device(p, error);
   return true;
