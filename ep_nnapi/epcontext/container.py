@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -229,6 +229,18 @@ def pack(*given: Lowered | Alternative, model_has_checksum: bool = False) -> Con
     alternatives = tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in given)
     writer = TableWriter(alternatives, pool)
     return Container(alternatives, writer, tuple(pool.arrays), pool.size, model_has_checksum)
+
+
+def pack_each(given: Sequence[Lowered], *, model_has_checksum: bool = False) -> list[Container]:
+    """Returns a container for each of several lowered clusters, over the same weights."""
+    pool = ConstantPool()
+    each = [(Alternative.nnapi(lowered),) for lowered in given]
+    writers = [TableWriter(one, pool) for one in each]
+    weights = tuple(pool.arrays)
+    return [
+        Container(one, writer, weights, pool.size, model_has_checksum)
+        for one, writer in zip(each, writers, strict=True)
+    ]
 
 
 def with_checksum(program: bytes) -> bytes:

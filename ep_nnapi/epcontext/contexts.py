@@ -63,19 +63,25 @@ def contexts_of(packed: Sequence[Container], target: WeightsTarget) -> Iterator[
 def _write_weights(
     packed: Sequence[Container], stream: BinaryIO
 ) -> tuple[list[WeightsLocation], str]:
-    """Writes the weights of all clusters; returns where they are, and the digest of all."""
-    whole, begun = hashlib.sha256(), []
+    """Writes the weights of all clusters; returns where they are, and the digest of all.
+
+    Those that containers share are written once.
+    """
+    whole = hashlib.sha256()
+    places: dict[int, WeightsLocation] = {}
     for one in packed:
-        digest = hashlib.sha256()
-        begun.append((stream.tell(), one.size, digest))
+        if id(one.weights) in places:
+            continue
+        digest, begin = hashlib.sha256(), stream.tell()
         for block in one.weight_blocks():
             stream.write(block)
             digest.update(block)
         stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
         whole.update(digest.digest())
+        places[id(one.weights)] = WeightsLocation("", begin, one.size, 0, digest.digest())
     total = stream.tell()
-    places = [WeightsLocation("", at, size, total, d.digest()) for at, size, d in begun]
-    return places, whole.hexdigest()
+    found = [replace(places[id(one.weights)], total=total) for one in packed]
+    return found, whole.hexdigest()
 
 
 def companion_name(model: Path, digest: str, suffix: str) -> str:

@@ -19,7 +19,7 @@ from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import Fix, contents_in
+from ep_nnapi.options.values import Fix, FixedSizes, contents_in
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 
@@ -29,12 +29,18 @@ _PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
 
 
 def record(
-    model: Path, how: Verification, fixed: Fix, to: Path, exposed: Path | None = None
+    model: Path,
+    how: Verification,
+    fixed: Fix,
+    to: Path,
+    exposed: Path | None = None,
+    sizes: FixedSizes = (),
 ) -> float | None:
     """Writes inputs and the original's outputs on the CPU provider to `to` (.npz).
 
     fixed    static shapes of inputs in the prepared model, and contents of those that it lacks
     exposed  an equal model with more outputs, to record those as well
+    sizes    in use: random inputs have each set of them
     Returns the tolerance to apply; None for the default of each output's kind. The default for
     quantized models is raised to twice the difference between ONNX Runtime's own fused and
     unfused results, if that is larger.
@@ -43,7 +49,7 @@ def record(
     # spinning threads would take CPU time from other workers
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = open_session(str(model), options, [CPU])
-    feeds = feeds_of(str(model), session, how.inputs, _SEED, fixed, may_end=True)
+    feeds = feeds_of(str(model), session, how.inputs, _SEED, fixed, sizes=sizes, may_end=True)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
     if exposed is not None:
         model = exposed

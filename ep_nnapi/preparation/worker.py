@@ -32,11 +32,12 @@ def _save(task: Data) -> Data:
 def _record(task: Data) -> Data:
     """Records the original's outputs."""
     model, how = Path(task["model"]), Verification(**task["verification"])
-    fixed = job_of(task["job"]).options.fix
+    options = job_of(task["job"]).options
     exposed = Path(task["scratch"], EXPOSED)
     inner = exposed if exposed.is_file() else None
     try:
-        return {"tolerance": record(model, how, fixed, Path(task["recorded"]), inner)}
+        recorded = Path(task["recorded"])
+        return {"tolerance": record(model, how, options.fix, recorded, inner, options.sizes)}
     except (ModelError, OptionError) as error:
         raise type(error)(f"{error}; {NO_VERIFY_ADVICE}") from None
 

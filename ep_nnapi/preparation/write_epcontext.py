@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -16,30 +16,30 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.alternatives import Alternative
-from ep_nnapi.epcontext.container import Container, pack
+from ep_nnapi.epcontext.container import Container, pack, pack_each
 from ep_nnapi.epcontext.contexts import (
     add_placeholder,
     companion_name,
-    context_attributes,
     contexts_of,
     write_checksum,
 )
 from ep_nnapi.epcontext.layout import (
     CONTEXT_DOMAIN,
     CONTEXT_EP,
-    CONTEXT_OP,
     EP_SOURCE,
     FORMAT_VERSION,
 )
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs, temporary
 from ep_nnapi.lowering.model_builder import Lowered
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.preparation.alternatives import alternatives_of, highest_level, wanted_of
+from ep_nnapi.preparation.bucketed import OPSET, BucketedCluster, context_node
 from ep_nnapi.preparation.job import Job
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
 
@@ -60,10 +60,15 @@ class CompiledPart:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A cluster and its serialized context."""
+    """A cluster and its container, or that for each set of sizes."""
 
-    cluster: CompiledCluster
-    packed: Container
+    cluster: CompiledCluster | BucketedCluster
+    packed: tuple[Container, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of its nodes."""
+        return self.cluster.report.nodes
 
 
 def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart]:
@@ -84,13 +89,17 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = partitioned_at(str(model), options, level)
     clusters = static_clusters(model, options, provider)
+    bucketed = list(_bucketed(proto, provider, job))
+    if bucketed:  # the static ones beside them, not those of a partition without them
+        clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
     given: list[Sequence[Lowered | Alternative]] = [[c.lowered] for c in clusters]
     if job.alternatives:
         wanted = wanted_of(job.alternatives, provider.target.feature_level)
         with temporary(out, ".alternative.onnx") as scratch:
             given = [alternatives_of(c, proto, wanted, options, scratch) for c in clusters]
     packed = [pack(*each, model_has_checksum=True) for each in given]
-    compiled = [_Compiled(c, p) for c, p in zip(clusters, packed, strict=True)]
+    compiled = [_Compiled(c, (p,)) for c, p in zip(clusters, packed, strict=True)]
+    compiled += [_Compiled(b, (*pack_each(b.lowered, model_has_checksum=True),)) for b in bucketed]
     if not compiled:
         raise ModelError(why_not_compiled(proto, provider.report))
     part = _part_of(proto, compiled)
@@ -102,9 +111,11 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
             f"has {part.model_weight_bytes:,}): sizes depend on {', '.join(free)}; give them with "
             f"--fix {free[0]}=SIZES, or leave the rest to the session with --partial"
         )
-    contexts = contexts_of([one.packed for one in compiled], None if job.embed else out)
-    for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
-        _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
+    packs = [container for one in compiled for container in one.packed]
+    contexts = contexts_of(packs, None if job.embed else out)
+    for i, one in enumerate(compiled):
+        own = [next(contexts) for _ in one.packed]
+        _replace(proto.graph, one.cluster, _nodes_of(one.cluster, f"nnapi_{i}", own))
     _drop_unused(proto)
     _add_metadata(proto, compiled, provider.compatibility_info)
     _save(proto, out)
@@ -118,7 +129,7 @@ def _part_of(proto: ModelProto, compiled: Sequence[_Compiled]) -> CompiledPart:
         for graph in every
         for t in graph.initializer
     }
-    inside = {name for one in compiled for name in one.cluster.report.nodes}
+    inside = {name for one in compiled for name in one.nodes}
     nodes = [node for graph in every for node in graph.node if node.name in inside]
     read = {name for node in nodes for name in node.input}
     return CompiledPart(
@@ -175,21 +186,47 @@ def make_names_unique(proto: ModelProto) -> None:
             node.name = name if seen[name] == 1 else f"{name}#{seen[name]}"
 
 
-def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodeProto:
-    report = cluster.report
-    node = helper.make_node(CONTEXT_OP, report.inputs, report.outputs, name, domain=CONTEXT_DOMAIN)
-    attributes = context_attributes(context, name)
-    node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
-    return node
+def _bucketed(proto: ModelProto, provider: Provider, job: Job) -> Iterator[BucketedCluster]:
+    """Yields the clusters of symbolic sizes, lowered for the sizes in use if there are any.
+
+    Raises ModelError for one that cannot be, unless the rest is left to the session (`partial`).
+    """
+    if not job.options.sizes:
+        return
+    if job.embed or job.alternatives:
+        other = "embed" if job.embed else "alternatives"
+        raise OptionError(f"sizes are compiled over one file of weights, without {other}")
+    if all(o.version < OPSET for o in proto.opset_import if o.domain in ("", "ai.onnx")):
+        raise ModelError(f"sizes in use need opset {OPSET}; convert the model")
+    for number, cluster in enumerate(provider.clusters):
+        if isinstance(cluster, DynamicCluster):
+            try:
+                yield BucketedCluster.of(cluster, f"nnapi_sizes_{number}")
+            except ModelError:
+                if not job.partial:
+                    raise
 
 
-def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) -> None:
-    """Replaces the cluster's nodes, in the main graph or a subgraph, with the node `context`."""
+def _nodes_of(
+    cluster: CompiledCluster | BucketedCluster, name: str, contexts: Sequence[bytes]
+) -> list[NodeProto]:
+    if isinstance(cluster, BucketedCluster):
+        return cluster.nodes(contexts)
+    return [context_node(contexts[0], cluster.report.inputs, cluster.report.outputs, name)]
+
+
+def _replace(
+    graph: GraphProto, cluster: CompiledCluster | BucketedCluster, by: Sequence[NodeProto]
+) -> None:
+    """Replaces the cluster's nodes, in the main graph or a subgraph, with others."""
     members = set(cluster.report.nodes)
     home = next(g for g in graphs(graph) if any(n.name in members for n in g.node))
-    nodes = _ordered([*(n for n in home.node if n.name not in members), context])
+    nodes = _ordered([*(n for n in home.node if n.name not in members), *by])
     del home.node[:]
     home.node.extend(nodes)
+    if isinstance(cluster, BucketedCluster):
+        home.value_info.extend(cluster.results(by))
+        return  # its own outputs have the sizes of a run
     known = {v.name for v in (*home.value_info, *home.output)}
     home.value_info.extend(
         helper.make_tensor_value_info(c.name, int(c.dtype), c.shape)
@@ -229,7 +266,7 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled], compatibilit
     """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
-    needed = max(min(a.needed for a in one.packed.alternatives) for one in compiled)
+    needed = max(min(a.needed for a in p.alternatives) for one in compiled for p in one.packed)
     for key, value in (
         ("ep_nnapi.format", FORMAT_VERSION),
         ("ep_nnapi.feature_level", needed),

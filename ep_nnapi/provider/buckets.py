@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -82,14 +82,10 @@ class Buckets:
     def _with(self, shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
         """Returns the shapes with other sizes of symbols."""
         known = {**symbol_values(self.inputs, shapes), **sizes}
-
-        def size(dim: Dim, now: int) -> int:
-            return (
-                (known.get(dim) or size_named(dim, known) or now) if isinstance(dim, str) else now
-            )
-
+        changed = shapes_of(self.inputs, known)
         return {
-            v.name: tuple(map(size, v.dims or shapes[v.name], shapes[v.name])) for v in self.inputs
+            name: tuple(new or now for new, now in zip(changed[name] or shape, shape, strict=True))
+            for name, shape in shapes.items()
         }
 
     def refusal(self, compute: Compute, shapes: Shapes) -> str:
@@ -125,6 +121,18 @@ class Buckets:
         names = [v.name for v in self.outputs]
         pairs = zip(names, compute(given, names), compute(large, names), strict=True)
         return next((name for name, a, b in pairs if not _same(a, b)), "")
+
+
+def size_of(dim: Dim, known: Mapping[str, int]) -> int:
+    """Returns a dimension's size for sizes of symbols; 0 if they do not say."""
+    if isinstance(dim, int):
+        return dim
+    return 0 if dim is None else known.get(dim) or size_named(dim, known) or 0
+
+
+def shapes_of(values: Iterable[Value], known: Mapping[str, int]) -> Shapes:
+    """Returns the shapes of tensors for sizes of symbols, with 0 for others; () without a rank."""
+    return {v.name: tuple(size_of(d, known) for d in v.dims or ()) for v in values}
 
 
 def padding(run: Executor, shapes: Sequence[Shape], cuts: Sequence[Cut]) -> Executor:

@@ -191,6 +191,10 @@ class DynamicCluster:
         )
         return replace(made, failures=self.failures, durations=self.durations)
 
+    def lower(self, shapes: Shapes) -> Lowered:
+        """Returns its NNAPI model for inputs of these shapes; raises Declined."""
+        return self.compiler.lower_for_shapes(self._graph(self.inputs), shapes)
+
     def _graph(self, inputs: tuple[Value, ...]) -> Graph:
         return Graph("cluster", self.nodes, inputs, self.outputs, self.opsets)
 

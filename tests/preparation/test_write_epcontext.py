@@ -13,7 +13,6 @@ from onnx.reference import ReferenceEvaluator
 from ep_nnapi.cli.main import main
 from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, FORMAT_VERSION
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report.report import Report
@@ -30,8 +29,8 @@ def written(
     """The model that is written for `proto`, and the report."""
     source, out = folder / "source.onnx", folder / "out.onnx"
     onnx.save(proto, source)
-    chosen = parse({"device": "nnapi-reference", **options})
-    report, _ = save_context(source, out, chosen, embed=embed, partial=True)
+    more = {"device": "nnapi-reference", "embed": embed, "partial": True, **options}
+    report, _ = save_context(source, out, job_of({"format": "context", **more}))
     return onnx.load(out), report
 
 
