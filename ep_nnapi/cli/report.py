@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, print_json, progress
+from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
+from ep_nnapi.nnapi.errors import OptionError
 
 HELP = "write a page that shows the graph, every decision and all levels"
 
@@ -31,13 +36,53 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Writes the page and prints a line about it, or its report as JSON; returns 0."""
+    """Writes the page and prints a line about it, or its report as JSON; returns 0.
+
+    With --receipt FILE also what that says: what ran where, what gave way before it, and why.
+    """
     from ep_nnapi.html_report.write import write_report
 
+    receipt = None if given.receipt is None else _receipt(Path(given.receipt))
+    given.receipt = None  # one that is read here, and written by other verbs
     with progress("levels") as advance:
         report = arguments.call(write_report, given, advance=advance)
     if given.json:
-        print_json({"output": given.output, "report": report.to_json()})
+        found = {} if receipt is None else {"receipt": receipt}
+        print_json({"output": given.output, "report": report.to_json(), **found})
     else:
         line(f"{given.output}: {report.summary}")
+        if receipt is not None:
+            line()
+            head = ("cluster", "runs on", "its runs", "of", "gave way before")
+            table(head, _all_rows(receipt))
     return DONE
+
+
+def _receipt(path: Path) -> dict[str, Any]:
+    """Reads a receipt; raises OptionError if the file is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        found = None
+    try:
+        if found["format"] == "ep-nnapi receipt" and _all_rows(found) is not None:
+            return dict(found)
+    except (AttributeError, KeyError, TypeError):
+        pass
+    raise OptionError(f"{path} is no receipt; a session with the option receipt writes one")
+
+
+def _all_rows(receipt: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [row for cluster in receipt["clusters"] for row in _rows(cluster)]
+
+
+def _rows(cluster: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yields a row of what computed a cluster, and one of each reason why something did not."""
+    told = [f"{t['alternative']}: {t['reason']}" for t in cluster.get("tried", ())]
+    told += [f"{cluster['device']}: {f['reason']}" for f in cluster["fallbacks"]]
+    runs_on = str(cluster.get("alternative", cluster["device"]))
+    numbers = str(cluster["device_runs"]), str(cluster["runs"])
+    yield (str(cluster["name"]), runs_on, *numbers, told[0] if told else "")
+    yield from (("", "", "", "", reason) for reason in told[1:])
