@@ -119,14 +119,18 @@ def test_an_agent_that_is_killed_between_runs(again: bool, built: Bench, tmp_pat
     assert (cluster["device_runs"], len(cluster["fallbacks"])) == ((2, 0) if again else (1, 1))
 
 
-def test_a_driver_that_dies_in_each_call(built: Bench, tmp_path: Path):
+LONG = (pytest.param(call, marks=pytest.mark.long) for call in ("model", "compile"))
+
+
+@pytest.mark.parametrize("call", ["supported", "compute", *LONG])
+def test_a_driver_that_dies_in_a_call(call: str, built: Bench, tmp_path: Path):
     """The session goes on, and is right."""
     want = session(str(DIGITS), LIBRARY)
     given = feeds(want)
-    for call in ("supported", "model", "compile", "compute"):
-        command = built.command(tmp_path, built.altered, ALTERED=f"{call}:die")
-        of = session(str(DIGITS), f"exec:{command}")
-        np.testing.assert_allclose(of.run(None, given)[0], want.run(None, given)[0], rtol=1e-5)
+    of = session(
+        str(DIGITS), f"exec:{built.command(tmp_path, built.altered, ALTERED=f'{call}:die')}"
+    )
+    np.testing.assert_allclose(of.run(None, given)[0], want.run(None, given)[0], rtol=1e-5)
 
 
 def used(name: str, model: str | bytes, given: dict[str, np.ndarray]) -> list[np.ndarray] | str:
