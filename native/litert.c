@@ -137,7 +137,5 @@ bool ctx_litert_accelerators(ctx_litert *l, int *mask, ctx_error *error) {
     TRY(CALL(l, GetAcceleratorHardwareSupport, found, &one));
     *mask |= one;
   }
-  /* where no vendor's library is, older ones end the process when they compile for it */
-  if (l->IsNonCpuFullyAccelerated == NULL) *mask &= ~CTX_LITERT_NPU;
   return true;
 }

@@ -112,6 +112,9 @@ static bool compile(const ctx_litert_model *m, handle env, handle *out, ctx_erro
   const int accelerator = m->options.accelerator;
   handle options = NULL;
   bool made, fully = true;
+  /* where no vendor's library is, older ones end the process */
+  if (accelerator == CTX_LITERT_NPU && l->IsNonCpuFullyAccelerated == NULL)
+    return ctx_fail(error, "LiteRT's NPU needs LiteRT 2.3");
   TRY(CALL(l, CreateOptions, &options));
   made = CALL(l, SetOptionsHardwareAccelerators, options, accelerator) &&
          add_option_text(l, &m->options, options, error) &&

@@ -87,9 +87,8 @@ def test_versions_are_told_by_symbols(
 @pytest.mark.skipif("VK_DRIVER_FILES" in os.environ, reason="there is a Vulkan")
 @pytest.mark.parametrize("accelerator", [Accelerator.GPU, Accelerator.NPU])
 def test_what_would_be_computed_by_the_cpu_in_silence_is_declined(accelerator: Accelerator) -> None:
-    with pytest.raises(
-        LiteRtError, match=f"LiteRT's {accelerator.name}: LiteRtCreateCompiledModel"
-    ):
+    name = f"LiteRT's {accelerator.name}"
+    with pytest.raises(LiteRtError, match=f"{name}: LiteRtCreateCompiledModel|{name} needs"):
         Library().compile(relu(), Settings(accelerator))
 
 
