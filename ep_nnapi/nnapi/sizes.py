@@ -10,7 +10,7 @@ sizes is compared with what is made for other numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -183,6 +183,10 @@ class Size(int):
         """Quotient and remainder."""
         return self // other, self % other
 
+    def __rdivmod__(self, other: int, /) -> tuple[int, int]:
+        """Quotient and remainder of a number."""
+        return other // self, other % self
+
     def __eq__(self, other: object) -> bool:
         """True if equal, which becomes a condition."""
         if self is other:
@@ -243,6 +247,20 @@ class Size(int):
     def __rtruediv__(self, other: int, /) -> float:
         """The same of a number and its value."""
         return other / self.plain()
+
+
+def _of_plain(name: str) -> Callable[..., int]:
+    """An operation of integers with the value of a size, which becomes a condition."""
+
+    def operate(size: Size, *others: int) -> int:
+        return cast("int", getattr(size.plain(), name)(*plain(others)))
+
+    return operate
+
+
+for _name in ("and", "or", "xor", "lshift", "rshift", "pow"):
+    setattr(Size, f"__{_name}__", _of_plain(f"__{_name}__"))
+    setattr(Size, f"__r{_name}__", _of_plain(f"__r{_name}__"))
 
 
 def _as_number(size: Size, other: object, operation: str) -> int:

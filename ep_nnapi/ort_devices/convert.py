@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
+from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
@@ -83,7 +84,7 @@ def _empty(model: Model, dims: Mapping[int, Dims]) -> Iterator[tuple[int, Operan
         if all(0 in shape and len(shape) == len(f) for shape, f in zip(shapes, found, strict=True)):
             for index, shape in zip(operation.outputs, shapes, strict=True):
                 operand = model.operands[index]
-                yield index, _constant(operand, np.zeros(shape, operand.type.numpy))
+                yield index, _constant(operand, np.zeros(plain(shape), operand.type.numpy))
 
 
 def _constant(operand: Operand, array: Array) -> Operand:

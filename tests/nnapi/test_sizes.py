@@ -50,6 +50,9 @@ def test_equal_expressions_have_one_form(size: int, text: str) -> None:
         (lambda n: np.array([n, 3], np.int32), ["n + -64 == 0"]),
         (lambda n: n * 0.5, ["n + -64 == 0"]),
         (lambda n: (1,) * n, ["n + -64 == 0"]),
+        (lambda n: n & (n - 1), ["n + -64 == 0"]),
+        (lambda n: 2**n, ["n + -64 == 0"]),
+        (lambda n: divmod(200, n)[0] == 3, ["((200) // (n)) + -3 == 0"]),
     ],
 )
 def test_conditions_are_what_a_result_depends_on(

@@ -8,6 +8,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels.image import nearest
+from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.spec import DATA
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
@@ -57,7 +58,7 @@ def resize_nearest_neighbor(op: Op) -> None:
     layout = op.layout("input")
     value = op.stored("input", layout)
     for axis in axes:
-        size, wanted = op.shape("input")[axis], op.shape("output")[axis]
+        size, wanted = plain((op.shape("input")[axis], op.shape("output")[axis]))
         pixels = op.array(nearest(size, wanted, op.scalars()), np.int64)
         value = op.node("Gather", value, pixels, axis=layout.index(axis))
     op.keep(value, layout)
@@ -65,7 +66,7 @@ def resize_nearest_neighbor(op: Op) -> None:
 
 def _repeat(op: Op, layout: Perm, factors: Sequence[int]) -> None:
     """Each pixel a whole number of times: all ways to choose the nearest one agree then."""
-    scales = op.array([1, 1, *factors])
+    scales = op.array([1, 1, *plain(factors)])
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     value = op.node("Resize", op.stored("input", layout), "", scales, mode="nearest", **how)
     op.keep(value, layout)

@@ -85,7 +85,7 @@ def instance_normalization(op: Op) -> None:
     Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
     layout = identity(4) if op.scalar("layout") else TO_NCHW
-    channels = op.shape("input")[1 if op.scalar("layout") else 3]
+    channels = int(op.shape("input")[1 if op.scalar("layout") else 3])
     gamma, beta = (np.full(channels, op.scalar(name)) for name in ("gamma", "beta"))
     value = op.node(
         "InstanceNormalization",
