@@ -51,10 +51,10 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   *fits = 1;
   if (wanted->contents == NULL && wanted->most == 0) return NULL;
   TRY(read_tensor(value, &found));
-  *fits = wanted->contents == NULL ? is_within(&found, wanted->most)
-                                   : found.bytes == wanted->bytes &&
-                                         (found.bytes == 0 ||
-                                          !memcmp(found.data, wanted->contents, found.bytes));
+  *fits = wanted->contents == NULL
+              ? is_within(&found, wanted->most)
+              : found.bytes == wanted->bytes &&
+                    (found.bytes == 0 || !memcmp(found.data, wanted->contents, found.bytes));
   return NULL;
 }
 
