@@ -35,7 +35,7 @@ class FaultyDevice:
     code          the result code of a model that is too large
     wrong         what is added to every output
     defect        turns the results of every execution into what is returned in their place
-    opens         it takes models whose inputs have open dimensions
+    opens         it takes operations on tensors of open dimensions
     """
 
     declines: frozenset[str] = frozenset()
@@ -56,9 +56,8 @@ class FaultyDevice:
     compiled: list[Model] = field(default_factory=list)
 
     def supported(self, model: Model) -> tuple[bool, ...]:
-        known = self.opens or all(model.operands[i].known for i in model.inputs)
         return tuple(
-            known
+            (self.opens or all(model.operands[i].known for i in op.inputs))
             and op.spec.name not in self.declines
             and self.nodes.isdisjoint(op.origin[:1])
             and not (self.every and i % self.every == 0)

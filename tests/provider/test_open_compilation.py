@@ -20,6 +20,9 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
 from ep_nnapi.nnapi.open_dimensions import LEVEL
+from ep_nnapi.nnapi.profile.device import ProfiledRuntime
+from ep_nnapi.nnapi.profile.record import record_all
+from ep_nnapi.nnapi.profile.seeds import seeds
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
@@ -336,6 +339,22 @@ def test_a_device_that_declines_them_compiles_for_sizes_and_is_asked_once(
         run(bound, rows)
     assert (len(opened), len(device.compiled)) == (asked, 5)
     assert cluster.record.substitutes == {}
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_a_profile_remembers_what_the_device_said_of_open_dimensions(opens: bool) -> None:
+    runtime = HostRuntime([FaultyDevice(opens=opens)])
+    samples = (s for s in seeds() if s.spec.name in ("ADD", "TANH"))
+    (profile,) = record_all([(runtime, runtime.devices()[0])], samples)
+    profiled = ProfiledRuntime(profile, HostRuntime())
+    compiler = Compiler(Target(8), profiled, profiled.devices()[0])
+    (cluster,) = Planner(compiler, parse({"fallback": "none"})).plan(graph_of(SUM)).clusters
+    assert isinstance(cluster, DynamicCluster)
+    bound = cluster.bind(["x"], ["y"])
+    for rows in (2, 3, 4):
+        run(bound, rows)
+    assert cluster.record.device_runs == 3
+    assert len(cluster.opened) == opens
 
 
 def test_a_library_that_fails_in_executions_with_open_dimensions_compiles_for_sizes() -> None:
