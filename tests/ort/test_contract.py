@@ -6,6 +6,7 @@ import pytest
 
 from ep_nnapi.ort import compute
 from ep_nnapi.provider import compiled_cluster
+from ep_nnapi.provider.choice import Bound, ChosenCluster
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.load_epcontext import UnusableCluster
@@ -17,9 +18,11 @@ IMPLEMENTATIONS = [
     (compute.Cluster, DynamicCluster),
     (compute.Cluster, UnusableCluster),
     (compute.Cluster, Cluster),
-    (compute.Runner, Runner),
+    (compute.Cluster, ChosenCluster),
+    (compute.Runnable, Runner),
     (compute.DirectRunner, compiled_cluster.Runner),
     (compute.DirectRunner, DynamicRunner),
+    (compute.DirectRunner, Bound),
 ]
 
 
