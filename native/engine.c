@@ -84,11 +84,13 @@ static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *err
 
 static bool open_litert(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
                         ctx_engine **out, ctx_error *error) {
-  const ctx_litert_options options = {.accelerator = place->accelerator};
+  const ctx_litert_options options = {.accelerator = place->accelerator,
+                                      .threads = place->options.litert_threads};
   const uint64_t offset = c->chosen->offset;
   litert_engine *e;
   ctx_litert *library;
-  TRY(ctx_litert_open(NULL, &library, error) && ctx_weights_are_right(weights, error));
+  TRY(ctx_litert_open(place->options.litert, &library, error) &&
+      ctx_weights_are_right(weights, error));
   e = calloc(1, sizeof *e);
   if (e == NULL) return ctx_out_of_memory(error);
   e->base.run = run_litert;

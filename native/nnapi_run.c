@@ -32,6 +32,8 @@ static const char USAGE[] =
     "  --cache-dir DIR         note trials of alternatives there: what ends a start is not tried "
     "again\n"
     "  --trial-timeout S       seconds for the trial of an alternative (default: 30)\n"
+    "  --litert LIBRARY        the LiteRT library (default: libLiteRt.so by its name)\n"
+    "  --litert-threads N      threads of a run on LiteRT's CPU (default: 1)\n"
     "  --receipt FILE          write what ran where to FILE, as JSON\n";
 
 enum { MOST_INPUTS = 256, FAILED = 3, UNUSABLE = 2 };

@@ -56,6 +56,15 @@ static bool parse_seconds(const char *key, const char *value, uint64_t *out, ctx
   return true;
 }
 
+static bool parse_threads(const char *key, const char *value, int *out, ctx_error *error) {
+  char *end;
+  const long threads = strtol(value, &end, 10);
+  if (*end != '\0' || end == value || threads < 1 || threads > 1024)
+    return ctx_fail(error, "%s is '%.100s'; it must be 1 to 1024", key, value);
+  *out = (int)threads;
+  return true;
+}
+
 bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, ctx_error *error) {
   static const choice preferences[] = {{"low_power", NN_PREFERENCE_LOW_POWER},
                                        {"fast_single_answer", NN_PREFERENCE_FAST_SINGLE_ANSWER},
@@ -71,6 +80,9 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   if (strcmp(key, "receipt") == 0) return (settings->receipt = value, true);
   if (strcmp(key, "device") == 0) return (settings->device = value, true);
   if (strcmp(key, "cache_dir") == 0) return (settings->cache_dir = value, true);
+  if (strcmp(key, "litert") == 0) return (settings->options.litert = value, true);
+  if (strcmp(key, "litert_threads") == 0)
+    return parse_threads(key, value, &settings->options.litert_threads, error);
   if (strcmp(key, "prefer") == 0) return settings->prefer = value, ctx_check_prefer(value, error);
   if (strcmp(key, "trial_timeout") == 0)
     return parse_seconds(key, value, &settings->trial_timeout, error);
@@ -90,7 +102,7 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   return ctx_fail(error,
                   "option '%.100s' is unknown; there are runtime, device, preference, priority, "
                   "compilation_timeout, execution_timeout, fallback, receipt, prefer, cache_dir, "
-                  "trial_timeout",
+                  "trial_timeout, litert, litert_threads",
                   key);
 }
 
