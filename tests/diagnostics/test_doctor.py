@@ -207,3 +207,10 @@ def test_an_interrupted_examination_writes_nothing(tmp_path: Path) -> None:
         out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (130, "", "ep-nnapi: interrupted\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_host_cpu_is_right_in_all_that_it_takes() -> None:
+    """Numbers that ONNX Runtime has no kernels for are declined, and a negative keep_dims is no."""
+    found = ep_nnapi.doctor(device="host-cpu", operations=["LOCAL_RESPONSE_NORMALIZATION", "MEAN"])
+    assert not found.negative
+    assert all(o.right == o.trials > 60 for o in found.operations)

@@ -21,7 +21,7 @@ def _reduction(operator: str) -> FlatLowering:
         signed = op.signed("input")
         axes = axes_of(op.ints("axes"), op.rank("input"))
         inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
-        keep = bool(op.scalar("keep_dims"))
+        keep = op.scalar("keep_dims") > 0
         if not keep and len(axes) == op.rank("input"):
             ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
             whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)

@@ -149,6 +149,8 @@ def prelu(op: Op) -> None:
         perm = op.layout("input")
         op.deliver(op.node("LeakyRelu", op.real("input", perm), alpha=alpha), perm)
         return
+    broadcast = op.operand("input").type is Q8S and op.shape("output") != op.shape("input")
+    require(not broadcast, "ONNX Runtime broadcasts no 8-bit input to its slopes")
     _plain("PRelu", "input", "alpha")(op)
 
 

@@ -65,6 +65,9 @@ def local_response_normalization(op: Op) -> None:
     rank = len(op.shape("input"))
     axis = op.axis("axis", rank, -1)
     require(rank == 4, f"it normalizes a tensor of rank {rank}")
+    alpha, beta, bias = (float(op.scalar(name)) for name in ("alpha", "beta", "bias"))
+    usual = op.number("radius") >= 0 and alpha > 0 and beta > 0 and bias >= 0
+    require(usual, "ONNX Runtime has no kernel for its numbers")
     others = [i for i in range(rank) if i != axis]
     layout = (others[0], axis, *others[1:])
     size = 2 * op.number("radius") + 1
@@ -72,9 +75,9 @@ def local_response_normalization(op: Op) -> None:
         "LRN",
         op.real("input", layout),
         size=size,
-        alpha=float(op.scalar("alpha")) * size,
-        beta=float(op.scalar("beta")),
-        bias=float(op.scalar("bias")),
+        alpha=alpha * size,
+        beta=beta,
+        bias=bias,
     )
     op.deliver(value, layout)
 

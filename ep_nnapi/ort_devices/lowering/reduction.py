@@ -31,15 +31,20 @@ def _along(op: Op) -> tuple[tuple[int, ...], Perm]:
     axes = axes_of(op.ints("axes"), rank)
     layout = op.layout("input")
     left = [axis for axis in layout if axis not in axes]
-    if left != sorted(left) and not op.scalar("keep_dims"):
+    if left != sorted(left) and not _keeps(op):
         layout = identity(rank)
     return axes, layout
+
+
+def _keeps(op: Op) -> bool:
+    """True if reduced axes are kept; MEAN has a number for it, which is positive then."""
+    return op.number("keep_dims") > 0
 
 
 def _reduced(op: Op, op_type: str, value: str, axes: tuple[int, ...], layout: Perm) -> str:
     """Add the node; the output has its declared shape, also if no axis remains."""
     stored_axes = sorted(layout.index(axis) for axis in axes)
-    keep = bool(op.scalar("keep_dims"))
+    keep = _keeps(op)
     found = op.node(op_type, value, op.sizes(stored_axes), keepdims=int(keep))
     if not keep and len(axes) == len(layout):
         return op.reshape(found, op.shape("output"))
@@ -53,7 +58,7 @@ def _reduction(op_type: str, *, stored: bool = False) -> Lowering:
         axes, layout = _along(op)
         value = op.stored("input", layout) if stored else op.real("input", layout)
         found = _reduced(op, op_type, value, axes, layout)
-        perm = layout if op.scalar("keep_dims") else None
+        perm = layout if _keeps(op) else None
         if stored:
             op.keep(found, perm)
         else:
@@ -68,7 +73,7 @@ def mean(op: Op) -> None:
     Source: NDK ANEURALNETWORKS_MEAN.
     """
     axes, layout = _along(op)
-    keep = bool(op.scalar("keep_dims"))
+    keep = _keeps(op)
     value = op.real("input", layout)
     shape = op.shape("input")
     pixels = list(layout[2:4])
@@ -122,7 +127,7 @@ def _logical(op_type: str) -> Lowering:
         axes, layout = _along(op)
         numbers = op.node("Cast", op.stored("input", layout), to=TensorProto.INT32)
         found = _reduced(op, op_type, numbers, axes, layout)
-        perm = layout if op.scalar("keep_dims") else None
+        perm = layout if _keeps(op) else None
         op.keep(op.node("Cast", found, to=TensorProto.BOOL), perm)
 
     return lower
