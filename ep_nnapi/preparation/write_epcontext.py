@@ -90,10 +90,6 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     provider = partitioned_at(str(model), options, level)
     clusters = static_clusters(model, options, provider)
     bucketed = list(_bucketed(proto, provider, job))
-    if bucketed and job.alternatives:
-        raise OptionError(
-            "clusters for several sizes have one program for each; give sizes or alternatives"
-        )
     if bucketed:  # the static ones beside them, not those of a partition without them
         clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
     given: list[Sequence[Lowered | Alternative]] = [[c.lowered] for c in clusters]

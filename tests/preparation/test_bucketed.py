@@ -54,11 +54,6 @@ def test_runs_are_padded_to_the_sets_over_one_copy_of_the_weights(tmp_path: Path
         ours.run(None, rows(65))
 
 
-def test_they_have_no_alternatives(tmp_path: Path):
-    with pytest.raises(OptionError, match="give sizes or alternatives"):
-        prepared(wide(), tmp_path, sizes="n=4,16", alternatives="nnapi:4,cpu")
-
-
 def text(batch: int, length: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(length)
     mask = np.ones((batch, length), np.float32)
