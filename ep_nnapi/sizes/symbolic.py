@@ -186,6 +186,8 @@ def _split(g: Given) -> Iterator[Dims]:
     axis, count = g.axis(0, len(x)), len(g.node.outputs)
     sizes = g.numbers(1, "split")
     if sizes is None:
+        if g.node.since < 18 and x[axis] % count:
+            raise ValueError  # equal parts
         part = -(-x[axis] // count)
         sizes = (*(part,) * (count - 1), x[axis] - part * (count - 1))
     for size in sizes:

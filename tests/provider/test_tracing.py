@@ -87,6 +87,14 @@ def test_conditions_say_for_which_sizes_it_holds() -> None:
         traced.bind({N: 3, T: 300, P: 213})
 
 
+def test_a_split_without_sizes_has_equal_parts() -> None:
+    model = parsed("(float[2,2,2,n,1] x) => (a, b, c) { a, b, c = Split <axis=3> (x) }", 13)
+    traced = lowered(model, {N: 6}, traced=True)
+    traced.bind({N: 9})
+    with pytest.raises(ValueError, match="does not hold"):
+        traced.bind({N: 7})
+
+
 COMPUTED = {
     "Range": """(float[n,4] x) => (float[n,4] y) {
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step)
