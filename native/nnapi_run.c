@@ -321,8 +321,8 @@ static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
 }
 
 static int work(job *j, arguments *a) {
-  ctx_nnapi nnapi;
-  ctx_devices devices;
+  ctx_nnapi nnapi = {0};
+  ctx_devices devices = {0};
   ctx_error error, unwritten, missing;
   uint32_t i;
   bool ran, there;

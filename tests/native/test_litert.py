@@ -9,7 +9,7 @@ import pytest
 from ep_nnapi.litert import package
 from tests.litert.needs import LITERT
 from tests.native import sessions
-from tests.native.build import COMPILER, Build, needs_compiler
+from tests.native.build import environment, needs_compiler, sanitized
 from tests.native.test_choice import FEEDS, MODEL, RIGHT, outcome
 
 pytestmark = [needs_compiler, LITERT]
@@ -40,16 +40,19 @@ def test_threads_are_a_number(threads: str, path: Path) -> None:
 
 
 def test_nnapi_run_takes_the_library_too(path: Path, tmp_path: Path) -> None:
-    program = Build(tmp_path, COMPILER or "cc").program("nnapi_run")
+    """Under sanitizers, and with no NNAPI library."""
+    program = sanitized(tmp_path).program("nnapi_run")
     ((name, array),) = FEEDS.items()
     np.save(tmp_path / "in.npy", array)
     given = ("--input", f"{name}={tmp_path / 'in.npy'}", "--outputs", tmp_path, "--runs", "2")
+    more = ("--receipt", tmp_path / "receipt.json")
     done = subprocess.run(
-        [program, path, *given, "--prefer", "litert-cpu", "--litert", package.library()[0]],
+        [program, path, *given, *more, "--prefer", "litert-cpu", "--litert", package.library()[0]],
         check=False,
         capture_output=True,
         text=True,
         timeout=120,
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     assert "litert-cpu" in done.stdout
