@@ -52,9 +52,9 @@ def _is_numpy(called: ast.Attribute) -> bool:
     return isinstance(called.value, ast.Name) and called.value.id in ("np", "numpy")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_turns_data_into_code(path: Path) -> None:
-    assert {*unsafe(path.read_text())} <= ALLOWED.get(path.name, set())
+def test_no_module_turns_data_into_code() -> None:
+    found = {path: {*unsafe(path.read_text())} - ALLOWED.get(path.name, set()) for path in MODULES}
+    assert not {path: parts for path, parts in found.items() if parts}
 
 
 @pytest.mark.parametrize(
