@@ -120,8 +120,9 @@ def _expressions(dims: tuple[Dim, ...] | None) -> Hashable:
 
 _ALLOWANCE = 1 << 22
 """Bytes always allowed for a constant or an intermediate, added to the relative limits."""
-_CONSTANT_FACTOR = 4
-"""Limit for a derived constant, as a multiple of the bytes of the node's constants."""
+_CONSTANT_FACTOR = 8
+"""Limit for a derived constant, as a multiple of the bytes of the node's constants: weights of 4
+bits are 8 times as large as floats."""
 _TENSOR_FACTOR = 16
 """Limit for an intermediate, as a multiple of the bytes of all the node's tensors. Attention with
 4096 positions and head size 64 has 16 times as many scores as inputs."""

@@ -127,6 +127,19 @@ class Quantization:
 
 
 @immutable
+class Recipe:
+    """How a large constant is made of small ones: by `of` from their arrays."""
+
+    sources: tuple[Constant, ...]
+    of: Callable[[Sequence[Array]], Array]
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays of the sources."""
+        return [source.array for source in self.sources]
+
+
+@immutable
 class Constant:
     """Constant data, loaded only when the NNAPI model is built.
 
@@ -134,6 +147,7 @@ class Constant:
 
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
     owned     True if the array in memory lives as long as whoever reads it
+    recipe    what it is made of, if it is much larger: models make it only when it is read
     """
 
     shape: tuple[int, ...]
@@ -141,6 +155,12 @@ class Constant:
     load: Callable[[], Array] = field(repr=False, compare=False)
     numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
     owned: bool = field(default=False, repr=False, compare=False)
+    recipe: Recipe | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def made(shape: Sequence[int], dtype: DType, recipe: Recipe) -> Constant:
+        """Returns a constant that is made of others when it is read."""
+        return Constant(tuple(shape), dtype, lambda: recipe.of(recipe.arrays), recipe=recipe)
 
     @staticmethod
     def of(array: Array) -> Constant:
@@ -177,6 +197,9 @@ class Constant:
         if self.numbers:
             moved = change(np.array(self.numbers, object).reshape(self.shape))
             return Constant.of_sizes(moved.reshape(-1).tolist(), shape, self.dtype)
+        if self.recipe:
+            sources, make = self.recipe.sources, self.recipe.of
+            return Constant.made(shape, self.dtype, Recipe(sources, lambda a: change(make(a))))
         return Constant(tuple(shape), self.dtype, lambda: change(self.array))
 
     def cast(self, dtype: DType) -> Constant:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Quantization, Recipe, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.call import Arg, Call, View, Whole, operand_code
 from ep_nnapi.lowering.composites import CompositeFinder, Operators
@@ -18,6 +19,7 @@ from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
 from ep_nnapi.lowering.reshapes import delay_reshapes
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.expressions import Symbols
@@ -181,6 +183,7 @@ class _Writer:
     _constants: dict[Operand, int] = field(default_factory=dict)
     _scalars: dict[tuple[OperandCode, object], int] = field(default_factory=dict)
     _tensors: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _sources: dict[int, Array] = field(default_factory=dict)
 
     def operation(self, call: Call) -> Operation:
         """Returns the operation for a call, with operands by index."""
@@ -198,11 +201,11 @@ class _Writer:
 
     def ports(self, inserter: PermuteInserter, value: Value, whole: Whole) -> Iterator[Port]:
         """Yields the operands that are an operator's value, or a constant of its own."""
+        if value.dims is None:
+            return
         as_onnx = tuple(range(value.rank))
-        if whole.keeps and value.constant and value.dtype is DType.INT64 and value.size <= _FEW:
-            # such as axes, of which the calls have only what was made of them
-            narrow = value.constant.cast(DType.INT32)
-            value = replace(value, dtype=DType.INT32, constant=narrow)
+        if whole.keeps and value.constant:
+            value = _kept(value, value.constant)
         if value.constant is None:
             for inside, perm in inserter.stored(value):
                 if inside.name in self._values:
@@ -243,12 +246,27 @@ class _Writer:
         if constant.numbers:
             data = Data.of_sizes(constant.numbers, code.numpy)
             return _operand(value, constant.shape, perm, data)
-        array = constant.array
-        if not constant.owned or array.dtype != code.numpy:
+        if constant.recipe:
+            return _operand(value, constant.shape, perm, self._later(constant, constant.recipe))
+        copied = self._sources.get(id(given))
+        array = constant.array if copied is None else copied
+        if array.dtype != code.numpy or not (constant.owned or copied is not None):
             # ONNX Runtime may free that memory; what is large stays in its order of elements
             array = np.array(array, code.numpy, order="K" if array.nbytes > _LARGE else "C")
         data = Data.of(array) if array.flags.c_contiguous else Data(array)
         return _operand(value, constant.shape, perm, data)
+
+    def _later(self, constant: Constant, recipe: Recipe) -> Data:
+        """Returns the data of a constant that is made when it is read, from copies of its sources.
+
+        A composite that keeps these has the same copies.
+        """
+        for source in recipe.sources:  # which the calls keep alive
+            if id(source) not in self._sources:
+                self._sources[id(source)] = np.array(source.array)
+        arrays = [self._sources[id(source)] for source in recipe.sources]
+        size = prod(constant.shape) * constant.dtype.numpy.itemsize
+        return Data(lambda: recipe.of(arrays), later=size)
 
     def _interned(self, operand: Operand) -> int:
         if operand not in self._constants:
@@ -258,6 +276,15 @@ class _Writer:
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)
         return len(self.operands) - 1
+
+
+def _kept(value: Value, constant: Constant) -> Value:
+    """Returns a constant of an operator, of which the calls have only what was made of it."""
+    if value.dtype is DType.INT64 and value.size <= _FEW:  # such as axes
+        return replace(value, dtype=DType.INT32, constant=constant.cast(DType.INT32))
+    if value.dtype is DType.UINT8 and value.quantization is None:  # such as packed weights
+        return replace(value, quantization=Quantization((1.0,), (0,)))
+    return value
 
 
 def _key(value: Value, constant: Constant, perm: Perm | None) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import prod
@@ -47,16 +47,30 @@ _SAMPLED = 8
 class Data:
     """A constant: its bytes, or its elements in another order of memory; equal by content.
 
-    stored    a one-dimensional uint8 array, possibly a view, or the elements in their shape
+    One that is made when it is first read is equal to itself alone.
+
+    source    a one-dimensional uint8 array, possibly a view, or the elements in their shape; or
+              what makes the elements when they are first read
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
+    later     the number of bytes, if the elements are made when they are first read; else 0
     """
 
-    stored: Array
+    source: Array | Callable[[], Array]
     numbers: tuple[int, ...] = ()
+    later: int = 0
+
+    @property
+    def stored(self) -> Array:
+        """The array; makes it if it is not there yet."""
+        if callable(self.source):
+            object.__setattr__(self, "source", Data.of(self.source()).source)
+        return cast("Array", self.source)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Data):
             return False
+        if self.later or other.later:
+            return self is other
         a, b = self.stored, other.stored
         if a.dtype != b.dtype or a.shape != b.shape:
             a, b = self.bytes, other.bytes
@@ -67,6 +81,8 @@ class Data:
 
     def __hash__(self) -> int:
         """Hash a sample of the bytes, so that hashing large constants is fast."""
+        if self.later:
+            return hash(self.later)
         step = self.size // _SAMPLED + 1
         if self.stored.ndim == 1:
             return hash((self.size, self.stored.view(np.uint8)[::step].tobytes()))
@@ -84,13 +100,13 @@ class Data:
     @property
     def size(self) -> int:
         """Number of bytes."""
-        return self.stored.nbytes
+        return self.later or self.stored.nbytes
 
     @property
     def bytes(self) -> Array:
         """The bytes of the elements in C order; copies elements in another order, once."""
         if self.stored.ndim != 1 or self.stored.dtype != np.uint8:
-            object.__setattr__(self, "stored", Data.of(self.stored).stored)
+            object.__setattr__(self, "source", Data.of(self.stored).stored)
         return self.stored
 
     @staticmethod

@@ -11,7 +11,13 @@ from typing import TypeAlias, TypedDict, Unpack, cast
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.options import values
 from ep_nnapi.options.settings import with_settings
-from ep_nnapi.options.target import NnapiFlag, RuleSet, Target, supported_flags
+from ep_nnapi.options.target import (
+    DEQUANTIZED_BYTES,
+    NnapiFlag,
+    RuleSet,
+    Target,
+    supported_flags,
+)
 from ep_nnapi.options.values import Category, Option, to_text
 
 HOST = "host"
@@ -130,6 +136,13 @@ class Options:
         values.count,
         "BYTES",
         "split clusters whose nodes read and write more bytes (default: no limit)",
+    )
+    max_dequantized_bytes: int = Category.PARTITIONING.option(
+        DEQUANTIZED_BYTES,
+        values.count,
+        "BYTES",
+        "leave nodes of MatMulNBits, GatherBlockQuantized to the CPU whose weights take more bytes "
+        "as floats (default {default})",
     )
     dynamic_shapes: values.DynamicShapes = Category.SHAPES.option(
         values.DynamicShapes.SPECIALIZE,
@@ -276,7 +289,8 @@ class Options:
         if level > offered:
             raise OptionError(f"feature_level is {level}, but {by} offers {offered}; ask for less")
         profiled = self.device_profile is not None and self.runtime in (HOST, DEFAULT_RUNTIME)
-        return Target(level, supported_flags(self.flags, level), self.target, profiled)
+        flags, most = supported_flags(self.flags, level), self.max_dequantized_bytes
+        return Target(level, flags, self.target, profiled, most)
 
 
 class OptionKeywords(TypedDict, total=False):
@@ -302,6 +316,7 @@ class OptionKeywords(TypedDict, total=False):
     max_cluster_nodes: int | str
     max_cluster_weight_bytes: int | str
     max_cluster_activation_bytes: int | str
+    max_dequantized_bytes: int | str
     dynamic_shapes: str
     shape_cache: int | str
     new_sizes: int | str

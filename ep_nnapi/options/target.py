@@ -11,6 +11,8 @@ from ep_nnapi.nnapi.immutable import frozen
 logger = module_logger(__name__)
 
 MAX_FEATURE_LEVEL = 8
+DEQUANTIZED_BYTES = 1 << 30
+"""Default of `max_dequantized_bytes`: a vocabulary of 150,000 words with 1,700 numbers each."""
 _LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # levels 6 to 8 have no API level
 
 
@@ -54,13 +56,15 @@ class RuleSet(StrEnum):
 class Target:
     """Feature level 1 to 8, provider flags and rule set.
 
-    profiled   a device profile says what the device computes
+    profiled                a device profile says what the device computes
+    max_dequantized_bytes   most bytes that weights of a few bits may take as floats, for each node
     """
 
     feature_level: int = MAX_FEATURE_LEVEL
     flags: NnapiFlag = NnapiFlag.NONE
     rules: RuleSet = RuleSet.EP_NNAPI
     profiled: bool = False
+    max_dequantized_bytes: int = DEQUANTIZED_BYTES
 
     def __post_init__(self) -> None:
         if not 1 <= self.feature_level <= MAX_FEATURE_LEVEL:

@@ -186,6 +186,20 @@ def _node(group: Group) -> None:
         group.deliver(value, i)
 
 
+def _packed(group: Group) -> None:
+    """The same node, whose packed weights stay as they are."""
+    inputs = range(len(group.composite.inputs))
+    packed = [group.given(i) and is_coded(group.operand(group.input(i))) for i in inputs]
+    (found,) = group.same(*(group.value(i, real=not packed[i]) for i in inputs))
+    group.deliver(found)
+
+
+def _has_kernel(group: Group) -> bool:
+    """False for 8 bits with zero points that are real numbers."""
+    bits, zero = group.attribute("bits", 4), group.given(3)
+    return bits == 4 or not zero or is_coded(group.operand(group.input(3)))
+
+
 def _newer(group: Group) -> None:
     """The same node, whose schema may be newer than those of the nodes around it."""
     group.graph.opset = max(group.graph.opset, group.composite.since)
@@ -391,6 +405,10 @@ RULES: Mapping[str, Rule] = {
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
     **dict.fromkeys(("Attention", "RotaryEmbedding"), Rule(_newer)),
     **{f"{CONTRIB}:{n}": Rule(_newer) for n in ("MultiHeadAttention", "RotaryEmbedding")},
+    **{
+        f"{CONTRIB}:{n}": Rule(_packed, _has_kernel)
+        for n in ("GatherBlockQuantized", "MatMulNBits")
+    },
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,

@@ -281,7 +281,7 @@ def _unify(found: dict[int, Dims], index: int, inferred: Dims | None) -> None:
 
 def _fact(operand: Operand, dims: Dims | None) -> Known:
     """The facts of an operand from which shapes are inferred."""
-    if isinstance(operand.value, Data):
+    if isinstance(operand.value, Data) and not operand.value.later:
         if operand.type.tensor:
             return Tensor.of(operand.elements, operand.value.numbers)
         return operand.item

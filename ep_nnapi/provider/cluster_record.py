@@ -76,7 +76,7 @@ class Compiled:
         constants = (o.value for m in models for o in m.operands if o.type.tensor)
         return Compiled(
             self.operations + sum(len(m.operations) for m in models),
-            self.weight_bytes + sum(c.bytes.size for c in constants if isinstance(c, Data)),
+            self.weight_bytes + sum(c.size for c in constants if isinstance(c, Data)),
             self.nanoseconds + nanoseconds,
             self.count + 1,
             (*self.opened, *(() if opened is None else (opened,))),

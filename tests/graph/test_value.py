@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Quantization, Recipe, Value, operand_shape
 from ep_nnapi.nnapi.errors import Reason, Reject
 
 
@@ -68,6 +68,20 @@ def test_transformations_of_a_constant_are_lazy() -> None:
     assert not loads
     np.testing.assert_array_equal(changed.array, array.T.reshape(6).astype(np.int32))
     assert loads == [1]
+
+
+def test_a_constant_is_made_of_others_when_it_is_read() -> None:
+    read = []
+
+    def load() -> np.ndarray:
+        read.append(1)
+        return np.array([1, 2], np.uint8)
+
+    source = Constant((2,), DType.UINT8, load)
+    recipe = Recipe((source,), lambda given: np.outer(given[0], given[0]).astype(np.float32))
+    made = Constant.made((2, 2), DType.FLOAT, recipe).transposed((1, 0)).reshaped((4,))
+    assert (made.shape, made.recipe and made.recipe.sources, read) == ((4,), (source,), [])
+    assert made.array.tolist() == [1, 2, 2, 4]
 
 
 def test_quantization_is_per_tensor_or_per_axis() -> None:

@@ -73,3 +73,19 @@ def test_only_constants_of_one_element_have_an_item():
         _ = Operand(F32, (2,), value=Data.of(np.ones(2, np.float32))).item
     with pytest.raises(ValueError, match="no constant value"):
         _ = Operand(F32, (1,)).item
+
+
+def test_data_that_is_made_later_is_made_once_and_equal_to_itself_alone() -> None:
+    made = []
+
+    def make() -> np.ndarray:
+        made.append(1)
+        return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    data, other = (Data(make, later=24) for _ in range(2))
+    assert (data.size, hash(data), data != other) == (24, hash(other), True)
+    assert data in {data}
+    operand = Operand(F32, (2, 3), value=data)
+    assert made == []
+    assert operand.array.tolist() == operand.elements.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (made, data == other) == ([1], False)

@@ -55,6 +55,13 @@ def test_categories_are_contiguous():
     assert len(runs) == len(set(runs))
 
 
+def test_bytes_of_dequantized_weights():
+    for given, most in ({}, 1 << 30), ({"max_dequantized_bytes": "4096"}, 4096):
+        assert parse(given).lowering_target(8).max_dequantized_bytes == most
+    with refused("max_dequantized_bytes is '0'; it must be a whole number"):
+        parse({"max_dequantized_bytes": "0"})
+
+
 @pytest.mark.parametrize("size", ["nodes", "weight_bytes", "activation_bytes"])
 def test_limits_of_a_clusters_size(size: str):
     name = f"max_cluster_{size}"

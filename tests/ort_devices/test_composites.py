@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Composite, Model
+from ep_nnapi.nnapi.model import Composite, Data, Model
 from ep_nnapi.options.table import parse
 from ep_nnapi.ort_devices.composites import RULES
 from ep_nnapi.ort_devices.convert import convert
@@ -21,6 +21,7 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
+from tests.operators.test_packed import product, table
 from tests.oracle import FL, Case, boolean, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered
 from tests.ort_devices.expressions import operators
@@ -105,6 +106,28 @@ def test_between_convolutions_it_is_in_their_layout(op_type):
     counts = operators(model)
     assert (counts[op_type], counts["Transpose"]) == (1, 2)  # of the input and the output
     assert_same(model, 1e-5)
+
+
+KEPT = {"MatMulNBits": product(zero="packed"), "GatherBlockQuantized": table(zero=True)}
+
+
+@pytest.mark.parametrize("op_type", KEPT)
+def test_packed_weights_are_kept(op_type):
+    """The members' weights, which are 8 times as large, are never made."""
+    model = case_lowered(KEPT[op_type], FL[8]).model
+    assert found(model) == {op_type: 1}
+    results(model, scale=1)
+    assert [o for o in model.operands if isinstance(o.value, Data) and callable(o.value.source)]
+
+
+def test_products_of_packed_weights_are_the_members():
+    assert_same(case_lowered(KEPT["MatMulNBits"], FL[8]).model, 1e-5, scale=1)
+
+
+def test_zero_points_without_a_kernel_are_dequantized():
+    model = case_lowered(product(bits=8, zero="real"), FL[8]).model
+    assert found(model)["MatMulNBits"] == 0
+    assert_same(model)
 
 
 def test_an_activation_is_fused_into_it():
