@@ -1,5 +1,6 @@
 /* The choice among alternatives: see choice.h. */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "choice.h"
 
 #include <dlfcn.h>

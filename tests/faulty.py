@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.runtime import PreparedModel
-from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.model import Model, Omitted, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import HOST
 from ep_nnapi.provider import devices as runtimes
@@ -57,7 +57,7 @@ class FaultyDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         return tuple(
-            (self.opens or all(model.operands[i].known for i in op.inputs))
+            (self.opens or all(given(model.operands[i]) for i in op.inputs))
             and op.spec.name not in self.declines
             and self.nodes.isdisjoint(op.origin[:1])
             and not (self.every and i % self.every == 0)
@@ -74,6 +74,11 @@ class FaultyDevice:
             raise RuntimeFailure(call, f"ANEURALNETWORKS_{self.code}", "the model is too large")
         self.compiled.append(model)
         return FaultyModel(self, ReferenceDevice().prepare(model, options))
+
+
+def given(operand: Operand) -> bool:
+    """True if its sizes are numbers, or it is omitted."""
+    return operand.known or isinstance(operand.value, Omitted)
 
 
 def bytes_of(model: Model) -> int:
