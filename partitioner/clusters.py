@@ -31,7 +31,7 @@ from partitioner.graph import Indexed, Region, by_first, indexed, inverse
 from partitioner.merging import backward, by_wave, earliest, forward, maximal, wave_parts, within
 from partitioner.reduction import reduced, shortened
 from partitioner.search import planned, search
-from partitioner.tensors import Tensor, cheapest, region_tensors
+from partitioner.tensors import TensorUse, cheapest, region_tensors
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 16  # work for each node without which a region is not searched
@@ -153,7 +153,7 @@ def labelled(
         label = by_wave(region, region_tensors(dag, graph, [range(len(region.preds))])[0])
         return label, len(set(label)) - region.capable.count(0)
     label, parts = reduced(region)
-    tensors: list[list[Tensor]] = []  # of the last parts, gathered when a search asks for them
+    tensors: list[list[TensorUse]] = []  # of the last parts, gathered when a search asks for them
     ties: dict[int, Blocks] = {}  # of as few clusters
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))  # shared out by size
@@ -184,7 +184,7 @@ def labelled(
 
 
 def _searched(
-    region: Region, tensors: Sequence[Tensor], least: float, work: int
+    region: Region, tensors: Sequence[TensorUse], least: float, work: int
 ) -> tuple[Blocks, float, int]:
     """By searches of growing width along the edges and against them in turn.
 

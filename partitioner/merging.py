@@ -18,10 +18,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from partitioner.graph import Region, Rows, by_first, components, inverse
-from partitioner.tensors import Tensor
+from partitioner.tensors import TensorUse
 
 SWEEPS = 4  # over all nodes, that move from wave to wave
-Touch = tuple[Tensor, Counter[int]]  # a tensor, and how many nodes of each wave touch it
+Touch = tuple[TensorUse, Counter[int]]  # a tensor, and how many nodes of each wave touch it
 Fits = Callable[[Sequence[int]], bool]  # True if nodes are within the limits of one cluster
 
 
@@ -58,7 +58,7 @@ def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
 
 def _merged(reads: Rows, order: Iterable[int], capable: bytearray, fits: Fits | None) -> list[int]:
     """The block of each node, by one of its nodes, after all of `order`, topological by `reads`."""
-    blocks = _Blocks(len(reads))
+    blocks = _BlockGraph(len(reads))
     block, others, following = blocks.block, blocks.others, blocks.following
     for v in order:
         row = reads[v]
@@ -86,7 +86,7 @@ def _merged(reads: Rows, order: Iterable[int], capable: bytearray, fits: Fits | 
     return block
 
 
-class _Blocks:
+class _BlockGraph:
     """An acyclic graph of blocks that grows by nodes; a block goes by one of its nodes."""
 
     def __init__(self, size: int) -> None:
@@ -195,7 +195,7 @@ def wave_parts(region: Region, wave: Sequence[int]) -> list[int]:
     return components(len(own), ((v, u) for w, (v, row) in rows for u in row if own[u] == w))
 
 
-def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
+def by_wave(region: Region, tensors: Sequence[TensorUse]) -> list[int]:
     """The first node of the wave of each capable node; an incapable node is its own.
 
     Every node is as early or as late as can be, whichever has fewer bytes over the border, and then

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import networkx as nx
 
 from partitioner.graph import Region, Rows, components, inverse
-from partitioner.tensors import Tensor, renamed
+from partitioner.tensors import TensorUse, renamed
 
 LANDMARKS = 4096  # incapable nodes that are looked at, at most,
 BITS = 1 << 28  # and so many bits for all nodes together
@@ -68,7 +68,9 @@ def _spread(reads: Rows, order: Iterable[int], marks: Mapping[int, int]) -> list
     return spread
 
 
-def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
+def shortened(
+    region: Region, tensors: Sequence[TensorUse]
+) -> tuple[Region, list[TensorUse], list[int]]:
     """The units of a region as a region, its tensors, and each node's unit."""
     unit = list(range(len(region.preds)))
     units, priced = region, renamed(tensors, unit)
@@ -80,7 +82,7 @@ def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[T
         priced, unit = renamed(priced, where), [where[v] for v in unit]
 
 
-def _moves(region: Region, tensors: Sequence[Tensor]) -> list[int]:
+def _moves(region: Region, tensors: Sequence[TensorUse]) -> list[int]:
     """For each node the one that it moves to, or itself; what another has moved to stays."""
     capable = region.capable
     touching: list[list[tuple[int, set[int]]]] = [[] for _ in capable]

@@ -22,7 +22,7 @@ from math import inf
 from typing import NamedTuple
 
 from partitioner.graph import Region, Rows, components
-from partitioner.tensors import Tensor
+from partitioner.tensors import TensorUse
 
 # A block as far as its live nodes show it: (how many live nodes of other blocks it must follow,
 # its live nodes, those that it must follow, tensors that it touches, 1 if it is a cluster and 0
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def planned(
-    region: Region, tensors: Sequence[Tensor], most: int, *, against: bool = False
+    region: Region, tensors: Sequence[TensorUse], most: int, *, against: bool = False
 ) -> list[Step]:
     """The steps of a region; none if their live nodes sum to more than `most`."""
     capable = region.capable
@@ -131,7 +131,7 @@ def _narrow_order(reads: Rows, read_by: Rows) -> list[tuple[int, int]]:
 
 
 def search(
-    steps: Sequence[Step], tensors: Sequence[Tensor], states: int, below: Cost | None
+    steps: Sequence[Step], tensors: Sequence[TensorUse], states: int, below: Cost | None
 ) -> Found:
     """The partition of lowest cost, and lower than `below`, found with so many states."""
     least, work = inf, 0
@@ -202,7 +202,7 @@ def _subsets(blocks: Sequence[Block]) -> Iterator[tuple[Block, ...]]:
 
 
 def _joined(
-    state: State, joined: Sequence[Block], follows: int, step: Step, tensors: Sequence[Tensor]
+    state: State, joined: Sequence[Block], follows: int, step: Step, tensors: Sequence[TensorUse]
 ) -> tuple[State, int, int, int]:
     """The state after the node joins clusters, clusters and bytes that it costs, their bits."""
     blocks, shared = state

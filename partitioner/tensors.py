@@ -23,7 +23,7 @@ Name = TypeVar("Name", bound=Hashable)
 Use = tuple[int, Hashable, Collection[Hashable]]  # bytes, maker, readers
 
 
-class Tensor(NamedTuple):
+class TensorUse(NamedTuple):
     """A tensor as the clusters of a region pay for it: all that touch it."""
 
     size: int  # bytes
@@ -97,11 +97,11 @@ def shares(
                     yield part, size, touched, len(touched) == len(met)
 
 
-def region_tensors(dag: nx.DiGraph, graph: Indexed, parts: Rows) -> list[list[Tensor]]:
+def region_tensors(dag: nx.DiGraph, graph: Indexed, parts: Rows) -> list[list[TensorUse]]:
     """The tensors of which the partition of each part has a say, by places in it."""
-    rows: list[list[Tensor]] = [[] for _ in parts]
+    rows: list[list[TensorUse]] = [[] for _ in parts]
     for part, size, touched, internal in shares(dag, graph, parts, map(range, map(len, parts))):
-        rows[part].append(Tensor(size, tuple(touched), internal))
+        rows[part].append(TensorUse(size, tuple(touched), internal))
     return rows
 
 
@@ -115,11 +115,11 @@ def cheapest(dag: nx.DiGraph, graph: Indexed, parts: Rows, ways: Sequence[Rows])
     return [total.index(min(total)) for total in totals]
 
 
-def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
+def renamed(tensors: Iterable[TensorUse], name: Sequence[int]) -> list[TensorUse]:
     """Tensors as touched by what nodes are part of, sorted: equal ones once, those of one not."""
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
     for size, nodes, internal in tensors:
         touched = tuple(sorted({name[v] for v in nodes}))
         if len(touched) > 1:
             sizes[touched, internal] = sizes.get((touched, internal), 0) + size
-    return [Tensor(size, *key) for key, size in sorted(sizes.items())]
+    return [TensorUse(size, *key) for key, size in sorted(sizes.items())]

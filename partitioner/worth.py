@@ -165,8 +165,8 @@ def worth_it(
     every = market.choice(graph.region.capable, effort=1.0)
     none = market.choice(bytearray(len(graph.inside)))
     starts = every, market.choice(market.cut({}, 0.0))
-    best = min([market.improved(start) for start in starts], key=_Choice.rank)
-    best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
+    best = min([market.improved(start) for start in starts], key=_Selection.rank)
+    best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Selection.rank)
     clusters = [graph.members(members) for members in best.clusters]
     return Worth(clusters, market.given_up(best.taken), best.cost, every.cost, none.cost)
 
@@ -179,7 +179,7 @@ def savings(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]], costs: Cost
     return [-market.loss(members, graph.region.capable) for members in numbers]
 
 
-class _Choice(NamedTuple):
+class _Selection(NamedTuple):
     """Nodes to take, as flags, their clusters, and the cost of everything."""
 
     taken: bytearray
@@ -221,7 +221,7 @@ class _Market:
                     self._touching[v].append(len(self._transfers))
                 self._transfers.append(_Transfer(size * costs.per_byte, tuple(sorted(ends))))
 
-    def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
+    def choice(self, taken: bytearray, effort: float = QUICK) -> _Selection:
         """Taking the flagged nodes."""
         graph = Indexed(self._graph.inside, Region(self._graph.region.preds, taken))
         label, _ = labelled(graph, self._dag, connected=self._connected, effort=effort)
@@ -229,9 +229,9 @@ class _Market:
         sides = zip(taken, self._here, self._there, strict=True)
         cost = sum(there if flag else here for flag, here, there in sides)
         cost += sum(transfer.paid(taken) for transfer in self._transfers)
-        return _Choice(taken, clusters, cost + self._per_cluster * len(clusters))
+        return _Selection(taken, clusters, cost + self._per_cluster * len(clusters))
 
-    def improved(self, choice: _Choice) -> _Choice:
+    def improved(self, choice: _Selection) -> _Selection:
         """A choice at least as good, by cuts along forests."""
         for _ in range(ROUNDS):
             parent = _forest(self._graph, choice.clusters, self._connected)

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.cache import Cache
 from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.execution_plan import ExecutionPlan, ScheduledStep
-from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
+from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph, Preparing
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.form import OperationUse, uses
@@ -115,7 +115,7 @@ def _endless(use: OperationUse, level: int) -> Iterator[str]:
         yield "DEPTHWISE_CONV_2D of 3 x 3 on 2 x 2 writes past its output"
 
 
-class ClampingPreparation(Preparation):
+class ClampingPreparation(Preparing):
     """Prepares models, and those within them, as `ClampingGraph`s."""
 
     def graph(self, model: Model) -> PreparedGraph:

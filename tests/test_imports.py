@@ -4,6 +4,7 @@ A new edge is a decision about the design: it is made here first.
 """
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -101,6 +102,7 @@ def short(module: str) -> str:
     return module.removeprefix("ep_nnapi").removeprefix(".")
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """Every module that a file imports, wherever in it, by its name in the table."""
     found = set()

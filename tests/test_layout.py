@@ -106,13 +106,10 @@ def test_the_tables_name_what_is_there() -> None:
         assert [p for p in (ROOT / folder).glob("test_*.py") if has_tests(f"{folder}/{p.stem}")]
 
 
-ONE_CLASS = "BoundGraph Cell Filter Lifetime Match Op Place Refused Row Runner Termination Traits"
-
-
 def test_a_name_is_that_of_one_class() -> None:
-    """Words that stood for two things in the product, whether private to a module or not."""
-    trees = (ast.parse(path.read_text()) for path in (ROOT / "ep_nnapi").rglob("*.py"))
-    nodes = (node for tree in trees for node in ast.walk(tree))
+    """Whether private to a module or not."""
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    nodes = (node for path in paths for node in ast.parse(path.read_text()).body)
     count = Counter(n.name.lstrip("_") for n in nodes if isinstance(n, ast.ClassDef))
-    assert {n: count[n] for n in ONE_CLASS.split() if count[n] > 1} == {}
-    assert count["Refused"] == 1
+    assert [name for name, times in count.items() if times > 1] == []
+    assert count["Rejection"] == 1

@@ -40,7 +40,7 @@ from ep_nnapi.remote.binaries import find_binary, folder_of
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedModel:
+class PreparedFiles:
     """A prepared model whose digests are right.
 
     files          names of its own file and of those in its folder that it reads
@@ -55,7 +55,7 @@ class PreparedModel:
     inputs: tuple[InputSpec, ...] | None
 
 
-def read_prepared_model(path: Path) -> PreparedModel:
+def read_prepared_model(path: Path) -> PreparedFiles:
     """Returns a prepared model after checking all digests; raises ModelError."""
     proto = _parsed(path)
     contents = [unpack(data, path.parent, MAX_FEATURE_LEVEL) for _, data in containers(proto)]
@@ -69,7 +69,7 @@ def read_prepared_model(path: Path) -> PreparedModel:
     beside = [content.file for content in contents if content.file is not None]
     names = dict.fromkeys([path.name, *beside, *_external_data(proto, path.parent)])
     nodes = sum(len(graph.node) for graph in graphs(proto.graph))
-    return PreparedModel(
+    return PreparedFiles(
         tuple(names),
         max(1, *(content.feature_level for content in contents)),
         nodes - len(contents),
@@ -199,7 +199,7 @@ def _staging(out: Path) -> Iterator[Path]:
 
 def _fill(
     folder: Path, model: Path, abi: str, native: Path, inputs: Inputs, seed: int
-) -> tuple[PreparedModel, list[str]]:
+) -> tuple[PreparedFiles, list[str]]:
     """Writes all files of a bundle to `folder`; returns what the model is and what to note."""
     prepared = read_prepared_model(model)
     plugin, _ = find_binary(native, PLUGIN, abi)

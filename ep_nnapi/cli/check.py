@@ -17,7 +17,7 @@ from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Level
 
 if TYPE_CHECKING:
-    from ep_nnapi.diagnostics.advice import Alternative
+    from ep_nnapi.diagnostics.advice import OtherRuntime
     from ep_nnapi.diagnostics.inspect_context import Content
     from ep_nnapi.report.report import Report
 
@@ -223,9 +223,9 @@ def _check_format(given: argparse.Namespace) -> None:
 
 def _write(given: argparse.Namespace, report: Report) -> None:
     """Writes the files and prints a line about each."""
-    from ep_nnapi.report.formats import Format, write_format
+    from ep_nnapi.report.formats import ReportFormat, write_format
 
-    files = write_format(Format(given.format), Path(given.model), report, Path(given.output))
+    files = write_format(ReportFormat(given.format), Path(given.model), report, Path(given.output))
     line(f"{report.summary}.")
     for path in files:
         line(str(path))
@@ -250,7 +250,7 @@ def _advise(given: argparse.Namespace, options: Options) -> int:
     return DONE
 
 
-def _show_advice(found: Sequence[Alternative]) -> None:
+def _show_advice(found: Sequence[OtherRuntime]) -> None:
     table(("runtime", "nodes it takes", "not taken"), (_advice_row(each) for each in found))
     for each in found:
         line()
@@ -259,7 +259,7 @@ def _show_advice(found: Sequence[Alternative]) -> None:
         line(f"  {each.source}")
 
 
-def _advice_row(each: Alternative) -> tuple[str, ...]:
+def _advice_row(each: OtherRuntime) -> tuple[str, ...]:
     taken = "not listed" if each.taken is None else f"{each.taken} of {each.nodes}"
     left = ", ".join(f"{n} {op}" for op, n in each.left.items()) or "-"
     return each.name, taken, left

@@ -70,13 +70,13 @@ def run(given: argparse.Namespace) -> int:
 def _written(given: argparse.Namespace, found: Comparison) -> Sequence[Path]:
     """Writes the files for the other tool; returns their paths."""
     from ep_nnapi.diagnostics.measured_times import measured_times
-    from ep_nnapi.report.formats import Format, write_format
+    from ep_nnapi.report.formats import ReportFormat, write_format
 
     options = parse(arguments.options_of(given))
     measured = measured_times(given.model, options, given.inputs).by_node
     values = {"error": found.node_errors, "measured": measured}
     output = Path(given.output)
-    return write_format(Format(given.format), Path(given.model), found.report, output, values)
+    return write_format(ReportFormat(given.format), Path(given.model), found.report, output, values)
 
 
 def show(found: Comparison) -> None:

@@ -66,7 +66,7 @@ _DOCS = "https://onnxruntime.ai/docs/execution-providers"
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
+class OtherRuntime:
     """One way to run a model without NNAPI.
 
     taken     nodes that it takes: by its documentation or, for LiteRT, by this package's table;
@@ -107,7 +107,7 @@ class _Facts:
     opset: int
 
 
-def advise(model: str, options: Options = _DEFAULTS) -> tuple[Alternative, ...]:
+def advise(model: str, options: Options = _DEFAULTS) -> tuple[OtherRuntime, ...]:
     """Returns the alternatives to NNAPI for a model file, in a fixed order.
 
     Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
@@ -162,14 +162,14 @@ def _prepare(model: str, facts: _Facts, how: str, *, static: bool = False) -> st
     return f"ep-nnapi prepare {quote(model)} -o OUT {how}{fixed}"
 
 
-def _cpu(model: str, facts: _Facts) -> Alternative:
+def _cpu(model: str, facts: _Facts) -> OtherRuntime:
     count = facts.operators.total()
     notes = ("every type that ONNX Runtime loads; nothing to convert",)
     command = _prepare(model, facts, "--optimization-level all")
-    return Alternative("CPU", count, count, {}, notes, command, f"{_DOCS}/")
+    return OtherRuntime("CPU", count, count, {}, notes, command, f"{_DOCS}/")
 
 
-def _xnnpack(model: str, facts: _Facts) -> Alternative:
+def _xnnpack(model: str, facts: _Facts) -> OtherRuntime:
     notes = ["2-D convolutions and pools, with constant weights; the rest runs on the CPU"]
     if facts.quantized:
         notes.append("quantized: QLinear operators and QDQ groups of these")
@@ -178,7 +178,7 @@ def _xnnpack(model: str, facts: _Facts) -> Alternative:
     return _documented("XNNPACK", facts, XNNPACK, tuple(notes), command, where)
 
 
-def _webgpu(model: str, facts: _Facts) -> Alternative:
+def _webgpu(model: str, facts: _Facts) -> OtherRuntime:
     notes = ["float32, and float16 where the GPU has it; the plugin onnxruntime-ep-webgpu"]
     if facts.quantized:
         notes.append("most quantized operators stay on the CPU: give it the float model")
@@ -188,10 +188,10 @@ def _webgpu(model: str, facts: _Facts) -> Alternative:
     left = {name: facts.operators[name] for name in loops}
     command = _prepare(model, facts, "--format onnx --optimization-level basic")
     where = f"{_DOCS}/WebGPU-ExecutionProvider.html"
-    return Alternative("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
+    return OtherRuntime("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
 
 
-def _qnn(model: str, facts: _Facts) -> Alternative:
+def _qnn(model: str, facts: _Facts) -> OtherRuntime:
     notes = ["Qualcomm's processors; HTP computes uint8 and uint16 QDQ models"]
     if not facts.quantized:
         notes.append("not quantized: HTP computes it in float16, or quantize it first")
@@ -203,7 +203,7 @@ def _qnn(model: str, facts: _Facts) -> Alternative:
     return _documented("QNN", facts, QNN, tuple(notes), command, where)
 
 
-def _litert(model: str, facts: _Facts, provider: Provider) -> Alternative:
+def _litert(model: str, facts: _Facts, provider: Provider) -> OtherRuntime:
     report = provider.report
     left = Counter(r.op_type for r in report.rejections)
     notes = ["float32, uint8 and int8, as NNAPI computes them; checked operation by operation"]
@@ -215,7 +215,7 @@ def _litert(model: str, facts: _Facts, provider: Provider) -> Alternative:
         notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
     command = _prepare(model, facts, "--format tflite", static=True)
     where = "https://ai.google.dev/edge/litert"
-    return Alternative(
+    return OtherRuntime(
         "LiteRT", report.taken, report.nodes, dict(left), tuple(notes), command, where
     )
 
@@ -227,7 +227,7 @@ def _documented(
     notes: tuple[str, ...],
     command: str,
     where: str,
-) -> Alternative:
+) -> OtherRuntime:
     left = {op: n for op, n in sorted(facts.operators.items()) if op not in listed}
     nodes = facts.operators.total()
-    return Alternative(name, nodes - sum(left.values()), nodes, left, notes, command, where)
+    return OtherRuntime(name, nodes - sum(left.values()), nodes, left, notes, command, where)

@@ -51,7 +51,7 @@ SHORT, LONG = 1, 9  # additions in a chain
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Chain:
     """A sequence of nodes from one input to one output."""
 
     nodes: tuple[GraphNode, ...]
@@ -101,14 +101,14 @@ class Probe:
         return sum(work(n).bytes for n in self.grouped_nodes)
 
 
-def chain(length: int, size: int) -> Probe:
+def chain(length: int, size: int) -> Chain:
     """Returns a chain of `length` additions: x + x, + x and so on, with `size` floats."""
     x = _float("x", size)
     sums = [x, *(_float(f"sum{i}", size) for i in range(length))]
-    return Probe(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
+    return Chain(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
 
 
-def family_probes() -> Iterator[tuple[CostClass, Probe]]:
+def family_probes() -> Iterator[tuple[CostClass, Chain]]:
     """Yields a probe for each operator family, with sizes typical of mobile networks."""
     image = _float("x", 1, 32, 56, 56)
     pads = {"pads": (1, 1, 1, 1)}
@@ -160,17 +160,17 @@ def _node(
 
 def _single_node(
     op_type: str, inputs: Sequence[Value | None], shape: tuple[int, ...], **given: Attribute
-) -> Probe:
-    return Probe((_node(0, op_type, inputs, _float("y", *shape), **given),))
+) -> Chain:
+    return Chain((_node(0, op_type, inputs, _float("y", *shape), **given),))
 
 
-def _lstm(steps: int, size: int) -> Probe:
+def _lstm(steps: int, size: int) -> Chain:
     weights = [_constant(n, np.full((1, 4 * size, size), 0.01, np.float32)) for n in ("w", "r")]
     inputs = (_float("x", steps, 1, size), *weights)
     return _single_node("LSTM", inputs, (steps, 1, 1, size), hidden_size=size)
 
 
-def _quantized(image: Value, filters: tuple[int, ...]) -> Probe:
+def _quantized(image: Value, filters: tuple[int, ...]) -> Chain:
     """Returns a convolution as a QDQ group."""
     scale, zero = (
         _constant("s", np.array(0.02, np.float32)),
@@ -180,7 +180,7 @@ def _quantized(image: Value, filters: tuple[int, ...]) -> Probe:
     weights = _constant("w", (np.arange(np.prod(filters)) % 200).astype(np.uint8).reshape(filters))
     real = {n: _float(f"real {n}", *v.shape) for n, v in (("x", x), ("w", weights), ("y", y))}
     conv = _node(2, "Conv", (real["x"], real["w"]), real["y"], pads=(1, 1, 1, 1))
-    return Probe(
+    return Chain(
         (
             _node(0, "DequantizeLinear", (x, scale, zero), real["x"]),
             _node(1, "DequantizeLinear", (weights, scale, zero), real["w"]),
@@ -242,15 +242,15 @@ def measure_costs(
     return Calibration.of(options.runtime, chosen, model)
 
 
-def probes() -> dict[Key, Probe]:
+def probes() -> dict[Key, Chain]:
     """Returns all probe models to measure."""
-    found: dict[Key, Probe] = dict(family_probes())
+    found: dict[Key, Chain] = dict(family_probes())
     found.update({(s, n): chain(n, s) for s in (SMALL, LARGE) for n in (SHORT, LONG)})
     return found
 
 
 def measured(
-    found: Mapping[Key, Probe], options: Options | None, advance: Callable[[], None] | None = None
+    found: Mapping[Key, Chain], options: Options | None, advance: Callable[[], None] | None = None
 ) -> dict[Key, float]:
     """Returns the probes' times on NNAPI under `options`, or on the CPU provider if None.
 
@@ -272,7 +272,7 @@ def measured(
     return times
 
 
-def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None = None) -> float:
+def _fastest(session: InferenceSession, probe: Chain, provider: Provider | None = None) -> float:
     """Returns the microseconds of the fastest run, as other load only makes runs slower."""
     feeds = probe.feeds
     outputs_of(session, feeds, provider)
@@ -284,7 +284,7 @@ def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None 
     return best * 1e6
 
 
-def fit(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
+def fit(found: Mapping[Key, Chain], cpu: Times, nnapi: Times) -> CostModel:
     """Returns the cost model fitted to the measured times.
 
     A chain's time is a start time plus a step time for each node. The step time with small tensors
@@ -323,13 +323,13 @@ class _Floor:
     per_node: float
     per_byte: float
 
-    def per_mac(self, probe: Probe, time: float) -> float:
+    def per_mac(self, probe: Chain, time: float) -> float:
         """Returns the time per MAC of a probe whose nodes take `time` in all."""
         known = self.per_node * len(probe.grouped_nodes) + self.per_byte * probe.bytes
         return _ratio(time - known, probe.macs)
 
 
-def _floor(found: Mapping[Key, Probe], times: Times) -> _Floor:
+def _floor(found: Mapping[Key, Chain], times: Times) -> _Floor:
     step = {s: (times[s, LONG] - times[s, SHORT]) / (LONG - SHORT) for s in (SMALL, LARGE)}
     moved = {s: found[s, SHORT].bytes for s in (SMALL, LARGE)}
     per_byte = _ratio(step[LARGE] - step[SMALL], moved[LARGE] - moved[SMALL])

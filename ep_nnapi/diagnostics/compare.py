@@ -313,7 +313,7 @@ def compare(
         check_excluded(chosen, provider.report)
         verdict = compared(static, feeds.runs, (got, want), tolerance, half=rest.half)
         measures = _measures(got, want)
-        subject = _Subject(static, feeds, rest, tolerance, provider.report)
+        subject = _ComparedModel(static, feeds, rest, tolerance, provider.report)
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
         nodes = subject.nodes() if by_node else {}
@@ -351,7 +351,7 @@ def _measures(got: Runs, want: Runs) -> dict[str, ErrorMeasures]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Subject:
+class _ComparedModel:
     """A model with its inputs, options and partitioning."""
 
     model: str | bytes

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.profile.device import Profile
-from ep_nnapi.nnapi.profile.examine import Examiner, Found, Placed, Trial, batches, trials
+from ep_nnapi.nnapi.profile.examine import Examiner, Placed, Trial, TrialResult, batches, trials
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.flaws import Defect
 from ep_nnapi.nnapi.profile.record import record_operation
@@ -125,7 +125,7 @@ def _tried(
     return True
 
 
-def _told(found: Found) -> Data:
+def _told(found: TrialResult) -> Data:
     flaw: Data | None = None
     if found.error.wrong:
         error, allowed = found.error

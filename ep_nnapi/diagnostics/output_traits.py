@@ -22,7 +22,7 @@ from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.nnapi.array import Array
 
 
-class Kind(StrEnum):
+class OutputKind(StrEnum):
     """Kind of an output, which determines its tolerance."""
 
     FLOAT32 = "float32"
@@ -33,13 +33,13 @@ class Kind(StrEnum):
     RANDOM = "random"
 
 
-TOLERANCES: Mapping[Kind, float] = {
-    Kind.FLOAT32: 1e-4,  # float32 accumulation in another order, over up to 50 layers
-    Kind.FLOAT16: 2.0**-7,  # as many roundings as float32, eight of 2 ** -10
-    Kind.QUANTIZED: 0.05,  # outputs that are real numbers again, of layers that round to 1/255
-    Kind.INTEGER: 0.0,
-    Kind.BOXES: 1e-3,  # corners: an anchor plus a float32 network output
-    Kind.RANDOM: inf,  # each session draws others
+TOLERANCES: Mapping[OutputKind, float] = {
+    OutputKind.FLOAT32: 1e-4,  # float32 accumulation in another order, over up to 50 layers
+    OutputKind.FLOAT16: 2.0**-7,  # as many roundings as float32, eight of 2 ** -10
+    OutputKind.QUANTIZED: 0.05,  # outputs that are real again, of layers that round to 1/255
+    OutputKind.INTEGER: 0.0,
+    OutputKind.BOXES: 1e-3,  # corners: an anchor plus a float32 network output
+    OutputKind.RANDOM: inf,  # each session draws others
 }
 """Largest allowed difference of outputs by kind, relative to their spread."""
 
@@ -68,21 +68,21 @@ class OutputTraits:
     boxes: frozenset[str] = frozenset()
     random: frozenset[str] = frozenset()
 
-    def kind(self, name: str, array: Array) -> Kind:
+    def kind(self, name: str, array: Array) -> OutputKind:
         """Returns the kind of an output."""
         if name in self.random:
-            return Kind.RANDOM
+            return OutputKind.RANDOM
         if name in self.boxes:
-            return Kind.BOXES
+            return OutputKind.BOXES
         if self.quantized:
-            return Kind.QUANTIZED
+            return OutputKind.QUANTIZED
         if array.dtype.kind != "f":
-            return Kind.INTEGER
-        return Kind.FLOAT16 if self.half or array.dtype == np.float16 else Kind.FLOAT32
+            return OutputKind.INTEGER
+        return OutputKind.FLOAT16 if self.half or array.dtype == np.float16 else OutputKind.FLOAT32
 
     def quantum(self, name: str, array: Array) -> float | None:
         """Returns the size of a quantized output's steps; None for real numbers and indices."""
-        if self.kind(name, array) is not Kind.QUANTIZED:
+        if self.kind(name, array) is not OutputKind.QUANTIZED:
             return None
         if array.dtype.kind == "f":
             return self.steps.get(name) or None  # a scale of 0 is no unit

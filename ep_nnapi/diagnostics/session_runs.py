@@ -339,7 +339,7 @@ def nnapi_session(
         return found(), session
 
 
-class _Reader(Provider):
+class _GraphReader(Provider):
     """A provider that takes nothing."""
 
     def __init__(self, read: Callable[[Graph], None]) -> None:
@@ -360,7 +360,7 @@ def read_graphs(model: str | bytes, read: Callable[[Graph], None]) -> None:
     register()
     options = quiet_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    with given_to_session(_Reader(read)) as (strings, found):
+    with given_to_session(_GraphReader(read)) as (strings, found):
         open_session(model, options, [(EP_NAME, strings), CPU])
         found()
 

@@ -14,7 +14,7 @@ from math import inf, log10, sqrt
 
 import numpy as np
 
-from ep_nnapi.diagnostics.output_traits import QUANTA, TOLERANCES, Kind, OutputTraits
+from ep_nnapi.diagnostics.output_traits import QUANTA, TOLERANCES, OutputKind, OutputTraits
 from ep_nnapi.nnapi.array import Array
 
 Runs = Sequence[Mapping[str, Array]]
@@ -43,7 +43,7 @@ class Difference:
     """
 
     output: str
-    kind: Kind
+    kind: OutputKind
     absolute: float | None
     largest: float
     spread: float
@@ -63,7 +63,7 @@ class Difference:
     @property
     def exceeds(self) -> bool:
         """True if it exceeds the tolerance."""
-        if self.kind is Kind.RANDOM:
+        if self.kind is OutputKind.RANDOM:
             return False
         if self.absolute is None:
             return True
@@ -188,9 +188,9 @@ def _difference(
     differences = [_largest_difference(g, w, kind) for g, w in pairs]
     worst = None if None in differences else max(a for a in differences if a is not None)
     largest, spread = _magnitude_and_spread([w for _, w in pairs])
-    if tolerance is not None and kind is not Kind.RANDOM:
+    if tolerance is not None and kind is not OutputKind.RANDOM:
         return Difference(name, kind, worst, largest, spread, tolerance)
-    half = kind is Kind.FLOAT16
+    half = kind is OutputKind.FLOAT16
     rounding = float(np.finfo(np.float16 if half else np.float32).eps) * largest
     floor = _ROUNDINGS * rounding if first.dtype.kind == "f" else 0.0
     quantum = traits.quantum(name, first)
@@ -208,7 +208,7 @@ def _magnitude_and_spread(arrays: Sequence[Array]) -> tuple[float, float]:
     return largest, float(np.ptp(numbers)) if flat.size > 1 else largest
 
 
-def _largest_difference(got: Array, want: Array, kind: Kind) -> float | None:
+def _largest_difference(got: Array, want: Array, kind: OutputKind) -> float | None:
     """Returns the largest difference; None if shapes differ or only one value is finite."""
     a, b = got.astype(np.float64), want.astype(np.float64)
     found = None
@@ -217,7 +217,7 @@ def _largest_difference(got: Array, want: Array, kind: Kind) -> float | None:
         with np.errstate(invalid="ignore"):
             differences = np.where(equal, 0.0, np.abs(a - b))
         found = float(differences.max(initial=0.0)) if np.isfinite(differences).all() else None
-    if kind is Kind.BOXES and found != 0.0:
+    if kind is OutputKind.BOXES and found != 0.0:
         matched = _matched(a, b)
         return min((m for m in (found, matched) if m is not None), default=None)
     return found
@@ -337,8 +337,8 @@ def sentences(verdict: Verdict) -> list[str]:
     if verdict.shows_nothing:
         names = ", ".join(d.output for d in found)
         return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
-    random = ", ".join(d.output for d in found if d.kind is Kind.RANDOM)
-    compared = [d for d in found if d.kind is not Kind.RANDOM]
+    random = ", ".join(d.output for d in found if d.kind is OutputKind.RANDOM)
+    compared = [d for d in found if d.kind is not OutputKind.RANDOM]
     empty = [d.output for d in compared if d.shows_nothing]
     about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
     said = (

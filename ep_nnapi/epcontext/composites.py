@@ -13,7 +13,7 @@ from typing import Any
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Model, Operand, Port
+from ep_nnapi.nnapi.model import AttributeValue, Composite, CompositePort, Data, Model, Operand
 
 _Add = Callable[[Array], tuple[int, int]]
 """Adds a constant to the weights; returns offset and size."""
@@ -36,7 +36,7 @@ def packed(composites: Iterable[Composite], add: _Add) -> bytes:
     return json.dumps(rows, separators=(",", ":")).encode() if rows else b""
 
 
-def _packed_port(port: Port, add: _Add) -> tuple[Any, ...]:
+def _packed_port(port: CompositePort, add: _Add) -> tuple[Any, ...]:
     operand: Any = port.operand
     if isinstance(operand, Operand) and isinstance(operand.value, Data):
         names = ("type", "dimensions", "scale", "zero_point", "offset", "size")
@@ -88,7 +88,7 @@ def _composite(
     return Composite(str(name), int(since), ports[0], ports[1], values, members, code)
 
 
-def _port(row: Any, model: Model, weights: Array) -> Port:  # noqa: ANN401 (JSON)
+def _port(row: Any, model: Model, weights: Array) -> CompositePort:  # noqa: ANN401 (JSON)
     given, perm, shape = row
     operand = _constant(given, weights) if isinstance(given, dict) else None
     index = 0 if operand else _integers([given], len(model.operands))[0]
@@ -96,7 +96,7 @@ def _port(row: Any, model: Model, weights: Array) -> Port:  # noqa: ANN401 (JSON
     axes = _integers(perm, max(rank, 1))
     if sorted(axes) not in ([], list(range(rank))):
         raise ValueError("a port's axes are no permutation")
-    return Port(operand or index, axes, _integers(shape, 1 << 31))
+    return CompositePort(operand or index, axes, _integers(shape, 1 << 31))
 
 
 def _constant(given: dict[str, Any], weights: Array) -> Operand:

@@ -137,7 +137,7 @@ CPU = -1
 """In place of a cluster's number, for nodes that the CPU provider runs."""
 
 
-class Kind(StrEnum):
+class BoxKind(StrEnum):
     """Kinds of boxes."""
 
     CLUSTER = "cluster"
@@ -156,7 +156,7 @@ class Box:
     """
 
     key: str
-    kind: Kind
+    kind: BoxKind
     title: str
     cluster: int
     nodes: tuple[int, ...]
@@ -203,8 +203,8 @@ def drawing_of(report: Report) -> Drawing:
     units: list[_Unit] = []
     for key, members in zip((g.key for g in report.graphs), graphs, strict=True):
         inside = builder.regions(members)
-        units += [builder.box(Kind.SUBGRAPH, key, CPU, inside)] if key else inside
-    builder.box(Kind.MODEL, "model", CPU, units)
+        units += [builder.box(BoxKind.SUBGRAPH, key, CPU, inside)] if key else inside
+    builder.box(BoxKind.MODEL, "model", CPU, units)
     readers = tuple(tuple(sorted(dag.successors(i))) for i in range(len(nodes)))
     return Drawing(tuple(nodes), tuple(clusters), readers, tuple(builder.boxes))
 
@@ -259,12 +259,13 @@ class _Builder:
             (a, b) for a, b in graph.edges if a in on_cpu and b in on_cpu and depths[a] == depths[b]
         )
         units = [
-            self.box(Kind.CLUSTER, f"cluster {c}", c, self._leaves(ids)) for c, ids in found.items()
+            self.box(BoxKind.CLUSTER, f"cluster {c}", c, self._leaves(ids))
+            for c, ids in found.items()
         ]
         for region in nx.connected_components(same_depth):
             leaves = self._leaves(sorted(region))
             several = len(leaves) > 1
-            units += [self.box(Kind.CPU, "CPU", CPU, leaves)] if several else leaves
+            units += [self.box(BoxKind.CPU, "CPU", CPU, leaves)] if several else leaves
         return units
 
     def _clusters_before(self, graph: nx.DiGraph) -> dict[int, int]:
@@ -284,7 +285,7 @@ class _Builder:
     def _leaves(self, ids: Iterable[int]) -> list[_Unit]:
         return [_Unit(f"n{i}", (i,)) for i in ids]
 
-    def box(self, kind: Kind, title: str, cluster: int, children: Sequence[_Unit]) -> _Unit:
+    def box(self, kind: BoxKind, title: str, cluster: int, children: Sequence[_Unit]) -> _Unit:
         """Adds a box; more than LIMIT children go into parts, in topological order."""
         edges = self._edges(children)
         if len(children) > LIMIT:
@@ -293,7 +294,8 @@ class _Builder:
             order.add_edges_from(edges)
             listed = [children[i] for found in _in_order(order) for i in sorted(found)]
             children = [
-                self.box(Kind.PART, self._ends(piece), cluster, piece) for piece in _split(listed)
+                self.box(BoxKind.PART, self._ends(piece), cluster, piece)
+                for piece in _split(listed)
             ]
             edges = self._edges(children)
         nodes = tuple(i for child in children for i in child.nodes)
@@ -392,12 +394,12 @@ def _picture(report: Report) -> dict[str, object]:
 
 
 def _box(box: Box, drawing: Drawing) -> dict[str, object]:
-    names: Mapping[Kind, str] = {Kind.CLUSTER: f"Cluster {box.cluster}", Kind.CPU: "CPU"}
+    names: Mapping[BoxKind, str] = {BoxKind.CLUSTER: f"Cluster {box.cluster}", BoxKind.CPU: "CPU"}
     operators = operator_counts(drawing.nodes[i].op_type for i in box.nodes)
     return {
         "key": box.key,
         "cluster": box.cluster,
-        "cpu": box.kind is Kind.CPU,
+        "cpu": box.kind is BoxKind.CPU,
         "labels": [names.get(box.kind, box.title), operators],
         "rows": box.rows.rows,
         "edges": [(e.source, e.target, e.lanes) for e in box.rows.edges],

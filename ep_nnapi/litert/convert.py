@@ -10,7 +10,7 @@ import numpy as np
 
 from ep_nnapi.litert.composites import builtin, lower
 from ep_nnapi.litert.flat_graph import FlatGraph, Split
-from ep_nnapi.litert.flat_operator import Tensor
+from ep_nnapi.litert.flat_operator import FlatTensor
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, TensorScope, is_signed, parameters
 from ep_nnapi.nnapi import spec
@@ -28,7 +28,7 @@ from ep_nnapi.ort_devices.scope import Perm, inverse, is_coded, permuted
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class FlatPort:
     """One input or output.
 
     dtype, shape   of the tensor in the flatbuffer
@@ -48,13 +48,13 @@ class Port:
             return self.dtype == np.int8
         return is_signed(scope.operand(index).type)
 
-    def outside(self, scope: TensorScope, index: int) -> Tensor:
+    def outside(self, scope: TensorScope, index: int) -> FlatTensor:
         """The tensor in the flatbuffer for the operand `index`."""
         found = parameters(scope.operand(index), signed=self.signed(scope, index))
-        return Tensor(self.dtype, self.shape, found)
+        return FlatTensor(self.dtype, self.shape, found)
 
 
-def enter(scope: TensorScope, ports: Sequence[Port]) -> dict[str, int]:
+def enter(scope: TensorScope, ports: Sequence[FlatPort]) -> dict[str, int]:
     """Add the inputs, and define the operands that they become; returns the tensors by name.
 
     A name may occur twice, for operands in two layouts.
@@ -72,7 +72,7 @@ def enter(scope: TensorScope, ports: Sequence[Port]) -> dict[str, int]:
     return named
 
 
-def leave(scope: TensorScope, ports: Sequence[Port]) -> dict[str, int]:
+def leave(scope: TensorScope, ports: Sequence[FlatPort]) -> dict[str, int]:
     """Add what the outputs need; returns the tensors by name. Several may be of one operand."""
     named: dict[str, int] = {}
     for port in ports:
@@ -101,7 +101,7 @@ def _transposed(graph: FlatGraph, value: int, perm: Perm | None) -> int:
     return made
 
 
-def _like(graph: FlatGraph, value: int, wanted: Tensor) -> int:
+def _like(graph: FlatGraph, value: int, wanted: FlatTensor) -> int:
     """The tensor with the type and the shape that are wanted."""
     given = graph.tensors[value]
     if given.dtype != wanted.dtype:
@@ -229,7 +229,9 @@ def _lower_all(scope: TensorScope, operations: Sequence[NamedOperation]) -> None
 
 
 def convert(
-    model: Model, inputs: Sequence[Port] | None = None, outputs: Sequence[Port] | None = None
+    model: Model,
+    inputs: Sequence[FlatPort] | None = None,
+    outputs: Sequence[FlatPort] | None = None,
 ) -> bytearray:
     """The flatbuffer of a model.
 
@@ -241,7 +243,9 @@ def convert(
 
 
 def convert_split(
-    model: Model, inputs: Sequence[Port] | None = None, outputs: Sequence[Port] | None = None
+    model: Model,
+    inputs: Sequence[FlatPort] | None = None,
+    outputs: Sequence[FlatPort] | None = None,
 ) -> Split:
     """The same without weights, which may lie anywhere behind the flatbuffer, in one file with it.
 
@@ -251,7 +255,7 @@ def convert_split(
 
 
 def _lowered(
-    model: Model, inputs: Sequence[Port] | None, outputs: Sequence[Port] | None
+    model: Model, inputs: Sequence[FlatPort] | None, outputs: Sequence[FlatPort] | None
 ) -> tuple[FlatGraph, dict[str, int], dict[str, int]]:
     operations = named_operations(model, FEATURE_LEVEL)
     scope = TensorScope(FlatGraph(), model, operand_dims(model, operations))
@@ -262,8 +266,8 @@ def _lowered(
     return scope.graph, named, leave(scope, wanted)
 
 
-def _ports(scope: TensorScope, indexes: Sequence[int], prefix: str) -> list[Port]:
+def _ports(scope: TensorScope, indexes: Sequence[int], prefix: str) -> list[FlatPort]:
     return [
-        Port(f"{prefix}{n}", np.dtype(scope.operand(i).type.numpy), scope.shape(i), n)
+        FlatPort(f"{prefix}{n}", np.dtype(scope.operand(i).type.numpy), scope.shape(i), n)
         for n, i in enumerate(indexes)
     ]

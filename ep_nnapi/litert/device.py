@@ -14,8 +14,8 @@ import numpy as np
 
 from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.flat_graph import FlatGraph
-from ep_nnapi.litert.flat_operator import Tensor
-from ep_nnapi.litert.library import Accelerator, CompiledModel, Library, LiteRtError, Settings
+from ep_nnapi.litert.flat_operator import FlatTensor
+from ep_nnapi.litert.library import Accelerator, CompiledModel, Compiling, Library, LiteRtError
 from ep_nnapi.litert.open_model import is_open, open_session
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
@@ -115,11 +115,11 @@ class LiteRtDevice:
         assert self.library is not None
         threads = options.threads or len(os.sched_getaffinity(0))
         half = model.relaxed and not options.precise
-        settings = Settings(self.accelerator, threads, half, options.instances)
+        settings = Compiling(self.accelerator, threads, half, options.instances)
         content = convert(model)
         compiled = self.library.compile(content, settings)
         if self.accelerator is not Accelerator.CPU:
-            _check(compiled, self.library.compile(content, Settings()), half=half)
+            _check(compiled, self.library.compile(content, Compiling()), half=half)
         return open_session(compiled, model) if is_open(model) else PreparedSession(compiled)
 
 
@@ -197,7 +197,7 @@ def _devices(library: Library) -> Iterator[LiteRtDevice]:
         if accelerator is Accelerator.GPU and not _has_vulkan():
             continue
         try:
-            library.compile(_probe(), Settings(accelerator))
+            library.compile(_probe(), Compiling(accelerator))
         except LiteRtError as reason:
             logger.info("%s is not there: %s", device.name, reason)
         else:
@@ -215,6 +215,6 @@ def _has_vulkan() -> bool:
 def _probe() -> bytearray:
     """A small model, which every accelerator that works takes."""
     graph, float32 = FlatGraph(), np.dtype(np.float32)
-    x, y = (graph.tensor(Tensor(float32, (1, 8, 8, 4))) for _ in range(2))
+    x, y = (graph.tensor(FlatTensor(float32, (1, 8, 8, 4))) for _ in range(2))
     graph.operator("RELU", [x], [y])
     return graph.build({"x": x}, {"y": y})

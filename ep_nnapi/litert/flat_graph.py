@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import Option, Parameters, Signature, Tensor, version
+from ep_nnapi.litert.flat_operator import FlatTensor, Option, Parameters, Signature, version
 from ep_nnapi.litert.flat_sizes import FlatSizes, fixed
 from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
@@ -51,7 +51,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Operator:
+class _FlatOperator:
     """An operator; `code` is the index of its builtin operator and version."""
 
     code: int
@@ -128,12 +128,12 @@ class FlatGraph:
     Only `build` needs the extra.
     """
 
-    tensors: list[Tensor] = field(default_factory=list)
+    tensors: list[FlatTensor] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)
     _buffers: list[Callable[[], Array] | None] = field(default_factory=list)
-    _operators: list[_Operator] = field(default_factory=list)
+    _operators: list[_FlatOperator] = field(default_factory=list)
     _constants: dict[tuple[object, ...], int] = field(default_factory=dict)
     sizes: FlatSizes = field(default_factory=FlatSizes)
     _shared: _Shared = field(default_factory=_Shared)
@@ -146,15 +146,17 @@ class FlatGraph:
         made = FlatGraph(_shared=self._shared)
         return made, len(self._shared.graphs) - 1
 
-    def tensor(self, tensor: Tensor, name: str | None = None) -> int:
+    def tensor(self, tensor: FlatTensor, name: str | None = None) -> int:
         """Add a tensor that an operator computes, or an input."""
         return self._add(tensor, name, None)
 
     def vector(self, count: int) -> int:
         """Add a tensor of that many int32 numbers that an operator computes."""
-        return self.tensor(Tensor(np.dtype(np.int32), (count,)))
+        return self.tensor(FlatTensor(np.dtype(np.int32), (count,)))
 
-    def constant(self, tensor: Tensor, key: tuple[object, ...], load: Callable[[], Array]) -> int:
+    def constant(
+        self, tensor: FlatTensor, key: tuple[object, ...], load: Callable[[], Array]
+    ) -> int:
         """Add a constant, whose elements are read when the model is written.
 
         key   equal for equal constants, of which there is one tensor
@@ -167,7 +169,9 @@ class FlatGraph:
     def array(self, array: Array) -> int:
         """Add a small constant."""
         fixed = np.ascontiguousarray(array).reshape(array.shape)
-        return self.constant(Tensor(fixed.dtype, fixed.shape), (fixed.tobytes(),), lambda: fixed)
+        return self.constant(
+            FlatTensor(fixed.dtype, fixed.shape), (fixed.tobytes(),), lambda: fixed
+        )
 
     def ints(self, values: Sequence[int], shape: Sequence[int] = (-1,)) -> int:
         """Add int32 numbers [n]: shapes, axes and the like; a constant if none is open.
@@ -187,7 +191,7 @@ class FlatGraph:
     ) -> int:
         """Add a change of shape; `parameters`: the result's quantization, if it is another."""
         given = self.tensors[value]
-        made = self.tensor(Tensor(given.dtype, tuple(shape), parameters or given.parameters))
+        made = self.tensor(FlatTensor(given.dtype, tuple(shape), parameters or given.parameters))
         self._reshape(value, made)
         return made
 
@@ -234,7 +238,7 @@ class FlatGraph:
         numbered = version(Signature(name, types, len(inputs), given))
         codes = self._shared.codes
         code = codes.setdefault((name, numbered), len(codes))
-        self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options))
+        self._operators.append(_FlatOperator(code, tuple(inputs), tuple(outputs), options))
         for output in outputs:
             self.sizes.enter(output, self.tensors[output].shape)
 
@@ -302,7 +306,7 @@ class FlatGraph:
         ]
         return made
 
-    def _add(self, tensor: Tensor, name: str | None, load: Callable[[], Array] | None) -> int:
+    def _add(self, tensor: FlatTensor, name: str | None, load: Callable[[], Array] | None) -> int:
         require(tensor.dtype in _TYPES, f"LiteRT has no kernels for {tensor.dtype}")
         rank = len(tensor.shape)
         require(rank <= _MOST_AXES, f"LiteRT has no tensors of rank {rank}")
@@ -330,7 +334,7 @@ def _code(name: str, number: int) -> object:
     return made
 
 
-def _tensor(tensor: Tensor, name: str, buffer: int) -> object:
+def _tensor(tensor: FlatTensor, name: str, buffer: int) -> object:
     made = schema().TensorT()
     made.name, made.buffer = name, buffer
     made.shape = [int.__index__(size) for size in tensor.shape]

@@ -27,7 +27,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class FlatTensor:
     """Element type, shape and quantization of a tensor."""
 
     dtype: np.dtype[Any]
@@ -51,7 +51,7 @@ class Signature:
     """
 
     operator: str
-    tensors: Sequence[Tensor]
+    tensors: Sequence[FlatTensor]
     inputs: int
     options: Mapping[str, Option]
 

@@ -51,7 +51,7 @@ class LiteRtError(Exception):
 
 
 @frozen
-class Settings:
+class Compiling:
     """How a model is compiled.
 
     threads       of one run on the CPU
@@ -87,7 +87,7 @@ class Library:
             error.done = lib.ctx_litert_accelerators(self._struct[0], mask, error.struct)
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
-    def compile(self, model: bytes | bytearray | Array, settings: Settings) -> CompiledModel:
+    def compile(self, model: bytes | bytearray | Array, settings: Compiling) -> CompiledModel:
         """Compile a .tflite for an accelerator, which takes all of it; raises LiteRtError.
 
         model   bytes that are an array at a multiple of 64 are used where they are
@@ -248,7 +248,7 @@ def load(model: bytes | bytearray | Path, threads: int = 1) -> FlatModel:
     """
     content = model.read_bytes() if isinstance(model, Path) else model
     try:
-        return FlatModel(Library().compile(content, Settings(threads=threads)))
+        return FlatModel(Library().compile(content, Compiling(threads=threads)))
     except LiteRtError as error:
         raise ModelError(f"LiteRT does not load it: {error}") from None
 

@@ -8,14 +8,14 @@ zero point. A QUANTIZE operator between both only flips a bit. Float16 is comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.litert.flat_graph import FlatGraph
-from ep_nnapi.litert.flat_operator import Option, Parameters, Tensor
+from ep_nnapi.litert.flat_operator import FlatTensor, Option, Parameters
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, Names, indexes
@@ -83,7 +83,7 @@ class TensorScope(OperandFacts):
             self.define(made, self._converted("DEQUANTIZE", given, result))
         return made
 
-    def described(self, index: int, *, signed: bool) -> Tensor:
+    def described(self, index: int, *, signed: bool) -> FlatTensor:
         """Type, shape and quantization of the operand's tensor; Inexpressible for other types."""
         operand = self.operand(index)
         require(operand.type in _KINDS, f"LiteRT has no kernels for {operand.type.name}")
@@ -94,7 +94,7 @@ class TensorScope(OperandFacts):
         if channels is not None:
             fits = shape[channels.dim] == len(channels.scales)
             require(fits, f"operand {index} has {len(channels.scales)} scales")
-        return Tensor(dtype, shape, parameters(operand, signed=signed))
+        return FlatTensor(dtype, shape, parameters(operand, signed=signed))
 
     def has(self, index: int, *, signed: bool) -> bool:
         """True if the operand has been computed as int8, or else as uint8."""
@@ -158,7 +158,7 @@ class TensorScope(OperandFacts):
         wanted = self.described(index, signed=signed)
         self.define(index, self._converted("QUANTIZE", self.value(source), wanted), signed=signed)
 
-    def _converted(self, operator: str, value: int, result: Tensor) -> int:
+    def _converted(self, operator: str, value: int, result: FlatTensor) -> int:
         made = self.graph.tensor(result)
         self.graph.operator(operator, [value], [made], (operator.capitalize(), {}))
         return made
@@ -172,9 +172,6 @@ def parameters(operand: Operand, *, signed: bool) -> Parameters | None:
         return None
     moved = 128 * (is_signed(operand.type) - signed) if is_coded(operand) else 0
     return Parameters((operand.scale,), operand.zero_point + moved)
-
-
-Fields: TypeAlias = Mapping[str, Option]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +201,7 @@ class FlatOp(OperandAccess):
         """The tensor of an operand."""
         return self.scope.value(self.index(name), signed=signed)
 
-    def described(self, name: str = "output", *, signed: bool) -> Tensor:
+    def described(self, name: str = "output", *, signed: bool) -> FlatTensor:
         """Type, shape and quantization of an operand's tensor."""
         return self.scope.described(self.index(name), signed=signed)
 
@@ -246,7 +243,12 @@ class FlatOp(OperandAccess):
         self.graph.operator(operator, inputs, [self.out(signed=signed)], options)
 
     def computed(
-        self, operator: str, inputs: Sequence[int], result: Tensor, kind: str = "", **fields: Option
+        self,
+        operator: str,
+        inputs: Sequence[int],
+        result: FlatTensor,
+        kind: str = "",
+        **fields: Option,
     ) -> int:
         """Add an operator with a result of its own; returns the result."""
         made = self.graph.tensor(result)
@@ -259,7 +261,7 @@ class FlatOp(OperandAccess):
 
     def cast(self, value: int, dtype: type[np.generic]) -> int:
         """Add a conversion of stored numbers."""
-        result = Tensor(np.dtype(dtype), self.graph.tensors[value].shape)
+        result = FlatTensor(np.dtype(dtype), self.graph.tensors[value].shape)
         return self.computed("CAST", [value], result)
 
     def transposed(self, value: int, perm: Perm) -> int:
@@ -283,7 +285,7 @@ class FlatOp(OperandAccess):
         """The shape of an image in NHWC."""
         return permuted(self.shape(name), TO_NHWC) if self.nchw else self.shape(name)
 
-    def image_output(self, *, signed: bool) -> Tensor:
+    def image_output(self, *, signed: bool) -> FlatTensor:
         """The output in NHWC."""
         return replace(self.described(signed=signed), shape=self.image_shape("output"))
 

@@ -17,10 +17,10 @@ from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.fusion import FUSED
 from ep_nnapi.lowering.reshapes import before_reshape
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.model import Composite, Operation, Port
+from ep_nnapi.nnapi.model import Composite, CompositePort, Operation
 from ep_nnapi.nnapi.spec import RESHAPE
 
-Ports = Callable[[Value, Whole], Iterable[Port]]
+Ports = Callable[[Value, Whole], Iterable[CompositePort]]
 """The operands of the model that have a value, by its name."""
 
 
@@ -100,7 +100,7 @@ class CompositeFinder:
             activation,
         )
 
-    def _outputs(self, whole: Whole) -> tuple[list[Port | None], FuseCode]:
+    def _outputs(self, whole: Whole) -> tuple[list[CompositePort | None], FuseCode]:
         """Returns the ports of the outputs, the first perhaps after an activation."""
         end = len(self.operations)
         first, *others = [self._port(v, whole, end) for v in whole.outputs]
@@ -110,7 +110,7 @@ class CompositeFinder:
             return [self._port(active, whole, end), *others], activation
         return [first, *others], FuseCode.NONE
 
-    def _port(self, value: Value | None, whole: Whole, before: int) -> Port | None:
+    def _port(self, value: Value | None, whole: Whole, before: int) -> CompositePort | None:
         """Returns the first form of a value that is there before an operation."""
         if value is None:
             return None
@@ -118,7 +118,7 @@ class CompositeFinder:
             for port in self.ports(form, whole):
                 operand = port.operand
                 if not isinstance(operand, int) or self._producers.get(operand, -1) < before:
-                    return Port(port.operand, port.perm, value.shape)
+                    return CompositePort(port.operand, port.perm, value.shape)
         return None
 
     def _members(self, delivered: Sequence[int], given: Set[object]) -> set[int] | None:

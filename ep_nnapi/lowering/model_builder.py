@@ -26,12 +26,12 @@ from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
+    CompositePort,
     Data,
     Model,
     Omitted,
     Operand,
     Operation,
-    Port,
 )
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.sizes import Size, typical
@@ -98,7 +98,7 @@ def lower(
 
 
 @immutable
-class _Candidate:
+class _Permuted:
     """Calls with all their permutes, and the cluster's outputs."""
 
     inserter: PermuteInserter
@@ -118,12 +118,12 @@ def _cheapest(
     choices: Sequence[Sequence[Call]],
     new_inserter: Callable[[], PermuteInserter],
     outputs: Sequence[Value],
-) -> _Candidate:
+) -> _Permuted:
     """Returns the choice that permutes the fewest elements.
 
     Raises UnsupportedPermute if all choices do.
     """
-    candidates: list[_Candidate] = []
+    candidates: list[_Permuted] = []
     unsupported: list[UnsupportedPermute] = []
     for calls in choices:
         try:
@@ -132,15 +132,15 @@ def _cheapest(
             unsupported.append(error)
     if not candidates:
         raise unsupported[0]
-    return min(candidates, key=_Candidate.permuted_elements)
+    return min(candidates, key=_Permuted.permuted_elements)
 
 
 def _insert_permutes(
     calls: Sequence[Call], inserter: PermuteInserter, outputs: Sequence[Value]
-) -> _Candidate:
+) -> _Permuted:
     for call in calls:
         inserter.add(call)
-    return _Candidate(inserter, [inserter.boundary_output(v) for v in outputs])
+    return _Permuted(inserter, [inserter.boundary_output(v) for v in outputs])
 
 
 def _write(
@@ -149,7 +149,7 @@ def _write(
     target: Target,
     operators: Operators,
 ) -> Lowered:
-    writer = _Writer(target.feature_level)
+    writer = _OperandWriter(target.feature_level)
     model_inputs = tuple(writer.operand(e.inside) for e in inserter.boundary_inputs)
     operations = tuple([writer.operation(c) for c in inserter.calls])
     model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in boundary_outputs))
@@ -174,7 +174,7 @@ def _crossing(boundary: BoundaryValue, position: int) -> Crossing:
 
 
 @dataclass
-class _Writer:
+class _OperandWriter:
     """Assigns operand indexes; equal constants share one operand."""
 
     feature_level: int
@@ -199,7 +199,9 @@ class _Writer:
             index = self._values[value.name] = self._add(_operand(value, value.shape))
         return index
 
-    def ports(self, inserter: PermuteInserter, value: Value, whole: Whole) -> Iterator[Port]:
+    def ports(
+        self, inserter: PermuteInserter, value: Value, whole: Whole
+    ) -> Iterator[CompositePort]:
         """Yields the operands that are an operator's value, or a constant of its own."""
         if value.dims is None:
             return
@@ -209,11 +211,11 @@ class _Writer:
         if value.constant is None:
             for inside, perm in inserter.stored(value):
                 if inside.name in self._values:
-                    yield Port(self._values[inside.name], perm, value.shape)
+                    yield CompositePort(self._values[inside.name], perm, value.shape)
         elif (key := _key(value, value.constant, None)) in self._tensors:
-            yield Port(self._tensors[key], as_onnx, value.shape)
+            yield CompositePort(self._tensors[key], as_onnx, value.shape)
         elif operand_code(value) is not None and (whole.keeps or value.size <= _FEW):
-            yield Port(self._loaded(value, value.constant, None), as_onnx, value.shape)
+            yield CompositePort(self._loaded(value, value.constant, None), as_onnx, value.shape)
 
     def _input(self, position: int, arg: Arg, match: Match) -> int:
         if isinstance(arg, Value) and arg.constant is None:

@@ -277,7 +277,7 @@ class Operation:
 
 
 @immutable
-class Port:
+class CompositePort:
     """A tensor of a composite.
 
     operand   index of an operand, or a constant that the members lack
@@ -289,10 +289,10 @@ class Port:
     perm: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def bind(self, symbols: Symbols) -> Port:
+    def bind(self, symbols: Symbols) -> CompositePort:
         """The port with numbers for its sizes."""
         held = self.operand if isinstance(self.operand, int) else self.operand.bind(symbols)
-        return Port(held, self.perm, bound(self.shape, symbols))
+        return CompositePort(held, self.perm, bound(self.shape, symbols))
 
 
 @immutable
@@ -310,8 +310,8 @@ class Composite:
 
     name: str
     since: int
-    inputs: tuple[Port | None, ...]
-    outputs: tuple[Port | None, ...]
+    inputs: tuple[CompositePort | None, ...]
+    outputs: tuple[CompositePort | None, ...]
     attributes: Mapping[str, AttributeValue] = field(hash=False)
     members: tuple[int, ...]
     activation: FuseCode = FuseCode.NONE

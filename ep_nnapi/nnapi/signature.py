@@ -268,12 +268,12 @@ class OperationSpec:
         return min(t.level for t in self.typings)
 
     @cached_property
-    def _choices(self) -> Callable[[int, int], tuple[_Choice, ...]]:
+    def _choices(self) -> Callable[[int, int], tuple[_PossibleMatch, ...]]:
         """Possible matches by number of inputs and outputs, cached for recent numbers."""
         return lru_cache(maxsize=16)(partial(_choices, self))
 
     @cached_property
-    def _fitting(self) -> dict[tuple[int, tuple[object, ...]], _Choice]:
+    def _fitting(self) -> dict[tuple[int, tuple[object, ...]], _PossibleMatch]:
         """The last matches found, by number of inputs and kinds of all operands."""
         return {}
 
@@ -302,7 +302,7 @@ class OperationSpec:
         """Raise Reject, as `match` does, if Android's own kernels of the level break a rule."""
         self._check_rules(self.kernel_rules, match, operands, feature_level)
 
-    def _choice(self, operands: Sequence[Typed], inputs: int) -> _Choice | None:
+    def _choice(self, operands: Sequence[Typed], inputs: int) -> _PossibleMatch | None:
         """The match at the lowest level for these operands, of which the first are inputs."""
         key = inputs, tuple([operand.kind for operand in operands])
         found = self._fitting.get(key)
@@ -403,7 +403,7 @@ def row(
 
 
 @frozen
-class _Choice:
+class _PossibleMatch:
     """A possible match.
 
     takes    (type, optional) of each operand, type None for any
@@ -422,10 +422,10 @@ class _Choice:
         return True
 
 
-def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_Choice, ...]:
+def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_PossibleMatch, ...]:
     """All possible matches for these numbers of operands, lowest feature level first."""
     found = [
-        _Choice(
+        _PossibleMatch(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),
             tuple([(t.code(p.type), p.optional) for p in ins + outs]),
             tuple(

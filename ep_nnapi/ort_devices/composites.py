@@ -16,7 +16,7 @@ from onnx import TensorProto
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
-from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Operand, Port
+from ep_nnapi.nnapi.model import AttributeValue, Composite, CompositePort, Data, Operand
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
 from ep_nnapi.ort_devices.graph import CONTRIB, Inexpressible, OnnxGraph, require
@@ -53,7 +53,7 @@ class Group:
         """True if input `i` is given."""
         return i < len(self.composite.inputs) and self.composite.inputs[i] is not None
 
-    def input(self, i: int) -> Port:
+    def input(self, i: int) -> CompositePort:
         """Input `i`; raises Inexpressible if it is omitted."""
         port = self.composite.inputs[i] if i < len(self.composite.inputs) else None
         if port is None:
@@ -61,19 +61,19 @@ class Group:
         return port
 
     @property
-    def output(self) -> Port:
+    def output(self) -> CompositePort:
         """The first output; raises Inexpressible if nothing reads it."""
         port = self.composite.outputs[0]
         if port is None:
             raise Inexpressible("the output is not read")
         return port
 
-    def index(self, port: Port) -> int:
+    def index(self, port: CompositePort) -> int:
         """The operand of a port; raises Inexpressible for a constant of the composite's own."""
         require(isinstance(port.operand, int), "the members lack the constant")
         return port.operand if isinstance(port.operand, int) else 0
 
-    def operand(self, port: Port) -> Operand:
+    def operand(self, port: CompositePort) -> Operand:
         """Type and quantization of an input or output."""
         given = port.operand
         return given if isinstance(given, Operand) else self.scope.operand(given)
@@ -108,7 +108,7 @@ class Group:
         operand = self.operand(self.input(i))
         return self.scope.weight(("own type", id(operand.value)), lambda: operand.array)
 
-    def stored_shape(self, port: Port) -> Shape:
+    def stored_shape(self, port: CompositePort) -> Shape:
         """The shape of a port's operand in the layout of ONNX."""
         given = port.operand
         dims = given.dimensions if isinstance(given, Operand) else self.scope.shape(given)
@@ -133,7 +133,9 @@ class Group:
                 value = self.graph.reshape(value, self.stored_shape(port))
             self.define(port, value, layout(port), real=real)
 
-    def define(self, port: Port, value: str, perm: Perm | None, *, real: bool = True) -> None:
+    def define(
+        self, port: CompositePort, value: str, perm: Perm | None, *, real: bool = True
+    ) -> None:
         """Define an output in a layout of its operand."""
         operand = self.operand(port)
         value = self.scope.quantized(value, operand) if real and is_coded(operand) else value
@@ -150,13 +152,13 @@ class Group:
         return self.node("Clip", value, *map(self.graph.constants.array, ends))
 
 
-def layout(port: Port) -> Perm | None:
+def layout(port: CompositePort) -> Perm | None:
     """The layout in which an operand is as ONNX has it; None if that is its own."""
     return None if port.perm == identity(len(port.perm)) else inverse(port.perm)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NodeRule:
     """How a composite becomes a node: `lower`, if `accepts`; both may raise Inexpressible."""
 
     lower: Callable[[Group], None]
@@ -398,29 +400,31 @@ def _mean_of_image(group: Group) -> None:
     mean_of_image(group.scope, x, y, _pixels(group))
 
 
-_SAME, _NORM = Rule(_of_one), Rule(_layer_normalization, _normalizes_last)
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(SPECIAL, Rule(newest_form, has_newest_form)),
+_SAME, _NORM = NodeRule(_of_one), NodeRule(_layer_normalization, _normalizes_last)
+RULES: Mapping[str, NodeRule] = {
+    **dict.fromkeys(SPECIAL, NodeRule(newest_form, has_newest_form)),
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
-    **dict.fromkeys(("Attention", "RotaryEmbedding"), Rule(_newer)),
-    **{f"{CONTRIB}:{n}": Rule(_newer) for n in ("MultiHeadAttention", "RotaryEmbedding")},
+    **dict.fromkeys(("Attention", "RotaryEmbedding"), NodeRule(_newer)),
+    **{f"{CONTRIB}:{n}": NodeRule(_newer) for n in ("MultiHeadAttention", "RotaryEmbedding")},
     **{
-        f"{CONTRIB}:{n}": Rule(_packed, _has_kernel)
+        f"{CONTRIB}:{n}": NodeRule(_packed, _has_kernel)
         for n in ("GatherBlockQuantized", "MatMulNBits")
     },
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,
-    "BatchNormalization": Rule(_batch_normalization, _is_blocked),
-    "Pow": Rule(_node, lambda group: group.operand(group.output).type in (F32, F16)),
-    "GRU": Rule(_node, lambda group: not group.attribute("layout", 0)),
-    "DynamicQuantizeLinear": Rule(_dynamic_quantization, lambda group: group.output is not None),
-    "MatMulInteger": Rule(_product_of_integers, _has_weights),
-    "ConvInteger": Rule(_convolution_of_integers, _has_weights),
-    "Cast": Rule(_indicator, _is_indicator),
-    "Gather": Rule(_gather, _same_numbers),
-    "Softmax": Rule(_softmax, _is_along_axis),
-    "GlobalAveragePool": Rule(_mean_of_image, _is_image),
+    "BatchNormalization": NodeRule(_batch_normalization, _is_blocked),
+    "Pow": NodeRule(_node, lambda group: group.operand(group.output).type in (F32, F16)),
+    "GRU": NodeRule(_node, lambda group: not group.attribute("layout", 0)),
+    "DynamicQuantizeLinear": NodeRule(
+        _dynamic_quantization, lambda group: group.output is not None
+    ),
+    "MatMulInteger": NodeRule(_product_of_integers, _has_weights),
+    "ConvInteger": NodeRule(_convolution_of_integers, _has_weights),
+    "Cast": NodeRule(_indicator, _is_indicator),
+    "Gather": NodeRule(_gather, _same_numbers),
+    "Softmax": NodeRule(_softmax, _is_along_axis),
+    "GlobalAveragePool": NodeRule(_mean_of_image, _is_image),
 }
 """By the composite's name."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto, defs
 
-from ep_nnapi.nnapi.model import Port
+from ep_nnapi.nnapi.model import CompositePort
 from ep_nnapi.nnapi.spec import I32
 from ep_nnapi.ort_devices.graph import OPSET, Attribute
 from ep_nnapi.ort_devices.scope import is_coded
@@ -77,7 +77,7 @@ def newest_form(group: Group) -> None:
 def _converted(
     group: Group,
     value: str,
-    port: Port | None,
+    port: CompositePort | None,
     formal: Sequence[defs.OpSchema.FormalParameter],
     i: int,
     to: int = TensorProto.INT64,

@@ -24,7 +24,7 @@ from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.epcontext.onnx_program import onnx_program
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.graph.value import DType
-from ep_nnapi.litert.convert import Port, convert_split
+from ep_nnapi.litert.convert import FlatPort, convert_split
 from ep_nnapi.litert.package import is_installed, require_installed
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
@@ -135,8 +135,8 @@ def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:
     yield Alternative(LITERT, AlternativeKind.LITERT, _plain(border), linked=linked)
 
 
-def _ports(crossings: Sequence[Crossing]) -> list[Port]:
-    return [Port(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
+def _ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
+    return [FlatPort(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
 
 
 class _Nodes:

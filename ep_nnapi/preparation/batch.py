@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, why_
 from ep_nnapi.options.table import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
-from ep_nnapi.preparation.manifest import Prepared, Recipe
+from ep_nnapi.preparation.manifest import CacheKey, Prepared
 from ep_nnapi.preparation.task import Task, clean, failed, locked, prepare_one
 from ep_nnapi.preparation.worker_pool import Limits, limits_of, step_pool, workers_of
 
@@ -118,7 +118,7 @@ def _prepared(
         raise OptionError(f"{folder.root} cannot be made: {error.strerror}") from None
     clean(folder.root)
     known = manifest.read(folder.manifest)
-    recipe = Recipe(job.to_json(), _verification_key(verification), manifest.versions_of(job))
+    recipe = CacheKey(job.to_json(), _verification_key(verification), manifest.versions_of(job))
     task = partial(Task, root=folder.root, recipe=recipe, verification=verification, limits=limits)
     models = _run_all(_tasks(source, pairs, task, known), folder, submit, progress)
     if source.is_file() and models[0].unusable:

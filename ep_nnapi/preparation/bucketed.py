@@ -32,7 +32,7 @@ OPSET = 13
 
 
 @dataclass
-class _Nodes:
+class _PrefixedNodes:
     """Nodes whose names and results begin with a prefix."""
 
     prefix: str
@@ -103,7 +103,7 @@ class BucketedCluster:
 
     def nodes(self, contexts: Sequence[bytes]) -> list[NodeProto]:
         """Returns the nodes that compute the cluster; `contexts` are of its sets."""
-        made = _Nodes(self.name)
+        made = _PrefixedNodes(self.name)
         sizes = {v.name: made.add("Shape", v.name) for v in self.cluster.inputs}
         symbols: dict[Dim, str] = {}
         for value in self.cluster.inputs:
@@ -120,7 +120,7 @@ class BucketedCluster:
         """Returns the nodes that choose this set or a later one; `ends`: names of the outputs."""
         if number == len(self.sets) - 1:
             return self._padded(number, ends, sizes, contexts[number])
-        made = _Nodes(f"{self.name}/{number}?")
+        made = _PrefixedNodes(f"{self.name}/{number}?")
         fits = [
             made.add("LessOrEqual", sizes.symbols[d], made.numbers([most]))
             for d, most in self.sets[number].items()
@@ -145,7 +145,7 @@ class BucketedCluster:
     ) -> list[NodeProto]:
         """Returns the nodes that pad inputs to a set, compute and cut."""
         name = f"{self.name}/{number}"
-        made, inputs = _Nodes(name), self.cluster.inputs
+        made, inputs = _PrefixedNodes(name), self.cluster.inputs
         for value in inputs:
             whole = shapes_of([value], self.sets[number])[value.name]
             missing = made.add("Sub", made.numbers(whole), sizes.shapes[value.name])

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ep_nnapi.diagnostics.output_traits import Kind
+from ep_nnapi.diagnostics.output_traits import OutputKind
 from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError, printable
 from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
@@ -79,8 +79,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """Everything besides the model's bytes that determines the output: the entry's cache key.
+class CacheKey:
+    """Everything besides the model's bytes that determines the output.
 
     job           `Job.to_json`
     verification  tolerance, and input files with their digests; None if nothing was compared
@@ -111,7 +111,7 @@ class Prepared:
 
     model: str
     output: str
-    recipe: Recipe
+    recipe: CacheKey
     sources: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     report: Mapping[str, Any] | None = None
@@ -132,13 +132,13 @@ class Prepared:
     @property
     def worst(self) -> float | None:
         """The largest finite difference relative to an output's spread; None if there is none."""
-        apart = (d["relative"] for d in self.differences if d.get("kind") != Kind.RANDOM)
+        apart = (d["relative"] for d in self.differences if d.get("kind") != OutputKind.RANDOM)
         return max((a for a in apart if a is not None), default=None)
 
     @property
     def random(self) -> tuple[str, ...]:
         """Outputs made of random numbers, which cannot be compared."""
-        return tuple(d["output"] for d in self.differences if d.get("kind") == Kind.RANDOM)
+        return tuple(d["output"] for d in self.differences if d.get("kind") == OutputKind.RANDOM)
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data for JSON."""
@@ -167,7 +167,7 @@ def versions_of(job: Job) -> dict[str, str]:
 
 
 def up_to_date(
-    entry: Prepared, model: Path, recipe: Recipe, root: Path, deadline: float | None = None
+    entry: Prepared, model: Path, recipe: CacheKey, root: Path, deadline: float | None = None
 ) -> bool:
     """Returns True if `entry` succeeded with `recipe` and the digests of all its files match.
 
@@ -212,7 +212,7 @@ def read(path: Path) -> dict[str, Prepared]:
 def _entry(data: Mapping[str, Any]) -> Prepared:
     """Returns an entry from its JSON data; for invalid data raises what `read` catches."""
     rest = {k: v for k, v in data.items() if k not in ("status", "recipe")}
-    entry = Prepared(recipe=Recipe(**data["recipe"]), **rest)
+    entry = Prepared(recipe=CacheKey(**data["recipe"]), **rest)
     digests = {**entry.sources, **entry.outputs}
     texts = (entry.model, entry.output, *digests, *digests.values(), *entry.operators)
     if not all(isinstance(text, str) for text in texts):

@@ -20,7 +20,7 @@ from typing import Any
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_file
 from ep_nnapi.preparation.job import FLATBUFFER, NO_VERIFY_ADVICE, Verification
-from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
+from ep_nnapi.preparation.manifest import CacheKey, Prepared, up_to_date
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, step_pool
 from ep_nnapi.workers import WorkerPool
 
@@ -41,7 +41,7 @@ class Task:
     name: str
     root: Path
     output: str
-    recipe: Recipe
+    recipe: CacheKey
     verification: Verification | None
     limits: Limits
     previous: Prepared | None = None

@@ -13,7 +13,7 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.litert import package
-from ep_nnapi.litert.convert import Port, convert
+from ep_nnapi.litert.convert import FlatPort, convert
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.library import FlatModel, load
 from ep_nnapi.lowering.border import Crossing
@@ -91,8 +91,8 @@ def _flatbuffer(cluster: CompiledCluster) -> bytearray:
     return found
 
 
-def _ports(crossings: Sequence[Crossing]) -> list[Port]:
-    return [Port(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
+def _ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
+    return [FlatPort(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
 
 
 def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelProto:

@@ -11,7 +11,7 @@ import numpy as np
 from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.inputs import Feeds
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, traits_of
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind, traits_of
 from ep_nnapi.diagnostics.run_and_compare import compared, on_reference_device
 from ep_nnapi.diagnostics.session_runs import feeds_of, open_session, outputs_of, run_on_nnapi
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
@@ -62,7 +62,7 @@ def record(
     tolerance = how.tolerance
     if tolerance is None and traits_of(str(model)).quantized:
         own = _difference_of_levels(model, feeds, outputs)
-        tolerance = own if own > TOLERANCES[Kind.QUANTIZED] else None
+        tolerance = own if own > TOLERANCES[OutputKind.QUANTIZED] else None
     arrays[_MODEL], arrays[_FROZEN] = np.array(str(model)), np.array([*contents_in(fixed)], str)
     arrays[_TOLERANCE] = np.array(np.nan if tolerance is None else tolerance)
     np.savez(to, allow_pickle=False, **arrays)

@@ -59,7 +59,7 @@ class CompiledPart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Packed:
     """A cluster and its container, or that for each set of sizes."""
 
     cluster: CompiledCluster | BucketedCluster
@@ -98,8 +98,8 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
         with temporary(out, ".alternative.onnx") as scratch:
             given = [alternatives_of(c, proto, wanted, options, scratch) for c in clusters]
     packed = [pack(*each, model_has_checksum=True) for each in given]
-    compiled = [_Compiled(c, (p,)) for c, p in zip(clusters, packed, strict=True)]
-    compiled += [_Compiled(b, (*pack_each(b.lowered, model_has_checksum=True),)) for b in bucketed]
+    compiled = [_Packed(c, (p,)) for c, p in zip(clusters, packed, strict=True)]
+    compiled += [_Packed(b, (*pack_each(b.lowered, model_has_checksum=True),)) for b in bucketed]
     if not compiled:
         raise ModelError(why_not_compiled(proto, provider.report))
     part = _part_of(proto, compiled)
@@ -122,7 +122,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     return provider.report, part
 
 
-def _part_of(proto: ModelProto, compiled: Sequence[_Compiled]) -> CompiledPart:
+def _part_of(proto: ModelProto, compiled: Sequence[_Packed]) -> CompiledPart:
     every = tuple(graphs(proto.graph))
     sizes = {
         t.name: prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
@@ -262,7 +262,7 @@ def _drop_unused(proto: ModelProto) -> None:
         g.initializer.extend(initializers)
 
 
-def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled], compatibility: str) -> None:
+def _add_metadata(proto: ModelProto, compiled: Sequence[_Packed], compatibility: str) -> None:
     """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))

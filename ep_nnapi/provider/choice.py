@@ -68,7 +68,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Contender:
     """An alternative, and what computes it; `compiler`: of an NNAPI device."""
 
     alternative: Alternative
@@ -103,7 +103,7 @@ class Choice:
     report: ClusterReport
     content: ContainerContent
     options: Options
-    candidates: tuple[_Candidate, ...]
+    candidates: tuple[_Contender, ...]
     record: ClusterRecord
     tried: list[Tried] = field(default_factory=list)
     current: int = -1
@@ -113,7 +113,7 @@ class Choice:
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @property
-    def chosen(self) -> _Candidate:
+    def chosen(self) -> _Contender:
         """The candidate that is chosen."""
         return self.candidates[self.current]
 
@@ -142,13 +142,13 @@ class Choice:
             return True
         return False
 
-    def _note(self, candidate: _Candidate, why: _Failed) -> None:
+    def _note(self, candidate: _Contender, why: _Failed) -> None:
         known = sum(tried.runs for tried in self.tried)
         self.tried.append(Tried(candidate.name, str(why), self.record.device_runs - known))
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
         logger.log(level, "%s gave way: %s", candidate.name, why)
 
-    def _open(self, candidate: _Candidate) -> Opened:
+    def _open(self, candidate: _Contender) -> Opened:
         self._check(candidate)
         if candidate.preferred is Preferred.CPU:
             return self._attempt(candidate.alternative, candidate)
@@ -158,7 +158,7 @@ class Choice:
         work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
-    def _check(self, candidate: _Candidate) -> None:
+    def _check(self, candidate: _Contender) -> None:
         """Raises _Failed for an alternative that cannot run in the place of the first one."""
         first, own = self.content.alternatives[0].border, candidate.alternative.border
         entering = {_tensor(c) for c in first.inputs}
@@ -173,11 +173,11 @@ class Choice:
             if needed > level:
                 raise _Failed(f"it needs feature level {needed}, the device has {level}")
 
-    def _attempt(self, alternative: Alternative, candidate: _Candidate) -> Opened:
+    def _attempt(self, alternative: Alternative, candidate: _Contender) -> Opened:
         """Compiles an alternative, or a part of it; raises _Failed."""
         if alternative.kind is AlternativeKind.PARTITION:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
-            return lambda ins, outs: _Partition(alternative, parts, ins, outs)
+            return lambda ins, outs: _PartRuns(alternative, parts, ins, outs)
         try:
             if alternative.kind is AlternativeKind.ONNX:
                 return _onnx(alternative, self.content.weights)
@@ -193,7 +193,7 @@ class Choice:
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise _Failed(f"ONNX Runtime: {error}") from None
 
-    def _compiled(self, alternative: Alternative, candidate: _Candidate) -> Opened:
+    def _compiled(self, alternative: Alternative, candidate: _Contender) -> Opened:
         compiler = candidate.compiler
         if compiler is None:
             raise _Failed("it needs NNAPI")
@@ -208,7 +208,7 @@ class Choice:
         )
         return cluster.bind
 
-    def _carry_out(self, candidate: _Candidate, doing: str, work: Callable[[], T]) -> T:
+    def _carry_out(self, candidate: _Contender, doing: str, work: Callable[[], T]) -> T:
         """Does what may not come back, with a deadline, and a note as long as it lasts."""
         found: list[T] = []
         failed: list[BaseException] = []
@@ -285,7 +285,7 @@ class Choice:
         for index, result in results.items():
             np.copyto(allocate(index, result.shape), result)
 
-    def _note_path(self, suffix: str, candidate: _Candidate | None) -> Path | None:
+    def _note_path(self, suffix: str, candidate: _Contender | None) -> Path | None:
         """The file of a note about a candidate, or about the choice; None without a folder.
 
         Its name is made of the container, the candidate, its driver's version and the system.
@@ -299,7 +299,7 @@ class Choice:
         digest = hashlib.sha256(self.content.digest + about.encode()).hexdigest()
         return Path(self.options.cache_dir, f"ep-nnapi-{digest[:16]}.{suffix}")
 
-    def _write(self, suffix: str, candidate: _Candidate | None, text: str) -> None:
+    def _write(self, suffix: str, candidate: _Contender | None, text: str) -> None:
         path = self._note_path(suffix, candidate)
         if path is not None:
             with suppress(OSError):
@@ -401,17 +401,17 @@ def choose(
 
 def _candidates(
     alternatives: Sequence[Alternative], compiler: Compiler, options: Options
-) -> Iterator[_Candidate]:
+) -> Iterator[_Contender]:
     for preferred in options.prefer:
         kinds = _KINDS.get(preferred, (AlternativeKind.LITERT,))
         fitting = [a for a in alternatives if a.kind in kinds]
         if AlternativeKind.NNAPI not in kinds:
-            yield from (_Candidate(a, preferred) for a in fitting)
+            yield from (_Contender(a, preferred) for a in fitting)
             continue
         for device in _devices(preferred, compiler, options):
             own = device == compiler.device
             at = compiler if own else replace(compiler, device=device, fast=())
-            yield from (_Candidate(a, preferred, at) for a in fitting)
+            yield from (_Contender(a, preferred, at) for a in fitting)
 
 
 def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list[Device]:
@@ -453,14 +453,14 @@ def _onnx(alternative: Alternative, weights: Array) -> Opened:
 def _litert(alternative: Alternative, preferred: Preferred) -> Opened:
     """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
     from ep_nnapi.litert.device import open_runtime  # the extra
-    from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings
+    from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
 
     if str(preferred) not in {device.name for device in open_runtime().accelerators}:
         raise _Failed(f"{preferred} is not there")
     accelerator = Accelerator[preferred.name.removeprefix("LITERT_")]
     assert alternative.data is not None
     try:
-        model = Library().compile(alternative.data, Settings(accelerator))
+        model = Library().compile(alternative.data, Compiling(accelerator))
     except LiteRtError as error:
         raise _Failed(str(error)) from None
 
@@ -481,7 +481,7 @@ def _litert(alternative: Alternative, preferred: Preferred) -> Opened:
     return opened
 
 
-class _Partition:
+class _PartRuns:
     """Runs the parts of an alternative one after the other; tensors go by their names."""
 
     def __init__(

@@ -165,7 +165,7 @@ def _send(
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class BurstRuns:
     """Results of runs of the same inputs: the outputs, and of each run its time on the device.
 
     nanoseconds  of each run, from the call of the library to its return
@@ -200,7 +200,7 @@ class RemoteCompilation:
             options.measure(done.durations[0])
         return [_placed(array, result) for array, result in zip(given, done.outputs, strict=True)]
 
-    def burst(self, inputs: Arrays, runs: int, options: RunOptions | None = None) -> Burst:
+    def burst(self, inputs: Arrays, runs: int, options: RunOptions | None = None) -> BurstRuns:
         """Run the model a number of times with the same inputs, without a pause for the stream."""
         options = options or RunOptions()
         if not self._agent.usable:
@@ -236,7 +236,7 @@ class RemoteCompilation:
             size += padding + len(content)
         return b"".join(parts)
 
-    def _read(self, reply: Array, runs: int) -> Burst:
+    def _read(self, reply: Array, runs: int) -> BurstRuns:
         data = reply.data
         times = [_TIMES.unpack_from(data, i * _TIMES.size) for i in range(runs)]
         at = runs * _TIMES.size
@@ -254,7 +254,7 @@ class RemoteCompilation:
         durations = tuple(
             Duration(_known(hardware), _known(driver)) for _, hardware, driver in times
         )
-        return Burst(outputs, tuple(ns for ns, _, _ in times), durations)
+        return BurstRuns(outputs, tuple(ns for ns, _, _ in times), durations)
 
 
 def _tensor(operand: Operand, data: Array, shape: tuple[int, ...]) -> Array:

@@ -31,7 +31,7 @@ _TITLES = {
 }
 
 
-class Format(StrEnum):
+class ReportFormat(StrEnum):
     """Tools that a report can be written for."""
 
     MODEL_EXPLORER = "model-explorer"
@@ -39,7 +39,7 @@ class Format(StrEnum):
 
 
 def write_format(
-    form: Format,
+    form: ReportFormat,
     model: Path,
     report: Report,
     output: Path,
@@ -55,7 +55,7 @@ def write_format(
     """
     if output.resolve() == model.resolve():
         raise OptionError(f"{output} is the model itself; give another output")
-    if form is Format.NETRON:
+    if form is ReportFormat.NETRON:
         return _netron(model, report, output)
     return _model_explorer(model, report, output, values)
 

@@ -259,7 +259,7 @@ def fix(
         as_files(model, inputs) as (path, files),
         TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
-        given = _Given(path, files, ranges, Path(folder), chosen)
+        given = _FixInputs(path, files, ranges, Path(folder), chosen)
         found, search = _searched(given, progress or (lambda done, total: None))
         if found.steps:
             recorded = given.folder / "recorded.npz"
@@ -272,7 +272,7 @@ def fix(
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _FixInputs:
     """What `fix` was given, as files, and a folder for its own."""
 
     model: Path
@@ -314,7 +314,7 @@ class _Given:
         return rewrite
 
 
-def _searched(given: _Given, progress: Progress) -> tuple[Fixed, RewriteSearch]:
+def _searched(given: _FixInputs, progress: Progress) -> tuple[Fixed, RewriteSearch]:
     """Tries all rewrites; returns what is gained, and the search with the model."""
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")

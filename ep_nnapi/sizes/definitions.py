@@ -51,10 +51,6 @@ def _is_empty(value: Value) -> bool:
     return is_sized(value) and 0 in value.shape
 
 
-_COPIES = {"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Split"}
-"""Operators that copy their first input where the type and the sizes stay."""
-
-
 def _copied(node: GraphNode, y: Value) -> Value | None:
     """The input that `y`, the node's only output, is equal to, if it is one."""
     x, *rest = node.inputs

@@ -92,7 +92,7 @@ _Key: TypeAlias = tuple[tuple[object, ...], Addresses]
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Loaded:
     """A session and the weights in it."""
 
     session: TensorSession
@@ -161,7 +161,7 @@ class CompiledGraph(SerializableCallable):
         self._weights_of = selector(graph.weights)
         compiled = self._compile(arguments)
         key = graph.numbers_of(arguments), addresses(self._weights_of(arguments))
-        self._compiled: dict[_Key, _Compiled] = {key: compiled}
+        self._compiled: dict[_Key, _Loaded] = {key: compiled}
         self._only = None if graph.weights or graph.numbers else compiled
 
     @property
@@ -184,7 +184,7 @@ class CompiledGraph(SerializableCallable):
             computed = compiled.session.run(self._inputs_of(arguments))
         return tuple(computed) if self._tail is None else self._tail(*arguments, *computed)
 
-    def _compiled_for(self, arguments: Sequence[object]) -> _Compiled | None:
+    def _compiled_for(self, arguments: Sequence[object]) -> _Loaded | None:
         """Returns what runs these arguments, made where needed; None: PyTorch runs them."""
         weights = self._weights_of(arguments)
         numbers = self._graph.numbers_of(arguments) if self._graph.numbers else ()
@@ -216,7 +216,7 @@ class CompiledGraph(SerializableCallable):
         """Raises ModelError: nothing of this type is saved."""
         raise ModelError(_NOT_SAVED)
 
-    def _compile(self, arguments: Sequence[object]) -> _Compiled:
+    def _compile(self, arguments: Sequence[object]) -> _Loaded:
         graph = self._graph
         weights = Weights(self._weights_of(arguments))
         with tracing(None):  # or Dynamo, in the middle of compiling, would adopt export's guards
@@ -227,4 +227,4 @@ class CompiledGraph(SerializableCallable):
             program = to_onnx(exported)
         session = session_of(program, self._options)
         logger.info("%s", session.report.summary)
-        return _Compiled(session, weights)
+        return _Loaded(session, weights)

@@ -18,7 +18,7 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.batch import prepare
 from ep_nnapi.report.report import Report
 from ep_nnapi.torch.export import reads_memory, to_onnx, traced, write
-from ep_nnapi.torch.structure import Arguments, Results, from_json, to_json
+from ep_nnapi.torch.structure import ForwardArguments, Results, from_json, to_json
 from ep_nnapi.torch.tensor_session import TensorSession, session_of
 
 _EAGER_QUANTIZED = (
@@ -57,7 +57,7 @@ def to_nnapi(
     if not isinstance(kwargs, Mapping | None):
         raise ModelError(f"kwargs is of type {type(kwargs).__name__}; it must be a dictionary")
     named.update(kwargs or {})
-    arguments = Arguments.of_call(module.forward, args, named)
+    arguments = ForwardArguments.of_call(module.forward, args, named)
     exported, results = traced(module, args, named, dynamic_shapes)
     program = to_onnx(exported)
     if any(reads_memory(exported)):
@@ -108,7 +108,7 @@ class NnapiModule(torch.nn.Module):
     def __init__(
         self,
         session: TensorSession,
-        arguments: Arguments,
+        arguments: ForwardArguments,
         results: Results,
         program: torch.onnx.ONNXProgram | None = None,
         options: Mapping[str, object] | None = None,
@@ -129,7 +129,7 @@ class NnapiModule(torch.nn.Module):
     def of_program(
         cls,
         program: torch.onnx.ONNXProgram,
-        arguments: Arguments,
+        arguments: ForwardArguments,
         results: Results,
         options: Mapping[str, object],
     ) -> NnapiModule:

@@ -65,7 +65,7 @@ class Results:
         return self.of
 
 
-class Arguments:
+class ForwardArguments:
     """The arguments of a module's `forward`: which of them are the model's inputs."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Arguments:
         forward: Callable[..., object],
         args: Sequence[object],
         kwargs: Mapping[str, object],
-    ) -> Arguments:
+    ) -> ForwardArguments:
         """Returns the structure of a call of `forward`; raises ModelError if it takes others."""
         signature = inspect.signature(forward)
         try:
@@ -190,7 +190,7 @@ def leaves_of(values: Iterable[object], where: str) -> tuple[tuple[Leaf, ...], l
     return tuple(leaves), tensors
 
 
-def to_json(arguments: Arguments, results: Results) -> str:
+def to_json(arguments: ForwardArguments, results: Results) -> str:
     """Returns the structures as text, for the metadata of a model."""
     return json.dumps(
         {
@@ -210,11 +210,11 @@ def _spec_to_json(spec: pytree.TreeSpec, leaves: Iterable[Leaf]) -> dict[str, ob
     return {"spec": written, "leaves": [[x.tensor, x.number, x.constant] for x in leaves]}
 
 
-def from_json(text: str) -> tuple[Arguments, Results]:
+def from_json(text: str) -> tuple[ForwardArguments, Results]:
     """Returns the structures from text; raises ModelError if their types are not known here."""
     found = json.loads(text)
     given, results = (_spec_from_json(found[key]) for key in ("arguments", "results"))
-    arguments = Arguments([(name, kind) for name, kind in found["parameters"]], *given)
+    arguments = ForwardArguments([(name, kind) for name, kind in found["parameters"]], *given)
     if found.get("contiguous"):  # absent in files of earlier versions
         arguments.require_contiguous()
     return arguments, Results(*results)

@@ -182,14 +182,14 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Winner:
     """The recommended candidate, and the reason in one sentence."""
 
     best: Measured
     reason: str
 
 
-def choose(found: Sequence[Measured]) -> Choice:
+def choose(found: Sequence[Measured]) -> Winner:
     """Returns the choice among candidates, of which at least one has the provider off.
 
     Candidates whose confidence intervals overlap with the fastest one's count as equally fast.
@@ -202,21 +202,21 @@ def choose(found: Sequence[Measured]) -> Choice:
     cpu = min((m for m in eligible if m.candidate.on_cpu), key=lambda m: m.seconds)
     nnapi = [m for m in eligible if not m.candidate.on_cpu]
     if not nnapi:
-        return Choice(cpu, _nothing_on_nnapi(found))
+        return Winner(cpu, _nothing_on_nnapi(found))
     close_nnapi = [m for m in close if not m.candidate.on_cpu]
     if all(m is not cpu for m in close) and close_nnapi:
         best = min(close_nnapi, key=lambda m: (len(m.candidate.changes), m.seconds))
-        return Choice(best, f"{_compared(best, cpu)}: {cpu.seconds / best.seconds:.2g} x as fast.")
+        return Winner(best, f"{_compared(best, cpu)}: {cpu.seconds / best.seconds:.2g} x as fast.")
     relieving = [m for m in close_nnapi if _cpu_seconds(m) < _LESS_CPU * _cpu_seconds(cpu)]
     if relieving:
         best = min(relieving, key=_cpu_seconds)
         less = f"{_cpu_seconds(best) * 1e3:.3g} instead of {_cpu_seconds(cpu) * 1e3:.3g} ms"
-        return Choice(best, f"{_compared(best, cpu)}: as fast, with {less} of processor time.")
+        return Winner(best, f"{_compared(best, cpu)}: as fast, with {less} of processor time.")
     rival = min(nnapi, key=lambda m: m.seconds)
     if rival in close:
-        return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI is not faster beyond doubt.")
+        return Winner(cpu, f"{_compared(rival, cpu)}: NNAPI is not faster beyond doubt.")
     slower = f"{rival.seconds / cpu.seconds:.2g} x as slow"
-    return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI loses, {slower}.")
+    return Winner(cpu, f"{_compared(rival, cpu)}: NNAPI loses, {slower}.")
 
 
 def _cpu_seconds(found: Measured) -> float:

@@ -16,10 +16,10 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.tuning.candidates import (
     Candidate,
-    Choice,
     Measured,
     Session,
     Subject,
+    Winner,
     choose,
     combined,
     nodes_to_leave,
@@ -38,7 +38,7 @@ _ERROR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class Clocks:
     """Clocks in seconds: wall time of runs, and processor time of all threads of this process."""
 
     wall: Callable[[], float] = run_time
@@ -46,7 +46,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TuningBudget:
     """Limits of a measurement.
 
     seconds  of all runs together, after which no round begins
@@ -118,7 +118,7 @@ class _Samples:
     walls: list[float] = field(default_factory=list)
     cpus: list[float] = field(default_factory=list)
 
-    def measure(self, clock: Clock) -> float:
+    def measure(self, clock: Clocks) -> float:
         """Runs once and returns the time."""
         wall, cpu = clock.wall(), clock.cpu()
         self.run()
@@ -129,8 +129,8 @@ class _Samples:
 
 def interleaved(
     runs: Mapping[str, Run],
-    budget: Budget | None = None,
-    clock: Clock | None = None,
+    budget: TuningBudget | None = None,
+    clock: Clocks | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Timing]:
     """Returns the timings of runs that are measured in turn, each once in every round.
@@ -138,7 +138,7 @@ def interleaved(
     Rounds begin with another run each, so that no run is always the first. After some rounds, runs
     that are slower than the fastest beyond doubt are left out of the later ones.
     """
-    limits, clock = budget or Budget(), clock or Clock()
+    limits, clock = budget or TuningBudget(), clock or Clocks()
     samples = {name: _Samples(run) for name, run in runs.items()}
     for run in runs.values():
         for _ in range(limits.warm_up):
@@ -187,7 +187,7 @@ class Search:
     found: dict[str, Measured] = field(default_factory=dict)
     _sessions: dict[str, Session] = field(default_factory=dict)
 
-    def run(self) -> Choice:
+    def run(self) -> Winner:
         """Returns the choice among the finalists.
 
         First the CPU provider and each device, then variants of the fastest device, then the best

@@ -27,15 +27,15 @@ from ep_nnapi.options.values import contents_in, to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options
-from ep_nnapi.tuning.candidates import Choice, Measured, Subject
+from ep_nnapi.tuning.candidates import Measured, Subject, Winner
 from ep_nnapi.tuning.search import (
     STAGES,
-    Budget,
     Measure,
     Progress,
     Run,
     Search,
     Timing,
+    TuningBudget,
     interleaved,
 )
 
@@ -53,7 +53,7 @@ class Tuning:
     """
 
     candidates: tuple[Measured, ...]
-    choice: Choice
+    choice: Winner
     settings: Settings
     seed: int | None
     not_stored: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ def _interleaved(
         if progress is not None:
             progress(stage * steps + done, STAGES * steps)
 
-    return interleaved(runs, Budget(seconds), progress=of_stage)
+    return interleaved(runs, TuningBudget(seconds), progress=of_stage)
 
 
 def _measured(best: Measured) -> dict[str, object]:

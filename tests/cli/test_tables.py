@@ -15,7 +15,7 @@ from ep_nnapi.costs.calibration import Calibration
 from ep_nnapi.costs.cost_model import PHONE, CostClass
 from ep_nnapi.diagnostics.inspect_context import Content
 from ep_nnapi.diagnostics.measured_times import DeviceTime, Latency, Timed
-from ep_nnapi.diagnostics.output_traits import Kind
+from ep_nnapi.diagnostics.output_traits import OutputKind
 from ep_nnapi.diagnostics.run_and_compare import RunResult
 from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection, SourceLine
@@ -23,12 +23,12 @@ from ep_nnapi.nnapi.codes import COMPUTE, ResultCode, failure
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators import OperatorInfo
 from ep_nnapi.preparation.batch import Preparation
-from ep_nnapi.preparation.manifest import Prepared, Recipe
+from ep_nnapi.preparation.manifest import CacheKey, Prepared
 from ep_nnapi.report.report import ClusterReport, FallbackRuns, Phase, Report, Substitute
 
 CLUSTER = ClusterReport(("conv", "relu"), ("x",), ("y",), 96, "npu", ("Conv", "Relu"))
 REPORT = Report(4, "ep-nnapi", 3, 3, (CLUSTER,), (), (), 1)
-NEAR = Difference("y", Kind.FLOAT32, 1e-6, 1.0, 2.0, 1e-4)
+NEAR = Difference("y", OutputKind.FLOAT32, 1e-6, 1.0, 2.0, 1e-4)
 FAR = replace(NEAR, absolute=0.5)
 RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), (), (), (), None, None)
 
@@ -83,7 +83,7 @@ def test_costs_have_a_column_for_each_provider(rows) -> None:
 
 
 def prepared(**changes: object) -> Prepared:
-    return replace(Prepared("a.onnx", "a.ort", Recipe({}, None, {})), **changes)
+    return replace(Prepared("a.onnx", "a.ort", CacheKey({}, None, {})), **changes)
 
 
 def test_prepared_models(rows) -> None:

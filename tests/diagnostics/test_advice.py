@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from ep_nnapi.diagnostics.advice import QNN, XNNPACK, Alternative, advise
+from ep_nnapi.diagnostics.advice import QNN, XNNPACK, OtherRuntime, advise
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import ModelError
@@ -21,7 +21,7 @@ def saved(
     return str(path)
 
 
-def alternatives(model: str) -> dict[str, Alternative]:
+def alternatives(model: str) -> dict[str, OtherRuntime]:
     return {each.name: each for each in advise(model)}
 
 

@@ -18,7 +18,7 @@ from ep_nnapi.diagnostics.calibrate import (
     LONG,
     SHORT,
     SMALL,
-    Probe,
+    Chain,
     chain,
     family_probes,
     fit,
@@ -200,7 +200,7 @@ def test_every_family_has_a_probe() -> None:
 
 
 @pytest.mark.parametrize(("family", "probe"), FAMILIES.items(), ids=[str(f) for f in FAMILIES])
-def test_a_probe_is_a_valid_model_of_its_family_that_runs(family: CostClass, probe: Probe) -> None:
+def test_a_probe_is_a_valid_model_of_its_family_that_runs(family: CostClass, probe: Chain) -> None:
     onnx.checker.check_model(onnx.load_from_string(probe.model))
     assert {cost_class(n) for n in probe.grouped_nodes} == {family}
     (found,) = session_of(probe.model).run(None, dict(probe.feeds))

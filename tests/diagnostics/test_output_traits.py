@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind, OutputTraits, traits_of
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind, OutputTraits, traits_of
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of
 
@@ -117,24 +117,24 @@ def test_an_ort_file_has_the_steps_of_its_model(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_a_tolerance() -> None:
-    assert set(TOLERANCES) == set(Kind)
+    assert set(TOLERANCES) == set(OutputKind)
 
 
 @pytest.mark.parametrize(
     ("traits", "dtype", "kind"),
     [
-        (OutputTraits(), np.float32, Kind.FLOAT32),
-        (OutputTraits(), np.float64, Kind.FLOAT32),
-        (OutputTraits(), np.float16, Kind.FLOAT16),
-        (OutputTraits(half=True), np.float32, Kind.FLOAT16),
-        (OutputTraits(), np.int64, Kind.INTEGER),
-        (OutputTraits(half=True), np.bool_, Kind.INTEGER),
-        (OutputTraits(quantized=True), np.float32, Kind.QUANTIZED),
-        (OutputTraits(quantized=True), np.uint8, Kind.QUANTIZED),
-        (OutputTraits(quantized=True, boxes=frozenset("y")), np.float32, Kind.BOXES),
-        (OutputTraits(boxes=frozenset("z")), np.float32, Kind.FLOAT32),
-        (OutputTraits(quantized=True, random=frozenset("y")), np.float32, Kind.RANDOM),
+        (OutputTraits(), np.float32, OutputKind.FLOAT32),
+        (OutputTraits(), np.float64, OutputKind.FLOAT32),
+        (OutputTraits(), np.float16, OutputKind.FLOAT16),
+        (OutputTraits(half=True), np.float32, OutputKind.FLOAT16),
+        (OutputTraits(), np.int64, OutputKind.INTEGER),
+        (OutputTraits(half=True), np.bool_, OutputKind.INTEGER),
+        (OutputTraits(quantized=True), np.float32, OutputKind.QUANTIZED),
+        (OutputTraits(quantized=True), np.uint8, OutputKind.QUANTIZED),
+        (OutputTraits(quantized=True, boxes=frozenset("y")), np.float32, OutputKind.BOXES),
+        (OutputTraits(boxes=frozenset("z")), np.float32, OutputKind.FLOAT32),
+        (OutputTraits(quantized=True, random=frozenset("y")), np.float32, OutputKind.RANDOM),
     ],
 )
-def test_kind(traits: OutputTraits, dtype: type, kind: Kind) -> None:
+def test_kind(traits: OutputTraits, dtype: type, kind: OutputKind) -> None:
     assert traits.kind("y", np.zeros(2, dtype)) is kind

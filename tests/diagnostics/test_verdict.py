@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.diagnostics.output_traits import Kind, OutputTraits, traits_of
+from ep_nnapi.diagnostics.output_traits import OutputKind, OutputTraits, traits_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import (
     Difference,
@@ -162,7 +162,7 @@ def test_a_cpu_that_saturates_is_the_wrong_side() -> None:
     feeds = {"x0": np.random.default_rng(2).integers(128, 256, (4, 64)).astype(np.uint8)}
     right, wrong = ([{"y": computed(model, feeds, s)[0]}] for s in (exact, saturating))
     content = model.SerializeToString()
-    assert traits_of(content).kind("y", right[0]["y"]) is Kind.QUANTIZED
+    assert traits_of(content).kind("y", right[0]["y"]) is OutputKind.QUANTIZED
     assert compared(content, [feeds], (right, right), None).less_accurate is LessAccurate.NONE
     assert compared(content, [feeds], (right, wrong), None).less_accurate is LessAccurate.CPU
     assert compared(content, [feeds], (wrong, right), None).less_accurate is LessAccurate.NNAPI
@@ -172,7 +172,7 @@ def test_a_cpu_that_saturates_is_the_wrong_side() -> None:
 
 
 def verdict_text_difference(name: str, absolute: float | None, spread: float = 2.0) -> Difference:
-    return Difference(name, Kind.FLOAT32, absolute, 2.0, spread, 1e-4)
+    return Difference(name, OutputKind.FLOAT32, absolute, 2.0, spread, 1e-4)
 
 
 def test_within_the_tolerance_one_sentence_says_it() -> None:

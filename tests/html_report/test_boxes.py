@@ -10,7 +10,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.errors import Rejection
-from ep_nnapi.html_report.boxes import CPU, LIMIT, Drawing, Kind, drawing_of
+from ep_nnapi.html_report.boxes import CPU, LIMIT, BoxKind, Drawing, drawing_of
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report.report import ClusterReport, GraphReport, NodeReport, Report, combine
 from tests.html_report.models import blocks
@@ -33,7 +33,7 @@ def graph(edges: dict[str, str], *clusters: str, key: str = "") -> GraphReport:
     )
 
 
-def contents(drawing: Drawing, kind: Kind) -> set[str]:
+def contents(drawing: Drawing, kind: BoxKind) -> set[str]:
     """The names in each box of a kind."""
     return {
         "".join(sorted(drawing.nodes[i].name for i in box.nodes))
@@ -44,8 +44,8 @@ def contents(drawing: Drawing, kind: Kind) -> set[str]:
 
 def test_clusters_and_connected_cpu_nodes():
     found = drawing_of(report({"a": "", "b": "a", "c": "b", "d": "c", "e": "d"}, "ab", "e"))
-    assert contents(found, Kind.CLUSTER) == {"ab", "e"}
-    assert contents(found, Kind.CPU) == {"cd"}
+    assert contents(found, BoxKind.CLUSTER) == {"ab", "e"}
+    assert contents(found, BoxKind.CPU) == {"cd"}
     assert found.clusters == (0, 0, CPU, CPU, 1)
     assert found.readers == ((1,), (2,), (3,), (4,), ())
     assert found.boxes[-1].rows.rows == (("b0",), ("b2",), ("b1",))
@@ -70,10 +70,10 @@ def test_a_subgraph_is_a_box_after_its_node():
     outline[1] = NodeReport("choice", "If", ("x",), ("c",))
     outer = GraphReport(3, 1, outer.clusters, outer.rejections, outline=tuple(outline))
     found = drawing_of(combine(8, "ep-nnapi", [inner, outer]))
-    (box,) = [b for b in found.boxes if b.kind is Kind.SUBGRAPH]
+    (box,) = [b for b in found.boxes if b.kind is BoxKind.SUBGRAPH]
     assert (box.title, box.nodes) == ("choice.then_branch", (0, 1))
     row_of = {k: i for i, row in enumerate(found.boxes[-1].rows.rows) for k in row}
-    choice = next(b.key for b in found.boxes if 3 in b.nodes and b.kind is Kind.CPU)
+    choice = next(b.key for b in found.boxes if 3 in b.nodes and b.kind is BoxKind.CPU)
     assert row_of[box.key] > row_of[choice]
 
 
@@ -82,7 +82,7 @@ def test_a_box_of_more_than_the_limit_has_parts(count: int, parts: int):
     names = [chr(0x4E00 + i) for i in range(count)]
     chain = {n: names[i - 1] if i else "" for i, n in enumerate(names)}
     found = drawing_of(report(chain, "".join(names)))
-    pieces = [b for b in found.boxes if b.kind is Kind.PART]
+    pieces = [b for b in found.boxes if b.kind is BoxKind.PART]
     assert len(pieces) == parts
     assert all(b.cluster == 0 and len(b.nodes) <= LIMIT for b in pieces)
 
@@ -123,13 +123,13 @@ def test_random_partitions():
         clusters = ["".join(names[a:b]) for a, b in pairwise(cuts)][::2]
         found = drawing_of(report(edges, *clusters))
         valid(found)
-        assert contents(found, Kind.CLUSTER) == {"".join(sorted(c)) for c in clusters if c}
+        assert contents(found, BoxKind.CLUSTER) == {"".join(sorted(c)) for c in clusters if c}
 
 
 def test_a_real_model():
     checked = ep_nnapi.check(blocks(60))
     found = drawing_of(checked)
     valid(found)
-    boxes = {b.cluster: b for b in found.boxes if b.kind is Kind.CLUSTER}
+    boxes = {b.cluster: b for b in found.boxes if b.kind is BoxKind.CLUSTER}
     for number, cluster in enumerate(checked.clusters):
         assert {found.nodes[i].name for i in boxes[number].nodes} == set(cluster.nodes)

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.flat_operator import Parameters, Signature, Tensor, version
+from ep_nnapi.litert.flat_operator import FlatTensor, Parameters, Signature, version
 
 F, I32, U8, S8, BOOL = (np.dtype(t) for t in ("f4", "i4", "u1", "i1", "?"))
 
 
-def tensor(dtype: np.dtype, *shape: int, scales: tuple[float, ...] = ()) -> Tensor:
-    return Tensor(dtype, shape or (1, 4, 4, 2), Parameters(scales) if scales else None)
+def tensor(dtype: np.dtype, *shape: int, scales: tuple[float, ...] = ()) -> FlatTensor:
+    return FlatTensor(dtype, shape or (1, 4, 4, 2), Parameters(scales) if scales else None)
 
 
-def of(operator: str, *tensors: Tensor, **options: object) -> int:
+def of(operator: str, *tensors: FlatTensor, **options: object) -> int:
     return version(Signature(operator, tensors, len(tensors) - 1, options))
 
 

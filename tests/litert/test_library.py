@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.litert.convert import convert
-from ep_nnapi.litert.library import Accelerator, Library, LiteRtError, Settings, load
+from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError, load
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests.litert.needs import LITERT
 from tests.litert.test_flat_graph import relu_of_sum
@@ -89,7 +89,7 @@ def test_versions_are_told_by_symbols(
 def test_what_would_be_computed_by_the_cpu_in_silence_is_declined(accelerator: Accelerator) -> None:
     name = f"LiteRT's {accelerator.name}"
     with pytest.raises(LiteRtError, match=f"{name}: LiteRtCreateCompiledModel|{name} needs"):
-        Library().compile(relu(), Settings(accelerator))
+        Library().compile(relu(), Compiling(accelerator))
 
 
 # Runs
@@ -99,7 +99,7 @@ def test_what_would_be_computed_by_the_cpu_in_silence_is_declined(accelerator: A
 @pytest.mark.parametrize("offset", [0, 4])
 def test_callers_memory_may_lie_anywhere(offset: int) -> None:
     """At multiples of 64 LiteRT uses it itself, elsewhere a copy."""
-    compiled = Library().compile(relu(), Settings())
+    compiled = Library().compile(relu(), Compiling())
     memory = np.zeros(512, np.uint8)
     start = -memory.ctypes.data % 64 + offset
     x, y = (memory[start + at : start + at + 8].view(np.float32) for at in (0, 128))
@@ -120,7 +120,7 @@ def test_bits_are_those_of_litert_s_own_interpreter(threads: int) -> None:
     own = Interpreter(model_content=content, num_threads=threads)
     own.allocate_tensors()
     wanted = own.get_signature_runner()(i0=x)["o0"]
-    (found,) = Library().compile(content, Settings(threads=threads)).run([x])
+    (found,) = Library().compile(content, Compiling(threads=threads)).run([x])
     assert found.tobytes() == wanted.tobytes()
 
 
@@ -129,7 +129,7 @@ def test_bits_are_those_of_litert_s_own_interpreter(threads: int) -> None:
 def test_eight_threads_run_one_model(instances: int) -> None:
     """LiteRT's compiled models compute nonsense when two threads run one at a time."""
     model = chain()
-    compiled = Library().compile(convert(model), Settings(instances=instances))
+    compiled = Library().compile(convert(model), Compiling(instances=instances))
     (x,) = feed(model)
     feeds = [(x + n).astype(x.dtype) for n in range(8)]
     wanted = [compiled.run([fed])[0] for fed in feeds]
@@ -145,7 +145,7 @@ def test_eight_threads_run_one_model(instances: int) -> None:
 def test_forked_children_run_it() -> None:
     """With two threads, which they do not inherit."""
     model = chain()
-    compiled = Library().compile(convert(model), Settings(threads=2))
+    compiled = Library().compile(convert(model), Compiling(threads=2))
     (x,) = feed(model)
     (wanted,) = compiled.run([x])
     child = os.fork()

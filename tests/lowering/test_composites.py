@@ -10,7 +10,7 @@ from ep_nnapi.lowering.call import NHWC, Whole
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.model import Composite, Model, Operand, Port
+from ep_nnapi.nnapi.model import Composite, CompositePort, Model, Operand
 from tests.calls import Calls
 
 SHAPE = (2, 3)
@@ -42,8 +42,8 @@ def test_an_operator_is_the_composite_of_its_operations():
     (found,) = model.composites
     assert (found.name, found.since, found.attributes) == ("Twice", 1, {"factor": 2})
     assert members(model, found) == ["TANH", "TANH", "ADD"]
-    assert found.inputs == (Port(model.inputs[0], (0, 1), SHAPE),)
-    assert found.outputs == (Port(model.operations[2].outputs[0], (0, 1), SHAPE),)
+    assert found.inputs == (CompositePort(model.inputs[0], (0, 1), SHAPE),)
+    assert found.outputs == (CompositePort(model.operations[2].outputs[0], (0, 1), SHAPE),)
     assert found.activation is FuseCode.NONE
     assert replace(model, composites=()) == model
 
@@ -126,7 +126,7 @@ def test_it_is_found_behind_reshapes_that_were_moved():
     y = g.reshape(twice(g, g.reshape(x, 4, 30)), *IMAGE)
     model = g.lower(y).model
     (found,) = model.composites
-    assert found.inputs == (Port(model.inputs[0], (0, 1, 2, 3), (4, 30)),)
+    assert found.inputs == (CompositePort(model.inputs[0], (0, 1, 2, 3), (4, 30)),)
     assert found.outputs[0].shape == (4, 30)
     assert "RESHAPE" not in members(model, found)
 

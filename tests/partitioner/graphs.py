@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 import networkx as nx
 
 from partitioner.graph import Region
-from partitioner.tensors import Tensor
+from partitioner.tensors import TensorUse
 
 Cost = tuple[int, int]  # clusters, bytes
 
@@ -287,7 +287,7 @@ def shuffled(rng: random.Random, dag: nx.DiGraph) -> nx.DiGraph:
     return other
 
 
-def priced(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> tuple[int, int]:
+def priced(region: Region, tensors: Sequence[TensorUse], block: Sequence[int]) -> tuple[int, int]:
     """Clusters and bytes of a partition that gives each node its block."""
     clusters = {b for b, flag in zip(block, region.capable, strict=True) if flag}
     touching = (len({block[v] for v in tensor.touched}) for tensor in tensors)

@@ -10,7 +10,7 @@ from partitioner.clusters import sequence
 from partitioner.graph import Region, components, indexed, sorted_nodes
 from partitioner.merging import by_wave, earliest, maximal, wave_parts
 from partitioner.search import planned, single_bits
-from partitioner.tensors import Tensor, cheapest, region_tensors, renamed
+from partitioner.tensors import TensorUse, cheapest, region_tensors, renamed
 from tests.partitioner import graphs
 from tests.partitioner.graphs import cost_of as cost_by_definition
 
@@ -100,7 +100,7 @@ def test_a_region_with_too_many_live_nodes_has_no_plan():
 
 def test_tensors_are_open_until_the_last_node_that_touches_them():
     chain = Region([[], [0], [1]], bytearray([1, 1, 1]))
-    steps = planned(chain, [Tensor(1, (0, 1), True), Tensor(1, (0, 2), True)], 100)
+    steps = planned(chain, [TensorUse(1, (0, 1), True), TensorUse(1, (0, 2), True)], 100)
     assert [step.touches for step in steps] == [0b11, 0b01, 0b10]
     assert [step.open for step in steps] == [0b11, 0b10, 0]
 
@@ -215,13 +215,13 @@ def test_the_cheapest_way_of_each_part_by_the_definition(seed):
 
 def test_the_price_of_a_tensor():
     """Free inside one cluster if no one else has it; else every cluster that touches it pays."""
-    assert [Tensor(4, (0, 1, 2), internal=True).price(k) for k in (1, 2, 3)] == [0, 8, 12]
-    assert [Tensor(4, (0, 1, 2), internal=False).price(k) for k in (1, 2, 3)] == [4, 8, 12]
+    assert [TensorUse(4, (0, 1, 2), internal=True).price(k) for k in (1, 2, 3)] == [0, 8, 12]
+    assert [TensorUse(4, (0, 1, 2), internal=False).price(k) for k in (1, 2, 3)] == [4, 8, 12]
 
 
 def test_tensors_of_contracted_nodes_become_one_or_vanish():
-    tensors = [Tensor(4, (0, 1), True), Tensor(2, (0, 2), True), Tensor(3, (1, 2), True)]
-    assert renamed(tensors, [0, 0, 1]) == [Tensor(5, (0, 1), True)]
+    tensors = [TensorUse(4, (0, 1), True), TensorUse(2, (0, 2), True), TensorUse(3, (1, 2), True)]
+    assert renamed(tensors, [0, 0, 1]) == [TensorUse(5, (0, 1), True)]
 
 
 def test_a_tensor_without_a_size_is_one_byte_for_all_readers():

@@ -8,7 +8,7 @@ import pytest
 from partitioner import reduction
 from partitioner.graph import Region, indexed
 from partitioner.reduction import joints, reduced, shortened
-from partitioner.tensors import Tensor
+from partitioner.tensors import TensorUse
 from tests.partitioner.graphs import ancestors, capable_of, dag_of, random_capable, random_dag
 
 
@@ -50,7 +50,7 @@ def test_regions_are_components_that_wait_for_each_other():
 def test_a_chain_is_one_unit_up_to_where_it_is_cut_at_the_lowest_price():
     """a - b - c - d, a and d apart: the tensor of b costs least."""
     region = Region([[], [0], [1], [2]], bytearray([1, 1, 1, 1]))
-    tensors = [Tensor(size, (v, v + 1), True) for v, size in enumerate((5, 1, 5))]
+    tensors = [TensorUse(size, (v, v + 1), True) for v, size in enumerate((5, 1, 5))]
     smaller, _, unit = shortened(region, tensors)
     assert len(smaller.preds) < 4
     assert unit[0] == unit[1]

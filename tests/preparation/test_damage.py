@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.preparation.manifest import Prepared
 from tests.preparation.damage import Outcome, damaged, outcomes
@@ -40,7 +40,7 @@ def are_clear(found: list[Outcome]) -> Counter[str]:
     for one in found:
         kinds[next(k for k in ("died", "refused", "worst", "clusters", "bug") if k in one)] += 1
         assert "bug" not in one, one
-        assert float(str(one.get("worst", 0))) <= TOLERANCES[Kind.FLOAT32], one
+        assert float(str(one.get("worst", 0))) <= TOLERANCES[OutputKind.FLOAT32], one
         assert is_sentence(str(one.get("refused", "it says why"))), one
     return kinds
 
@@ -68,7 +68,7 @@ def refused_in_a_sentence(bad: Path, out: Path) -> None:
     if said is None:
         assert made is not None
         assert made.worst is not None
-        assert made.worst <= TOLERANCES[Kind.FLOAT32]
+        assert made.worst <= TOLERANCES[OutputKind.FLOAT32]
         return
     assert bad.name in said
     assert is_sentence(said)
@@ -97,7 +97,7 @@ def test_names_need_not_be_utf_8(
     path.write_bytes(renamed)
     (made,) = ep_nnapi.prepare(path, tmp_path / "out").models
     assert made.worst is not None
-    assert made.worst <= TOLERANCES[Kind.FLOAT32]
+    assert made.worst <= TOLERANCES[OutputKind.FLOAT32]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.preparation.job import Job, job_of
 from ep_nnapi.preparation.ort_export import save_onnx, save_ort
@@ -114,7 +114,7 @@ def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -
     source = attention(tmp_path)
     (made,) = ep_nnapi.prepare(source, tmp_path / "out").models
     assert made.worst is not None
-    assert made.worst <= TOLERANCES[Kind.FLOAT32]
+    assert made.worst <= TOLERANCES[OutputKind.FLOAT32]
     outputs = {o.name for o in onnxruntime.InferenceSession(str(source)).get_outputs()}
     saved = session_of(str(tmp_path / "out" / made.output))
     assert {o.name for o in saved.get_outputs()} == outputs
@@ -174,7 +174,7 @@ def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> Non
     """Models written from an .ort file lack names of subgraphs, which loading needs."""
     (made,) = ep_nnapi.prepare(choosing(tmp_path), tmp_path / "out", format=form).models
     assert made.worst is not None
-    assert made.worst <= TOLERANCES[Kind.FLOAT32]
+    assert made.worst <= TOLERANCES[OutputKind.FLOAT32]
 
 
 def test_a_quantized_convolution_that_is_left_is_laid_out(tmp_path: Path) -> None:

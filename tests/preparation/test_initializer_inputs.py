@@ -14,7 +14,7 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
@@ -91,7 +91,7 @@ def assert_prepared_alike(source: Path, feeds: Arrays, folder: Path, what: list[
         assert save_prepared(source, out, job).report.taken
         session = opened(out, job)
         assert signature(session) == shown, called(job)
-        assert apart(computed(session, feeds), want) <= TOLERANCES[Kind.FLOAT32], called(job)
+        assert apart(computed(session, feeds), want) <= TOLERANCES[OutputKind.FLOAT32], called(job)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_sizes_are_fixed_in_ir_version_3(tmp_path: Path) -> None:
     save_prepared(source, out, job)
     session = opened(out, job)
     assert signature(session) == signature(plain)
-    assert apart(computed(session, feeds), computed(plain, feeds)) <= TOLERANCES[Kind.FLOAT32]
+    assert apart(computed(session, feeds), computed(plain, feeds)) <= TOLERANCES[OutputKind.FLOAT32]
 
 
 def overridable(folder: Path) -> Path:
@@ -146,4 +146,7 @@ def test_what_can_be_overridden_stays_so(job: Job, tmp_path: Path) -> None:
     assert signature(session) == signature(plain)
     for more in ({}, {"s": np.arange(4, dtype=np.float32)}):
         feeds = {"x": x, **more}
-        assert apart(computed(session, feeds), computed(plain, feeds)) <= TOLERANCES[Kind.FLOAT32]
+        assert (
+            apart(computed(session, feeds), computed(plain, feeds))
+            <= TOLERANCES[OutputKind.FLOAT32]
+        )

@@ -15,11 +15,19 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.preparation.job import Job
-from ep_nnapi.preparation.manifest import Prepared, Recipe, Status, merged, read, up_to_date, write
+from ep_nnapi.preparation.manifest import (
+    CacheKey,
+    Prepared,
+    Status,
+    merged,
+    read,
+    up_to_date,
+    write,
+)
 from models import zoo
 from tests.preparation.test_pipeline import SIZES
 
-RECIPE = Recipe(Job().to_json(), {"inputs": {}, "tolerance": None}, {"onnx": "1.2.3"})
+RECIPE = CacheKey(Job().to_json(), {"inputs": {}, "tolerance": None}, {"onnx": "1.2.3"})
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ def entry(tmp_path: Path) -> Prepared:
     return Prepared("a.onnx", "a.ort", RECIPE, source, output, operators=["ai.onnx;13;Relu"])
 
 
-def current(entry: Prepared, folder: Path, recipe: Recipe = RECIPE) -> bool:
+def current(entry: Prepared, folder: Path, recipe: CacheKey = RECIPE) -> bool:
     return up_to_date(entry, folder / "a.onnx", recipe, folder)
 
 

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from bench.prepare import cost
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.target import RuleSet
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
@@ -162,7 +162,7 @@ def round_trips(case: Case, folder: Path, *, every: bool) -> None:
     feeds = zoo.sample_inputs(model)
     want = original(model, feeds)
     made = prepared(model, case, folder, every=every)
-    tolerances = dict.fromkeys((False, True), TOLERANCES[Kind.FLOAT32])
+    tolerances = dict.fromkeys((False, True), TOLERANCES[OutputKind.FLOAT32])
     if case.scheme is not None:
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         unfused = original(model, feeds, level)  # in a deep network steps add up: twice as far
@@ -173,7 +173,7 @@ def round_trips(case: Case, folder: Path, *, every: bool) -> None:
         # so do the ties that NNAPI rounds otherwise, in the original as in what was saved
         nnapi = apart(run(folder / "stock.onnx", feeds, {}), want)
         for plain, far in ((False, max(own, nnapi)), (True, own)):
-            tolerances[plain] = max(TOLERANCES[Kind.QUANTIZED], 2 * far)
+            tolerances[plain] = max(TOLERANCES[OutputKind.QUANTIZED], 2 * far)
     for plain in (False, True):
         wanted = list(loads(made, plain=plain))
         outputs, said = run_all(wanted, feeds, folder, plain=plain)

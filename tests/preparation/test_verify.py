@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.output_traits import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification
@@ -25,7 +25,7 @@ def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
     path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
     assert record(path, Verification(), (), recorded) is None  # by the kind of each output
     (found,) = compare(path, recorded, Options()).differences
-    assert found.tolerance == TOLERANCES[Kind.FLOAT32]
+    assert found.tolerance == TOLERANCES[OutputKind.FLOAT32]
     assert found.relative <= 1e-6  # sums of four products, in another order
 
 
@@ -91,7 +91,7 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     pair = [original(model, feeds, level)], [original(model, feeds)]
     own = max(d.relative for d in differences_of(*pair))
-    least = TOLERANCES[Kind.QUANTIZED]
+    least = TOLERANCES[OutputKind.QUANTIZED]
     assert tolerance == (pytest.approx(2 * own) if 2 * own > least else None)
 
 

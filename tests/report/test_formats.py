@@ -11,7 +11,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.report.formats import Format, collection, overlays, write_format
+from ep_nnapi.report.formats import ReportFormat, collection, overlays, write_format
 from ep_nnapi.report.netron import annotated
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named
@@ -118,7 +118,7 @@ ON_DIGITS = ep_nnapi.check(DIGITS)
 
 
 def test_model_explorer(tmp_path: Path):
-    found = write_format(Format.MODEL_EXPLORER, Path(DIGITS), ON_DIGITS, tmp_path / "g.json")
+    found = write_format(ReportFormat.MODEL_EXPLORER, Path(DIGITS), ON_DIGITS, tmp_path / "g.json")
     contents = {p.name: json.loads(p.read_text(encoding="utf-8")) for p in found}
     assert contents == {"g.json": collection(ON_DIGITS, "digits.onnx")} | {
         f"g.{name}.json": data for name, data in overlays(ON_DIGITS).items()
@@ -129,26 +129,26 @@ def test_model_explorer(tmp_path: Path):
 def test_more_node_data_of_model_explorer(tmp_path: Path):
     values = {"error": {ON_DIGITS.graphs[0].outline[0].name: 0.5}}
     output = tmp_path / "g.json"
-    found = write_format(Format.MODEL_EXPLORER, Path(DIGITS), ON_DIGITS, output, values)
+    found = write_format(ReportFormat.MODEL_EXPLORER, Path(DIGITS), ON_DIGITS, output, values)
     assert found[-1] == tmp_path / "g.error.json"
     written = json.loads(found[-1].read_text(encoding="utf-8"))
     assert written == overlays(ON_DIGITS, values)["error"]
 
 
 def test_netron(tmp_path: Path):
-    (path,) = write_format(Format.NETRON, Path(DIGITS), ON_DIGITS, tmp_path / "d.onnx")
+    (path,) = write_format(ReportFormat.NETRON, Path(DIGITS), ON_DIGITS, tmp_path / "d.onnx")
     assert path.read_bytes() == annotated(Path(DIGITS), ON_DIGITS, tmp_path)
     onnx.checker.check_model(str(path))
 
 
-@pytest.mark.parametrize("form", Format)
-def test_a_folder_that_is_not_there(form: Format, tmp_path: Path):
+@pytest.mark.parametrize("form", ReportFormat)
+def test_a_folder_that_is_not_there(form: ReportFormat, tmp_path: Path):
     with pytest.raises(OptionError, match="cannot be written: No such file"):
         write_format(form, Path(DIGITS), ON_DIGITS, tmp_path / "none" / "file")
 
 
-@pytest.mark.parametrize("form", Format)
-def test_the_model_is_not_overwritten(form: Format, tmp_path: Path):
+@pytest.mark.parametrize("form", ReportFormat)
+def test_the_model_is_not_overwritten(form: ReportFormat, tmp_path: Path):
     (tmp_path / "link.onnx").symlink_to(DIGITS)
     with pytest.raises(OptionError, match="is the model itself"):
         write_format(form, Path(DIGITS), ON_DIGITS, tmp_path / "link.onnx")

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from ep_nnapi import ModelError  # noqa: E402
 from ep_nnapi.torch.structure import (  # noqa: E402
-    Arguments,
+    ForwardArguments,
     Results,
     flatten,
     from_json,
@@ -55,7 +55,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_tensors_of_a_call_in_order(name: str):
     args, kwargs = CALLS[name]
-    arguments = Arguments.of_call(function, args, kwargs)
+    arguments = ForwardArguments.of_call(function, args, kwargs)
     again, _ = from_json(to_json(arguments, results()[0]))
     expected = [v for v in flatten([*args, *kwargs.values()])[0] if isinstance(v, torch.Tensor)]
     for one in (arguments, again):
@@ -74,13 +74,13 @@ def test_tensors_of_a_call_in_order(name: str):
     ],
 )
 def test_other_calls_than_the_example(args: object, kwargs: object, said: str):
-    arguments = Arguments.of_call(function, (A, B), {})
+    arguments = ForwardArguments.of_call(function, (A, B), {})
     with pytest.raises(ModelError, match=said):
         arguments.tensors(args, kwargs)
 
 
 def test_numbers_are_compared_with_the_example():
-    arguments = Arguments.of_call(function, (A,), {"key": 2})
+    arguments = ForwardArguments.of_call(function, (A,), {"key": 2})
     assert arguments.tensors((A,), {"key": 2}) == [A]
     with pytest.raises(ModelError, match="the value 2 and is called with 3"):
         arguments.tensors((A,), {"key": 3})
@@ -92,7 +92,7 @@ def test_values_that_a_model_does_not_have():
 
 
 def test_files_hold_plain_data_and_damaged_ones_are_refused():
-    text = to_json(Arguments.of_call(function, (A, B), {}), results()[0])
+    text = to_json(ForwardArguments.of_call(function, (A, B), {}), results()[0])
     agrees(from_json(text)[1].of([A, B, C]), results()[1])
     found = json.loads(text)
     found["results"]["leaves"] = 1

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ep_nnapi.tuning.search import Budget, Clock, Timing, interleaved, interval
+from ep_nnapi.tuning.search import Clocks, Timing, TuningBudget, interleaved, interval
 
 
 class Machine:
@@ -24,8 +24,8 @@ class Machine:
         return once
 
     @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.now, lambda: self.used)
+    def clock(self) -> Clocks:
+        return Clocks(lambda: self.now, lambda: self.used)
 
 
 @pytest.mark.parametrize("n", range(1, 12))
@@ -62,14 +62,14 @@ def test_intervals_that_touch_are_not_apart(low: float, apart: bool):
 def test_runs_are_measured_in_turn_and_each_begins_a_round():
     machine = Machine()
     runs = {name: machine.run(name, 1.0) for name in "abc"}
-    interleaved(runs, Budget(seconds=1, fewest=3, warm_up=1), machine.clock)
+    interleaved(runs, TuningBudget(seconds=1, fewest=3, warm_up=1), machine.clock)
     assert "".join(machine.order) == "abc" + "abc" + "bca" + "cab"
 
 
 def test_latency_and_processor_time_are_of_the_run():
     machine = Machine()
     runs = {"one": machine.run("one", 0.5), "two": machine.run("two", 0.25, processors=2)}
-    found = interleaved(runs, Budget(seconds=0.1, fewest=6), machine.clock)
+    found = interleaved(runs, TuningBudget(seconds=0.1, fewest=6), machine.clock)
     assert found["one"] == Timing(0.5, 0.5, 0.5, 0.5, 6)
     assert found["two"] == Timing(0.25, 0.25, 0.25, 0.5, 6)
 
@@ -78,7 +78,7 @@ def test_latency_and_processor_time_are_of_the_run():
 def test_limits(seconds: float, rounds: int):
     """The fewest rounds in any case, no round after the time, never more than the most."""
     machine = Machine()
-    budget = Budget(seconds=seconds, fewest=6, most=50, warm_up=0)
+    budget = TuningBudget(seconds=seconds, fewest=6, most=50, warm_up=0)
     found = interleaved({"a": machine.run("a", 1.0)}, budget, machine.clock)
     assert found["a"].runs == rounds
 
@@ -86,7 +86,7 @@ def test_limits(seconds: float, rounds: int):
 def test_slower_runs_are_left_out_when_there_is_no_doubt():
     machine = Machine()
     runs = {"fast": machine.run("fast", 1.0), "slow": machine.run("slow", 1.5)}
-    budget = Budget(seconds=1e9, racing=20, most=30, warm_up=0)
+    budget = TuningBudget(seconds=1e9, racing=20, most=30, warm_up=0)
     found = interleaved(runs, budget, machine.clock)
     assert (found["fast"].runs, found["slow"].runs) == (30, 20)
 
@@ -95,7 +95,7 @@ def test_progress_counts_rounds():
     machine, steps = Machine(), []
     interleaved(
         {"a": machine.run("a", 1.0)},
-        Budget(seconds=2.5, fewest=1, most=9),
+        TuningBudget(seconds=2.5, fewest=1, most=9),
         machine.clock,
         lambda done, of: steps.append((done, of)),
     )

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import Tensor
+from ep_nnapi.litert.flat_operator import FlatTensor
 from ep_nnapi.litert.flat_sizes import fixed
 from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
@@ -71,7 +71,7 @@ class Cell:
         if len(indexes) < 2:
             return self.op.scope.value(indexes[0]) if indexes else -1
         shapes = [self.op.scope.shape(i) for i in indexes]
-        result = Tensor(np.dtype(np.float32), (sum(s[0] for s in shapes), *shapes[0][1:]))
+        result = FlatTensor(np.dtype(np.float32), (sum(s[0] for s in shapes), *shapes[0][1:]))
         if not all(self.op.scope.constant(i) for i in indexes):
             parts = [self.op.scope.value(i) for i in indexes]
             return self.op.computed("CONCATENATION", parts, result, "Concatenation", axis=0)
@@ -167,7 +167,7 @@ class Lstm(Cell):
             hidden = self.clipped(hidden, "projection_clip")
         return hidden, cell
 
-    def _split(self, total: int, result: Tensor) -> list[int]:
+    def _split(self, total: int, result: FlatTensor) -> list[int]:
         graph = self.op.graph
         count = graph.tensors[total].shape[1] // result.shape[1]
         parts = [graph.tensor(result) for _ in range(count)]
@@ -306,7 +306,7 @@ def svdf(op: FlatOp) -> None:
     filters, memory = op.shape("weights_time")
     batches, rank = op.shape("input")[0], op.number("rank")
     require(memory > 1, "its filters have no memory")
-    whole = Tensor(np.dtype(np.float32), (batches, filters, memory))
+    whole = FlatTensor(np.dtype(np.float32), (batches, filters, memory))
     kept = replace(whole, shape=(batches, filters, memory - 1))
 
     def sliced(value: int, start: int) -> int:

@@ -135,7 +135,7 @@ def _is_fully_known(operand: Operand, dimensions: Dimensions) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ExecutionTimes:
     """Times of an execution in time.monotonic_ns; it may start once its dependencies are done."""
 
     requested: int

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.capi.argument import (
     Argument,
     ClientSettings,
     ExecutionState,
-    Timing,
+    ExecutionTimes,
     merged_dimensions,
     stored,
 )
@@ -38,7 +38,7 @@ from ep_nnapi.nnapi.capi.memory import (
     AnyMemory,
     DeviceMemory,
     FileMemory,
-    Region,
+    MemoryRegion,
     Role,
 )
 from ep_nnapi.nnapi.capi.refusal import (
@@ -76,7 +76,7 @@ class Execution:
         self._has_arguments = False
         self._state = ExecutionState.PREPARATION
         self._ended: ResultCode | None = None
-        self._timing: Timing | None = None
+        self._timing: ExecutionTimes | None = None
         self._lock = ForkableLock()
         renew_after_fork(self)
 
@@ -114,7 +114,7 @@ class Execution:
         arguments[index] = stored(operand, dimensions, raw, self.settings.padded)
 
     def set_memory(
-        self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: Region
+        self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: MemoryRegion
     ) -> None:
         """Sets an input or output in a memory object."""
         arguments, index = self._arguments(role.direction, role.index), role.index
@@ -167,7 +167,7 @@ class Execution:
         return found
 
     @property
-    def timing(self) -> Timing:
+    def timing(self) -> ExecutionTimes:
         """Returns the timing; BAD_STATE if it was not measured or the computation failed."""
         if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
             raise bad_state("the execution is not completed, or failed")
@@ -233,7 +233,7 @@ class Execution:
         options = RunOptions(self._remaining(requested, ready, limit), self.settings.loop_timeout)
         started = time.monotonic_ns()
         results = self.compilation.run(inputs, targets, options)
-        self._timing = Timing(requested, ready, started, time.monotonic_ns())
+        self._timing = ExecutionTimes(requested, ready, started, time.monotonic_ns())
         for output, result, target in zip(outputs, results, targets, strict=True):
             output.store(result, target)
 
@@ -438,7 +438,7 @@ def _set_memory(
     source = MEMORIES[memory]
     found.require_preparation()
     given = _type(type_)
-    region = Region(offset, length, None if given is None else given.dimensions)
+    region = MemoryRegion(offset, length, None if given is None else given.dimensions)
     found.set_memory(Role(found.compilation, *argument), given, source, region)
 
 

@@ -47,7 +47,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class MemoryRegion:
     """Location of a value in a memory, and its dimensions (None: not given)."""
 
     offset: int
@@ -84,7 +84,7 @@ class FileMemory:
         """Size in bytes."""
         return self.array.size
 
-    def bytes(self, region: Region) -> Array:
+    def bytes(self, region: MemoryRegion) -> Array:
         """Returns the bytes of a region; raises Refused(BAD_DATA) if it is out of bounds."""
         if region.offset == 0 and region.length == 0:
             raise bad_data("the length of a region of a file cannot be implied")
@@ -92,7 +92,7 @@ class FileMemory:
             raise bad_data(f"bytes {region.offset} + {region.length} of {self.size}")
         return self.array[region.offset : region.offset + region.length]
 
-    def check(self, role: Role, region: Region) -> None:
+    def check(self, role: Role, region: MemoryRegion) -> None:
         """Raises Refused(BAD_DATA) unless an execution may use the region in this role."""
         self.bytes(region)
         if role.direction is Direction.OUTPUT and not self.array.flags.writeable:
@@ -111,7 +111,7 @@ class DeviceMemory:
     initial: Dimensions
     value: Array | None = None
 
-    def check(self, role: Role, region: Region) -> None:
+    def check(self, role: Role, region: MemoryRegion) -> None:
         """Raises Refused(BAD_DATA) unless an execution may use the memory in this role."""
         if role not in self.roles:
             raise bad_data(f"the memory was not described for this {role.direction}")
@@ -128,7 +128,7 @@ class DeviceMemory:
             raise op_failed(f"a memory of {self.value.shape} is read as {dimensions}")
         return self.value
 
-    def bytes(self, region: Region) -> Array:
+    def bytes(self, region: MemoryRegion) -> Array:
         """Raises Refused(BAD_DATA): the contents are accessible only through the roles."""
         raise bad_data("a device's memory is no model constant")
 
@@ -331,4 +331,4 @@ def Model_setOperandValueFromMemory(
     """Sets a constant from a memory object, which is referenced, not copied."""
     builder, source = MODELS[model], MEMORIES[memory]
     builder.check_constant(index, length)
-    builder.set_value(index, source.bytes(Region(offset, length)))
+    builder.set_value(index, source.bytes(MemoryRegion(offset, length)))

@@ -16,7 +16,7 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes
-from ep_nnapi.nnapi.host.kernel_call import Bound
+from ep_nnapi.nnapi.host.kernel_call import BoundKernel
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.runtime import TimedOperation
@@ -85,7 +85,7 @@ class ScheduledStep:
     """
 
     op: NamedOperation
-    bound: Bound
+    bound: BoundKernel
     view: bool
 
     @property

@@ -274,14 +274,14 @@ def row_width(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> int 
     return width or 1
 
 
-class Bound(Protocol):
+class BoundKernel(Protocol):
     """A kernel bound to an operation; thread-safe, runs may call it concurrently."""
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
         """Compute and return the outputs; each is written to its array in `outs`, if not None."""
 
 
-def bind(kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> Bound:
+def bind(kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> BoundKernel:
     """Bind `kernel` to the operation `op`; `constants` are known values by operand index."""
     call = KernelCall(kernel, op, constants)
     if kernel.pointwise and op.types["input"].type.numpy.itemsize == 1:

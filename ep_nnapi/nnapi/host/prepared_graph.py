@@ -41,7 +41,7 @@ step reads: dequantizing 8-bit constants to float32 needs that much."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preparation:
+class Preparing:
     """Options and shared state for preparing a model and its submodels.
 
     emulate_float16   float32 results are rounded to float16, as the relaxed flag allows
@@ -69,7 +69,7 @@ class PreparedGraph:
     steps   the operations that are not constant-folded, in execution order
     """
 
-    def __init__(self, model: Model, preparation: Preparation) -> None:
+    def __init__(self, model: Model, preparation: Preparing) -> None:
         """Bind kernels and fold constants."""
         self._emulate_float16 = preparation.emulate_float16
         self._operands = without_data(model.operands)
@@ -80,7 +80,7 @@ class PreparedGraph:
         self._shape_inputs = {i: shape_input(value) for i, value in constants.items()}
         self._plans: dict[tuple[Shape | None, ...], ExecutionPlan] = {}
 
-    def _bind(self, model: Model, preparation: Preparation) -> dict[int, object]:
+    def _bind(self, model: Model, preparation: Preparing) -> dict[int, object]:
         """Add the steps; returns all constants, including constant-folded results."""
         constants = {i: self._constant(o, preparation) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
@@ -96,7 +96,7 @@ class PreparedGraph:
                 constants.update(zip(step.outputs, folded, strict=True))
         return constants
 
-    def _constant(self, operand: Operand, preparation: Preparation) -> object:
+    def _constant(self, operand: Operand, preparation: Preparing) -> object:
         if isinstance(operand.value, Model):
             return preparation.graph(operand.value)
         if not isinstance(operand.value, Data):

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.profile.form import OperationUse, Traits, form_of
 from ep_nnapi.nnapi.profile.record import Probe
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import N, seeds_of
-from ep_nnapi.nnapi.profile.tolerance import Error, error_of
+from ep_nnapi.nnapi.profile.tolerance import WorstError, error_of
 from ep_nnapi.nnapi.profile.values import Fed, Values, fed, takes_extremes
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -102,14 +102,14 @@ def _of_sizes(spec: OperationSpec, groups: set[tuple[str, str]], level: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TrialResult:
     """What a device made of a trial.
 
     error     the worst difference from the reference
     seconds   median time of a run on the device and on the reference, if it is timed
     """
 
-    error: Error
+    error: WorstError
     seconds: tuple[float, float] | None = None
 
 
@@ -152,7 +152,7 @@ class Examiner:
             return None
         return Known(trial, given, compiled, right)
 
-    def examine(self, together: Sequence[Known]) -> list[Found]:
+    def examine(self, together: Sequence[Known]) -> list[TrialResult]:
         """What the device makes of trials that are the operations of one model.
 
         Raises RuntimeFailure if the device fails.
@@ -170,7 +170,7 @@ class Examiner:
             seconds = None
             if known.trial.timed and not error.wrong:
                 seconds = _seconds(compiled, inputs), _seconds(known.compiled, known.inputs)
-            found.append(Found(error, seconds))
+            found.append(TrialResult(error, seconds))
         return found
 
 

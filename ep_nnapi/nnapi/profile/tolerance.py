@@ -30,7 +30,7 @@ _UNDEFINED = {("LSTM", 0), ("RANDOM_MULTINOMIAL", 0)}
 """Outputs by operation and number that are a scratch buffer, or drawn at random."""
 
 
-class Error(NamedTuple):
+class WorstError(NamedTuple):
     """The difference that is furthest from what is allowed, and what is allowed there."""
 
     error: float
@@ -52,16 +52,16 @@ def tolerance(use: OperationUse, code: OperandCode) -> Tolerance:
     return FLOAT16 if half else FLOAT32
 
 
-def error_of(use: OperationUse, found: list[Array], right: list[Array]) -> Error:
+def error_of(use: OperationUse, found: list[Array], right: list[Array]) -> WorstError:
     """The worst difference of all outputs; another shape is an infinite one.
 
     Elements for which the reference has no number are not compared. Infinity may be the greatest
     number: Android's operations with a fused activation clamp to the finite range.
     """
-    worst = Error(0.0, 0.0)
+    worst = WorstError(0.0, 0.0)
     for n, (got, want) in enumerate(zip(found, right, strict=True)):
         if got.shape != want.shape:
-            return Error(np.inf, 0.0)
+            return WorstError(np.inf, 0.0)
         if (use.spec.name, n) in _UNDEFINED or not want.size:
             continue
         at = _error(got, want, tolerance(use, use.outputs[n].type))
@@ -69,7 +69,7 @@ def error_of(use: OperationUse, found: list[Array], right: list[Array]) -> Error
     return worst
 
 
-def _error(got: Array, want: Array, allowed: Tolerance) -> Error:
+def _error(got: Array, want: Array, allowed: Tolerance) -> WorstError:
     if np.issubdtype(want.dtype, np.floating):
         greatest = float(np.finfo(want.dtype).max)
         got, want = (a.astype(np.float64).clip(-greatest, greatest) for a in (got, want))
@@ -79,8 +79,8 @@ def _error(got: Array, want: Array, allowed: Tolerance) -> Error:
     error[np.isnan(a)] = np.inf
     error[np.isnan(b)] = 0
     at = int(np.argmax(error - limit))
-    return Error(float(error[at]), float(limit[at]))
+    return WorstError(float(error[at]), float(limit[at]))
 
 
-def _excess(found: Error) -> float:
+def _excess(found: WorstError) -> float:
     return found.error - found.allowed

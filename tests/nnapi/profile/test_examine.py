@@ -8,7 +8,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data
-from ep_nnapi.nnapi.profile.examine import SIZES, Examiner, Found, Trial, batches, trials
+from ep_nnapi.nnapi.profile.examine import SIZES, Examiner, Trial, TrialResult, batches, trials
 from ep_nnapi.nnapi.profile.record import record_operation
 from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED
 from ep_nnapi.nnapi.profile.values import Values
@@ -57,7 +57,7 @@ def examiner(runtime: Runtime, timeout: float = 10) -> Examiner:
     return Examiner((runtime, runtime.devices()[0]), (REFERENCE, REFERENCE.devices()[0]), timeout)
 
 
-def examined(device: FaultyDevice, name: str) -> list[Found]:
+def examined(device: FaultyDevice, name: str) -> list[TrialResult]:
     """Each trial alone."""
     own = examiner(HostRuntime([device]))
     return [own.examine([own.known(trial)])[0] for trial in listed(name)]

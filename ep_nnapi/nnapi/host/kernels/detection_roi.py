@@ -96,20 +96,20 @@ def _points(ends: Array, bins: int, count: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Weights:
+class _BinWeights:
     """Interpolation weights `of_bins` [bins, pixels], for the range of pixels `seen`."""
 
     of_bins: Array
     seen: slice
 
 
-def _weights(points: Array, size: int) -> _Weights:
+def _weights(points: Array, size: int) -> _BinWeights:
     """Returns weights that average a bin's interpolated points, clamped to the last pixel."""
     at = np.minimum(points, size - 1)
     first, last = int(at[0, 0]), min(size, int(at[-1, -1]) + 2)
     distances = np.abs(at[:, :, np.newaxis] - np.arange(first, last))
     means = np.maximum(1 - distances, 0).mean(axis=1).astype(np.float32)
-    return _Weights(means, slice(first, last))
+    return _BinWeights(means, slice(first, last))
 
 
 def _bins(ends: Array, bins: int, size: int) -> Array:

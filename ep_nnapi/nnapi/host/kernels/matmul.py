@@ -175,21 +175,21 @@ def finish(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weights:
+class PackedWeights:
     """Packed weights [K, N], and the epilogue."""
 
     matrix: Array
     finish: Finish
 
 
-def pack(weights: Array, bias: Array, activation: int, types: Types) -> Weights:
+def pack(weights: Array, bias: Array, activation: int, types: Types) -> PackedWeights:
     """Packs the weights [N, K] of a fully connected layer."""
     matrix = factors(weights, types["weights"], bias, types["input"], axis=0).T
-    return Weights(matrix, finish(bias, types["weights"], activation, types, matrix.dtype))
+    return PackedWeights(matrix, finish(bias, types["weights"], activation, types, matrix.dtype))
 
 
 def fully_connected(
-    input: Array, weights: Weights, bias: Array, activation: int, *, types: Types, out: Array
+    input: Array, weights: PackedWeights, bias: Array, activation: int, *, types: Types, out: Array
 ) -> None:
     """Fully connected layer. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
     rows = as_factors(input, types["input"], weights.matrix.dtype)
