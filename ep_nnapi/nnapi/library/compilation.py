@@ -21,7 +21,9 @@ from ep_nnapi.nnapi.runtime import CompileOptions, Duration, RunOptions, checked
 _UNMEASURED = 2**64 - 1
 _TRIES = 8
 _LEAST = 1 << 12
-"""First size of the buffer for an output of unknown dimensions, in bytes; four times more a try."""
+"""First size of the buffer for an output of unknown dimensions, in bytes; four times more a try.
+
+Later runs begin with what the last one needed that did not fit."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Executor:
     measurable: bool
     _burst: Handle | None = field(init=False, default=None)
     _last: tuple[object, Handle] | None = field(init=False, default=None)
+    _least: dict[int, int] = field(init=False, default_factory=dict)  # bytes, by output
 
     def __post_init__(self) -> None:
         if self.functions.has("Burst_create", "Burst_free", "Execution_burstCompute"):
@@ -52,7 +55,7 @@ class Executor:
     def run(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Compute; arguments and result as in `runtime.Compilation.run`, already checked."""
         unknown = [i for i, o in enumerate(self.outputs) if not o.known]
-        buffers = [_buffer(o, array) for o, array in zip(self.outputs, outputs, strict=True)]
+        buffers = [self._buffer(i, array) for i, array in enumerate(outputs)]
         for last_try in (*[False] * (_TRIES - 1), True):
             execution = self._execution(inputs, buffers, options)
             name, code = self._compute(execution)
@@ -138,14 +141,32 @@ class Executor:
         if code not in (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE):
             raise failed(name, code)
 
+    def _buffer(self, index: int, given: Array | None) -> Array:
+        """The buffer of an output at the first try."""
+        operand = self.outputs[index]
+        if given is not None:
+            return given
+        if operand.known:
+            return np.empty(operand.dimensions, operand.type.numpy)
+        least = prod(d or 1 for d in operand.dimensions) * operand.type.numpy.itemsize
+        return _bytes(max(least, self._least.get(index, _LEAST)))
+
     def _larger(
         self, index: int, given: Array | None, buffer: Array, shape: tuple[int, ...]
     ) -> Array:
-        """A buffer for an output that did not fit; raises RuntimeFailure if the array is given."""
+        """A buffer for an output of a run in which one did not fit.
+
+        Raises RuntimeFailure if an array of another shape is given.
+        """
         if given is not None:
-            raise wrong_output(given.shape, shape)
+            if all(shape) and given.shape != shape:
+                raise wrong_output(given.shape, shape)
+            return buffer
         wanted = prod(shape) * self.outputs[index].type.numpy.itemsize if shape else 0
-        return buffer if wanted and wanted <= buffer.nbytes else _bytes(wanted or 4 * buffer.nbytes)
+        if 0 < wanted <= buffer.nbytes:
+            return buffer
+        self._least[index] = wanted or 4 * buffer.nbytes
+        return _bytes(self._least[index])
 
     def _duration(self, execution: Handle) -> Duration:
         return Duration(
@@ -173,16 +194,6 @@ def _argument(operand: Operand, array: Array | None) -> tuple[object, int | None
 
 def _bytes(size: int) -> Array:
     return np.empty(max(size, 1), np.uint8)
-
-
-def _buffer(operand: Operand, given: Array | None) -> Array:
-    """The buffer of an output at the first try."""
-    if given is not None:
-        return given
-    if operand.known:
-        return np.empty(operand.dimensions, operand.type.numpy)
-    least = prod(d or 1 for d in operand.dimensions) * operand.type.numpy.itemsize
-    return _bytes(max(least, _LEAST))
 
 
 def _result(

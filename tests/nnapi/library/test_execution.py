@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.compilation import Executor, LibraryCompilation
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
-from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.model import Model, Operation
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Duration, RunOptions
 from tests.nnapi.build import F32, NONE, one, tensor
 from tests.nnapi.library.recorded import Recorded
@@ -87,6 +87,23 @@ def test_outputs_of_unknown_dimensions_get_buffers_that_grow(rows: int) -> None:
     (result,) = run(executor(functions, 0, 3), x)
     np.testing.assert_array_equal(result, 2 * x)
     assert functions.calls["Execution_compute"] == (1 if rows <= 341 else 2)
+
+
+def test_buffers_that_grow_stay_beside_given_arrays() -> None:
+    """The next run begins with what the last one needed."""
+    functions = Recorded(NO_BURST)
+    x = np.arange(3 * 342, dtype=np.float32).reshape(342, 3)
+    both = [Operation(spec.ADD, (0, 1, 2), (n,)) for n in (3, 4)]
+    model = Model((*doubled(0, 3).operands, tensor(F32, 0, 3)), tuple(both), (0, 1), (3, 4))
+    made = compiled(functions, model)
+    executor = Executor(functions, made.compilation, made.inputs, made.outputs, made.measurable)
+    given = np.empty_like(x)
+    for computed in (2, 3):
+        first, second = run(executor, x, [given, None])
+        assert first is given
+        np.testing.assert_array_equal(given, 2 * x)
+        np.testing.assert_array_equal(second, 2 * x)
+        assert functions.calls["Execution_compute"] == computed
 
 
 def test_a_given_array_of_another_shape_is_refused() -> None:
