@@ -1,10 +1,11 @@
 /* Reads containers from a file and does with each what the plugin does, on the NNAPI library that
  * the first argument names: it is refused in one sentence, or built, compiled and run.
  *
- *     read_many LIBRARY FILE
+ *     read_many LIBRARY FILE [LITERT]
  *
- * The file has, for each container, its size (u64) and its bytes. Prints how many were refused and
- * how many ran; ends with 1 if an error has no sentence or more than one line. */
+ * LITERT names a libLiteRt.so, whose CPU alone computes then. The file has, for each container, its
+ * size (u64) and its bytes. Prints how many were refused and how many ran; ends with 1 if an error
+ * has no sentence or more than one line. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,20 +57,19 @@ static bool choose(const ctx_nnapi *nnapi, const ctx_devices *devices, const ctx
   ctx_system system = ctx_system_of(&settings, nnapi, devices, options, NULL);
   ctx_choice *choice = NULL;
   bool done;
-  system.prefer = "nnapi-cpu,cpu,nnapi";
+  system.prefer = options->litert != NULL ? "litert-cpu" : "nnapi-cpu,cpu,nnapi";
   done = ctx_choice_make(&system, c, weights, &choice, error) && run(NULL, choice, c, error);
   return ctx_choice_free(choice) && done;
 }
 
-static bool use(const ctx_nnapi *nnapi, const ctx_devices *devices, const uint8_t *data,
-                size_t size, ctx_error *error) {
-  const ctx_settings settings = ctx_default_settings();
+static bool use(const ctx_settings *settings, const ctx_nnapi *nnapi, const ctx_devices *devices,
+                const uint8_t *data, size_t size, ctx_error *error) {
   ctx_container container;
   ctx_weights weights = {.descriptor = -1};
   ctx_options options;
   ctx_program *program = NULL;
   bool done = ctx_read(data, size, &container, error) &&
-              ctx_resolve(&settings, devices, &options, error) &&
+              ctx_resolve(settings, devices, &options, error) &&
               ctx_weights_open(&container, NULL, &weights, error);
   if (done && ctx_has_choice(&container))
     done = choose(nnapi, devices, &options, &container, &weights, error);
@@ -94,7 +94,7 @@ static uint8_t *next(FILE *file, size_t *size) {
 }
 
 int main(int count, char **words) {
-  const ctx_settings settings = {.runtime = count > 1 ? words[1] : NULL};
+  ctx_settings settings = ctx_default_settings();
   FILE *file = count > 2 ? fopen(words[2], "rb") : NULL;
   long refused = 0, ran = 0;
   ctx_error error = {0};
@@ -102,12 +102,14 @@ int main(int count, char **words) {
   ctx_devices devices;
   uint8_t *data;
   size_t size;
+  settings.runtime = count > 1 ? words[1] : NULL;
+  settings.options.litert = count > 3 ? words[3] : NULL;
   if (file == NULL || !ctx_open_runtime(&settings, &nnapi, &error) ||
       !ctx_list_devices(&nnapi, &devices, &error))
     return fprintf(stderr, "read_many: %s\n", error.text), 2;
   while ((data = next(file, &size)) != NULL) {
     error.text[0] = '\0';
-    if (use(&nnapi, &devices, data, size, &error))
+    if (use(&settings, &nnapi, &devices, data, size, &error))
       ran++;
     else if (error.text[0] != '\0' && strchr(error.text, '\n') == NULL)
       refused++;

@@ -35,11 +35,17 @@ def reader(build: Build) -> list[str]:
     return [str(build.program("read_many")), str(build.stand_in)]
 
 
-def read(reader: list[str], containers: list[bytes], folder: Path) -> tuple[int, int]:
-    """Numbers of refused and of run containers; a finding of a sanitizer fails."""
+def read(
+    reader: list[str], containers: list[bytes], folder: Path, litert: str = ""
+) -> tuple[int, int]:
+    """Numbers of refused and of run containers; a finding of a sanitizer fails.
+
+    litert   path of the library that computes them, if one does
+    """
     file = folder / "containers"
     file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in containers))
-    done = ran(*reader, file, timeout=500, env=environment())
+    words = [*reader, file, *filter(None, [litert])]
+    done = ran(*words, timeout=500, env=environment())
     refused, run = map(int, re.findall(r"\d+", done.stdout))
     return refused, run
 

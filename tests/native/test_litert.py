@@ -1,18 +1,28 @@
 """LiteRT programs of prepared models in the C plugin and nnapi_run, on the package's library."""
 
+import os
+import random
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.litert import package
 from tests.litert.needs import LITERT
 from tests.native import sessions
-from tests.native.build import environment, needs_compiler, sanitized
+from tests.native.build import ROOT, environment, needs_compiler, sanitized
 from tests.native.test_choice import FEEDS, MODEL, RIGHT, outcome
+from tests.native.test_damage import BATCH, build, drawn, read, reader
+from tests.onnx_graph import parsed
 
+__all__ = ["build", "reader"]  # fixtures
 pytestmark = [needs_compiler, LITERT]
+SUM = "(float[2,3] x) => (float[2,3] y) { b = Exp (x)  y = Add (x, b) }"
+DIGITS = onnx.load(ROOT / "models" / "digits.onnx")
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +68,42 @@ def test_nnapi_run_takes_the_library_too(path: Path, tmp_path: Path) -> None:
     assert "litert-cpu" in done.stdout
     (out,) = (p for p in tmp_path.glob("*.npy") if p.stem != "in")
     np.testing.assert_allclose(np.load(out), RIGHT, rtol=1e-4, atol=1e-5)
+
+
+def embedded(model: onnx.ModelProto, alternatives: str, folder: Path) -> bytes:
+    """The container of a model's first cluster, with its weights."""
+    path = sessions.prepared(model, folder, alternatives=alternatives, embed=True)
+    _, data = next(containers(onnx.load(path)))
+    return data
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Containers with a .tflite: beside other alternatives, and alone."""
+    cases = [(parsed(SUM), "litert,nnapi:1,cpu"), (parsed(SUM), "litert"), (DIGITS, "litert")]
+    return [embedded(*case, tmp_path_factory.mktemp("sound")) for case in cases]
+
+
+def damage(sound: list[bytes], reader: list[str], seed: int, count: int, folder: Path) -> int:
+    """How many of that many damaged containers LiteRT ran; a finding of a sanitizer fails."""
+    rng = random.Random(seed)
+    made = [drawn(sound, rng) for _ in range(count)]
+    refused, run = read(reader, made, folder, package.library()[0])
+    assert refused + run == count
+    assert refused > count // 3
+    return run
+
+
+def test_damaged_containers(sound: list[bytes], reader: list[str], tmp_path: Path) -> None:
+    assert read(reader, sound, tmp_path, package.library()[0]) == (0, len(sound))
+    assert damage(sound, reader, 45, 200, tmp_path) > 10
+
+
+@pytest.mark.long
+def test_100000_damaged_containers(sound: list[bytes], reader: list[str], tmp_path: Path) -> None:
+    """Fewer where the machine is slow: it ends after 10 minutes."""
+    seed, end = int(os.environ.get("EP_NNAPI_SEED", "47")), time.monotonic() + 600
+    for first in range(0, 100_000, BATCH):
+        damage(sound, reader, seed + first, BATCH, tmp_path)
+        if time.monotonic() > end:
+            break
