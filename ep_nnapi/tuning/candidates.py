@@ -69,11 +69,15 @@ class Candidate:
         return Settings(self.provider, self.level, kept, measured)
 
 
-def on_the_cpu() -> Iterator[Candidate]:
-    """Yields the candidates with the provider off: extended, all, and all on one thread."""
-    yield Candidate(Chosen.CPU, "extended")
-    yield Candidate(Chosen.CPU, "all")
-    if (os.cpu_count() or 1) > 1:
+def on_the_cpu(given: Mapping[str, object]) -> Iterator[Candidate]:
+    """Yields the candidates with the provider off: extended, all, and all on one thread.
+
+    With a number of threads among the given options both have that one.
+    """
+    threads = {n: v for n, v in given.items() if n == "intra_op_num_threads"}
+    yield Candidate(Chosen.CPU, "extended", threads)
+    yield Candidate(Chosen.CPU, "all", threads)
+    if not threads and (os.cpu_count() or 1) > 1:
         yield Candidate(Chosen.CPU, "all", {"intra_op_num_threads": 1}, ("1 thread",))
 
 

@@ -194,7 +194,7 @@ class Search:
         of both with the improvements combined. Raises OptionError for options of no device.
         """
         devices = list(on_devices(self.options))
-        first = self._stage(0, [*on_the_cpu(), *devices])
+        first = self._stage(0, [*on_the_cpu(self.options), *devices])
         cpu = min((m for m in first if m.candidate.on_cpu), key=_seconds)
         timed = [m for m in first if not m.candidate.on_cpu and m.timing is not None]
         if not timed:

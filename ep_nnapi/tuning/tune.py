@@ -100,7 +100,8 @@ def tune(
                candidate is beyond the tolerance, the fewest nodes are left on the CPU for it
     tolerance  relative to an output's spread (default: by its kind, as for `run`)
     seconds    of measurement in all, without making the sessions
-    options    for all candidates with NNAPI; what they set is not varied
+    options    for all candidates with NNAPI; what they set is not varied. `intra_op_num_threads` is
+               the CPU provider's too
     The CPU provider takes part and is recommended unless NNAPI is faster beyond doubt, or as fast
     with less processor time. Raises ModelError, OptionError and RuntimeFailure.
     """

@@ -24,8 +24,14 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cpu_takes_part_with_extended_and_all():
-    assert [c.name for c in on_the_cpu()] == ["CPU extended", "CPU all", "CPU all, 1 thread"]
-    assert all(c.on_cpu for c in on_the_cpu())
+    assert [c.name for c in on_the_cpu({})] == ["CPU extended", "CPU all", "CPU all, 1 thread"]
+    assert all(c.on_cpu for c in on_the_cpu({}))
+
+
+def test_the_cpu_has_the_threads_that_are_given():
+    found = list(on_the_cpu({"device": "host-cpu", "intra_op_num_threads": 2}))
+    assert [c.name for c in found] == ["CPU extended", "CPU all"]
+    assert [c.options for c in found] == [{"intra_op_num_threads": 2}] * 2
 
 
 @pytest.mark.parametrize(
