@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.cli.main import main
+from ep_nnapi.diagnostics import advice
 from ep_nnapi.diagnostics.advice import advise
 from tests.documents import commands
 
@@ -17,6 +18,7 @@ def test_commands_print_what_is_shown(
     command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(advice, "is_installed", lambda: False)
     assert main(command.split()[1:]) == 0
     assert capsys.readouterr().out == output
 

@@ -1,14 +1,15 @@
 """Alternatives to NNAPI for a model: what other runtimes take of it, by their documentation.
 
 Android has deprecated NNAPI in version 15. Nothing here is measured but what LiteRT's operators
-compute exactly, which this package answers itself; the rest is what each project documents.
+compute exactly: its library answers that where it is installed, else this package's own table. The
+rest is what each project documents.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from shlex import quote
 
 import onnx
@@ -21,11 +22,12 @@ from ep_nnapi.diagnostics.output_traits import read_model
 from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.diagnostics.special_values import op_types
 from ep_nnapi.graph.onnx_io import graphs
-from ep_nnapi.litert.device import LiteRtRuntime
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime, open_runtime
+from ep_nnapi.litert.package import is_installed
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import to_text
-from ep_nnapi.provider.provider import Provider
+from ep_nnapi.report.report import Report
 
 XNNPACK = op_types(
     "AveragePool Conv ConvTranspose Gemm MatMul MaxPool QLinearConv Resize Softmax "
@@ -118,14 +120,26 @@ def advise(model: str, options: Options = _DEFAULTS) -> tuple[OtherRuntime, ...]
     with fixed_model(loaded, options) as (static, rest):
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         facts = _facts(read_model(static) or ModelProto(), to_text(options.fix))
-        provider = partitioned_at(static, rest, level, LiteRtRuntime())
+        runtime = _litert_runtime()
+        reports = {
+            device: partitioned_at(static, replace(rest, device=device.name), level, runtime).report
+            for device in runtime.accelerators
+        }
     return (
         _cpu(model, facts),
         _xnnpack(model, facts),
         _webgpu(model, facts),
         _qnn(model, facts),
-        _litert(model, facts, provider),
+        _litert(model, facts, reports),
     )
+
+
+def _litert_runtime() -> LiteRtRuntime:
+    """With the package's library; without one, or with one too old, that of the writer."""
+    try:
+        return open_runtime() if is_installed() else LiteRtRuntime()
+    except OptionError:
+        return LiteRtRuntime()
 
 
 def _facts(proto: ModelProto, fixed: str) -> _Facts:
@@ -203,8 +217,9 @@ def _qnn(model: str, facts: _Facts) -> OtherRuntime:
     return _documented("QNN", facts, QNN, tuple(notes), command, where)
 
 
-def _litert(model: str, facts: _Facts, provider: Provider) -> OtherRuntime:
-    report = provider.report
+def _litert(model: str, facts: _Facts, reports: Mapping[LiteRtDevice, Report]) -> OtherRuntime:
+    """By the first device's answer, that of the CPU or of the writer of files."""
+    report = next(iter(reports.values()))
     left = Counter(r.op_type for r in report.rejections)
     notes = ["float32, uint8 and int8, as NNAPI computes them; checked operation by operation"]
     if facts.half:
@@ -213,6 +228,11 @@ def _litert(model: str, facts: _Facts, provider: Provider) -> OtherRuntime:
         notes.append(f"{len(report.clusters)} files, one for each cluster; the rest needs another")
     if facts.symbolic:
         notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
+    notes += [
+        f"LiteRT {device.version} compiles {found.taken} of {found.nodes} nodes for {device.name}"
+        for device, found in reports.items()
+        if device.library is not None
+    ]
     command = _prepare(model, facts, "--format tflite", static=True)
     where = "https://ai.google.dev/edge/litert"
     return OtherRuntime(

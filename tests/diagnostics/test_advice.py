@@ -7,10 +7,12 @@ import pytest
 from onnx import helper
 
 from ep_nnapi.diagnostics.advice import QNN, XNNPACK, OtherRuntime, advise
+from ep_nnapi.litert import package
 from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
+from tests.litert.needs import LITERT
 from tests.onnx_graph import model_of
 
 
@@ -48,6 +50,14 @@ def test_litert_is_asked_operation_by_operation(
     monkeypatch.delitem(LOWERINGS, (spec.ELU, spec.F32))
     litert = alternatives(softmax_of_elu(tmp_path / "m.onnx"))["LiteRT"]
     assert (litert.taken, dict(litert.left)) == (1, {"Elu": 1})
+
+
+@LITERT
+def test_the_library_says_what_each_accelerator_compiles(tmp_path: Path) -> None:
+    litert = alternatives(softmax_of_elu(tmp_path / "m.onnx"))["LiteRT"]
+    (note,) = [n for n in litert.notes if "litert-cpu" in n]
+    assert note == f"LiteRT {package.library()[1]} compiles 2 of 2 nodes for litert-cpu"
+    assert (litert.taken, litert.nodes) == (2, 2)
 
 
 def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
