@@ -19,7 +19,7 @@ import numpy as np
 from ep_nnapi.ort import plugin
 from tests.end_to_end.sessions import ROOT, WAYS, quiet
 
-SESSIONS, WARM = 200, 50
+SESSIONS, WARM = 100, 40
 
 
 @dataclass(frozen=True)

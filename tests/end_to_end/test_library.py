@@ -39,8 +39,21 @@ def test_digits_are_bit_identical_to_the_host_runtime(level: int) -> None:
     np.testing.assert_array_equal(got, scores(feature_level=level))
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
-@pytest.mark.parametrize("flags", [0, ep_nnapi.NnapiFlag.USE_FP16], ids=["", "relaxed"])
+LARGE = {"resnet18", "resnet50", "efficientnet_lite0", "mobilenet_v3_large"}
+RELAXED = {"detector_roialign", "denoiser_lstm", "kws_dscnn", "transformer_encoder"}
+ALIKE = [
+    pytest.param(
+        name,
+        flags,
+        marks=[pytest.mark.long] * (name not in RELAXED if flags else name in LARGE),
+        id=f"{'relaxed' if flags else ''}-{name}",
+    )
+    for name in zoo.MODELS
+    for flags in (0, ep_nnapi.NnapiFlag.USE_FP16)
+]
+
+
+@pytest.mark.parametrize(("name", "flags"), ALIKE)
 def test_the_zoo_is_bit_identical_to_the_host_runtime(name: str, flags: int) -> None:
     """Relaxed: the C API computes in float32, as Android's own CPU device does."""
     model = built(name, published=False)

@@ -79,6 +79,8 @@ def left(shim: Shim) -> dict[str, int]:
     """
     for _ in range(3):
         gc.collect()
+        if not shim.live():
+            break
     return shim.live()
 
 
@@ -241,7 +243,7 @@ def test_the_zoo_with_the_functions_of_each_level_alone(level: int, tmp_path: Pa
             assert (len(report.clusters), report.taken) == (1, report.nodes)
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.long)])
 def test_threads_under_random_faults_lose_nothing(
     seconds: float, shim: Shim, wanted: np.ndarray
 ) -> None:

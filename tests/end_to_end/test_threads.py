@@ -14,7 +14,7 @@ from tests.end_to_end.sessions import DIGITS, EXAMPLES, WAYS, Example, quiet, sa
 from tests.ort.models import model, node, tensor
 
 THREADS = 8
-durations = pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
+durations = pytest.mark.parametrize("seconds", [0.5, pytest.param(30, marks=pytest.mark.long)])
 example = pytest.mark.parametrize("model", EXAMPLES)
 
 
@@ -74,7 +74,7 @@ def large(folder: Path) -> Path:
 )
 @pytest.mark.parametrize("weights", ["few", pytest.param("2 MB", marks=pytest.mark.long)])
 def test_dropped_sessions_leave_nothing(way: str, weights: str, tmp_path: Path):
-    """Of 200, the first 50 warm the allocators up; the rest may grow memory by 8 MB."""
+    """Of 100, the first 40 warm the allocators up; the rest may grow memory by 8 MB."""
     found = grown(way, DIGITS.path if weights == "few" else large(tmp_path))
     assert found.resident < 8e6
     assert found.objects == 0

@@ -1,17 +1,20 @@
 """The C parts and their test programs, compiled when needed: plain, sanitized, for ARM64."""
 
+import hashlib
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
+OBJECTS = ROOT / "build" / "test-objects"
 PROGRAMS = {
     "nnapi_run": ("nnapi_run", "run_files"),
     "nnapi_agent": tuple(sorted(path.stem for path in NATIVE.glob("*agent*.c"))),
@@ -82,21 +85,27 @@ class Build:
         return self.compiled("libneuralnetworks.so", HERE / "stand_in.c", "-shared", "-fPIC")
 
     def compiled(self, name: str, *words: object) -> Path:
-        """A program or library of that name, of these files and flags."""
+        """A program or library of that name, of these C files and words for the linker."""
         out = self.folder / name
-        release = '-DNNAPI_CONTEXT_RELEASE="test"'
-        command = [
-            self.compiler,
-            "-std=c11",
-            release,
-            *self.flags,
-            *WARNINGS,
-            "-fvisibility=hidden",
-        ]
-        command += [str(word) for word in words]
-        command += [f"-I{NATIVE}", "-o", str(out), "-ldl", "-pthread"]
+        given = [word if isinstance(word, str) else str(self._object(word)) for word in words]
+        command = [self.compiler, *self.flags, *given, "-o", str(out), "-ldl", "-pthread"]
         subprocess.run(command, check=True, timeout=300)
         return out
+
+    def _object(self, source: Path) -> Path:
+        """The file compiled, for all tests until it, a header or the command changes."""
+        command = [self.compiler, "-std=c11", '-DNNAPI_CONTEXT_RELEASE="test"', *self.flags]
+        command += [*WARNINGS, "-fvisibility=hidden", "-fPIC", f"-I{NATIVE}", "-c", str(source)]
+        digest = hashlib.sha256(repr(command).encode())
+        for path in (source, *sorted(NATIVE.glob("*.h"))):
+            digest.update(path.read_bytes())
+        made = OBJECTS / f"{source.stem}-{digest.hexdigest()[:16]}.o"
+        if not made.exists():
+            OBJECTS.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=OBJECTS, suffix=".o", delete=False) as own:
+                subprocess.run([*command, "-o", own.name], check=True, timeout=300)
+            os.replace(own.name, made)
+        return made
 
 
 def sanitized(folder: Path) -> Build:

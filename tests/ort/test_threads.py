@@ -12,7 +12,7 @@ from tests.ort.conftest import NAME, Install, start
 from tests.ort.models import abs_add
 
 THREADS = 8
-SECONDS = 3
+SECONDS = 1
 
 
 def in_threads(work) -> int:
