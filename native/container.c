@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow.h"
 #include "sha256.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -320,42 +321,10 @@ static bool is_tensor(const ctx_container *c, const ctx_crossing *crossing, uint
          tensor_count(c, crossing) > 0;
 }
 
-typedef struct {
-  const char *text;
-  const ctx_crossing *crossing;
-} end;
-
-static int compare_names(const void *a, const void *b) {
-  const end *x = a, *y = b;
-  const uint32_t m = x->crossing->name.count, n = y->crossing->name.count;
-  const int order = memcmp(x->text, y->text, m < n ? m : n);
-  return order != 0 ? order : (m > n) - (m < n);
-}
-
 bool ctx_same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_crossing *y) {
   return x->element_type == y->element_type && x->shape.count == y->shape.count &&
          memcmp(c->sizes + x->shape.first, c->sizes + y->shape.first,
                 x->shape.count * sizeof *c->sizes) == 0;
-}
-
-/* A tensor may enter in two layouts, but is one; one that leaves is written once. */
-static bool check_names(const ctx_container *c, bool output, ctx_error *error) {
-  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
-  end *ends = calloc((size_t)count + 1, sizeof *ends);
-  bool right = true;
-  uint32_t i;
-  if (ends == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < count; i++) {
-    ends[i].text = c->text + crossings[i].name.first;
-    ends[i].crossing = &crossings[i];
-  }
-  qsort(ends, count, sizeof *ends, compare_names);
-  for (i = 1; i < count && right; i++)
-    right = compare_names(&ends[i - 1], &ends[i]) != 0 ||
-            (!output && ctx_same_tensor(c, ends[i - 1].crossing, ends[i].crossing));
-  free(ends);
-  return right || ctx_malformed(error, "two tensors at the border have one name");
 }
 
 /* The operands of a program's model on one side; those of others are the tensors themselves. */
@@ -430,7 +399,8 @@ static bool check_alternative(ctx_container *c, uint32_t index, bool border, ctx
   if (a->kind == CTX_KIND_NNAPI) TRY(check_models(c, error));
   if (!border) return true;
   TRY(check_side(c, false, error) && check_side(c, true, error));
-  return check_names(c, false, error) && check_names(c, true, error);
+  TRY(ctx_check_names(c, false, error) && ctx_check_names(c, true, error));
+  return a->kind != CTX_KIND_PARTITION || ctx_check_flow(c, error);
 }
 
 static bool check_alternatives(ctx_container *c, bool border, ctx_error *error) {

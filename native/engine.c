@@ -121,7 +121,7 @@ typedef struct {
   ctx_engine base;
   uint32_t entering; /* tensors that enter it, which are the first */
   tensor *tensors;
-  uint32_t count, capacity;
+  uint32_t count;
   part *parts;
   uint32_t part_count;
 } partition_engine;
@@ -185,26 +185,17 @@ static bool same_name(const ctx_container *c, ctx_range a, ctx_range b) {
   return a.count == b.count && memcmp(c->text + a.first, c->text + b.first, a.count) == 0;
 }
 
-/* The tensor of that name, type and sizes, as a part made it or as it entered. */
-static bool find_tensor(const partition_engine *e, const ctx_container *c,
-                        const ctx_crossing *wanted, uint32_t *out, ctx_error *error) {
-  for (*out = 0; *out < e->count; ++*out)
-    if (same_name(c, e->tensors[*out].crossing->name, wanted->name))
-      return ctx_same_tensor(c, e->tensors[*out].crossing, wanted) ||
-             ctx_malformed(error, "a part reads a tensor of another type or shape");
-  return ctx_malformed(error, "a part reads a tensor that no part before it makes");
+/* The number of the tensor of that name, which a part made or which entered. */
+static uint32_t find_tensor(const partition_engine *e, const ctx_container *c, ctx_range name) {
+  uint32_t i = 0;
+  while (!same_name(c, e->tensors[i].crossing->name, name)) i++;
+  return i;
 }
 
-static bool add_tensor(partition_engine *e, const ctx_container *c, const ctx_crossing *crossing,
-                       ctx_error *error) {
-  uint32_t i;
-  tensor made = {crossing, ctx_tensor_bytes(c, crossing), -1};
-  for (i = 0; i < e->count; i++)
-    if (same_name(c, e->tensors[i].crossing->name, crossing->name))
-      return ctx_malformed(error, "a part makes a tensor that is there already");
-  if (e->count == e->capacity) return ctx_malformed(error, "a partition has too many tensors");
-  e->tensors[e->count++] = made;
-  return true;
+static uint32_t add_tensor(partition_engine *e, const ctx_container *c,
+                           const ctx_crossing *crossing) {
+  e->tensors[e->count] = (tensor){crossing, ctx_tensor_bytes(c, crossing), -1};
+  return e->count++;
 }
 
 static bool bind_part(partition_engine *e, part *p, ctx_error *error) {
@@ -213,55 +204,47 @@ static bool bind_part(partition_engine *e, part *p, ctx_error *error) {
   p->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *p->inputs);
   p->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *p->outputs);
   if (p->inputs == NULL || p->outputs == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < c->chosen->inputs.count; i++)
-    TRY(find_tensor(e, c, &c->inputs[i], &p->inputs[i], error));
-  for (i = 0; i < c->chosen->outputs.count; i++) {
-    p->outputs[i] = e->count;
-    TRY(add_tensor(e, c, &c->outputs[i], error));
-  }
+  for (i = 0; i < c->chosen->inputs.count; i++) p->inputs[i] = find_tensor(e, c, c->inputs[i].name);
+  for (i = 0; i < c->chosen->outputs.count; i++) p->outputs[i] = add_tensor(e, c, &c->outputs[i]);
   return true;
 }
 
+/* What a container says of the tensors was checked when it was read. */
 static bool bind_partition(partition_engine *e, const ctx_container *c, ctx_error *error) {
-  uint32_t i, found;
-  for (i = 0; i < c->chosen->inputs.count; i++) TRY(add_tensor(e, c, &c->inputs[i], error));
+  uint32_t i;
+  for (i = 0; i < c->chosen->inputs.count; i++) add_tensor(e, c, &c->inputs[i]);
   e->entering = e->count;
   for (i = 0; i < e->part_count; i++) {
     e->parts[i].container = ctx_choose(c, c->chosen->parts.first + i);
     TRY(bind_part(e, &e->parts[i], error));
   }
-  for (i = 0; i < c->chosen->outputs.count; i++) {
-    TRY(find_tensor(e, c, &c->outputs[i], &found, error));
-    if (found < e->entering)
-      return ctx_malformed(error, "a tensor that enters a partition leaves it");
-    e->tensors[found].leaves = i;
-  }
+  for (i = 0; i < c->chosen->outputs.count; i++)
+    e->tensors[find_tensor(e, c, c->outputs[i].name)].leaves = i;
   return true;
 }
 
 static bool open_partition(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
                            ctx_engine **out, ctx_error *error) {
-  enum { MOST_TENSORS = 1 << 14 }; /* each is looked for among all */
+  const uint32_t part_count = c->chosen->parts.count;
   partition_engine *e = calloc(1, sizeof *e);
-  uint64_t tensors = c->chosen->inputs.count;
+  size_t tensors = c->chosen->inputs.count;
   bool opened = e != NULL;
   uint32_t i;
-  for (i = 0; i < c->chosen->parts.count; i++)
+  for (i = 0; i < part_count; i++)
     tensors += c->alternatives[c->chosen->parts.first + i].outputs.count;
   if (opened) {
     e->base.run = run_partition;
     e->base.free = free_partition;
-    e->capacity = tensors < MOST_TENSORS ? (uint32_t)tensors : MOST_TENSORS;
-    e->tensors = calloc((size_t)e->capacity + 1, sizeof *e->tensors);
-    e->parts = calloc(c->chosen->parts.count, sizeof *e->parts);
+    e->tensors = calloc(tensors, sizeof *e->tensors);
+    e->parts = calloc(part_count, sizeof *e->parts);
     opened = e->tensors != NULL && e->parts != NULL;
   }
   if (!opened) ctx_out_of_memory(error);
   if (opened) {
-    e->part_count = c->chosen->parts.count;
+    e->part_count = part_count;
     opened = bind_partition(e, c, error);
   }
-  for (i = 0; opened && i < e->part_count; i++)
+  for (i = 0; opened && i < part_count; i++)
     opened = ctx_engine_open(place, &e->parts[i].container, weights, &e->parts[i].engine, error);
   if (opened) return *out = &e->base, true;
   if (e != NULL) free_partition(&e->base);

@@ -30,7 +30,7 @@ from ep_nnapi.bundling.binaries import (
 from ep_nnapi.diagnostics.inputs import InputSpec, given_feeds
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.diagnostics.model_sources import Inputs
-from ep_nnapi.epcontext.container import ContainerContent, unpack
+from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpack
 from ep_nnapi.epcontext.contexts import verify_checksum
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -64,6 +64,8 @@ def read_prepared_model(path: Path) -> PreparedFiles:
             f"{path} has no compiled cluster; make one with "
             f"ep-nnapi prepare {path} -o OUT --format context"
         )
+    for content in contents:
+        check_programs(content.alternatives)
     if any(content.model_has_checksum for content in contents):
         verify_checksum(path)
     beside = [content.file for content in contents if content.file is not None]

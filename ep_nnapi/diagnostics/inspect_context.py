@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
 from ep_nnapi.epcontext.alternatives import Alternative, constants, everything
-from ep_nnapi.epcontext.container import ContainerContent, unpack
+from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpack
 from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, AlternativeKind
 from ep_nnapi.epcontext.onnx_program import external_places
 from ep_nnapi.graph.onnx_io import graphs, mentions
@@ -94,10 +94,12 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
     Raises ModelError if a context is corrupt.
     """
     folder = None if isinstance(model, bytes) else Path(model).parent
-    return tuple(
-        _content(name, unpack(data, folder, MAX_FEATURE_LEVEL))
-        for name, data in containers(_proto(model))
-    )
+    found = []
+    for name, data in containers(_proto(model)):
+        content = unpack(data, folder, MAX_FEATURE_LEVEL)
+        check_programs(content.alternatives)
+        found.append(_content(name, content))
+    return tuple(found)
 
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:

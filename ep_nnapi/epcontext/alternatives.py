@@ -14,7 +14,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.validate import required_level
+from ep_nnapi.nnapi.validate import MAX_BYTES, required_level
 
 
 @frozen
@@ -106,7 +106,8 @@ def check(alternative: Alternative) -> None:
         _check_plain(border)
     for crossings in (border.inputs, border.outputs):
         tensors = {_tensor(c) for c in crossings}
-        distinct = len(tensors) if crossings is border.inputs else len(crossings)
+        twice = crossings is border.inputs and alternative.model is not None  # in two layouts
+        distinct = len(tensors) if twice else len(crossings)
         if len({c.name for c in crossings}) != distinct:
             raise ValueError("two tensors at the border have one name")
     if alternative.parts:
@@ -132,14 +133,15 @@ def _check_operands(border: Border, model: Model) -> None:
 def _check_plain(border: Border) -> None:
     for crossings in (border.inputs, border.outputs):
         for position, c in enumerate(crossings):
-            if c.operand != position or c.perm is not None or min(c.shape, default=1) < 1:
+            least, most = min(c.shape, default=1), prod(c.shape)
+            if c.operand != position or c.perm is not None or least < 1 or most > MAX_BYTES:
                 raise ValueError(f"{c.name} does not fit an alternative without NNAPI")
 
 
 def _check_flow(partition: Alternative) -> None:
     """Raises ValueError unless each part reads what enters the partition or an earlier part made.
 
-    So does what leaves it.
+    What leaves it must have been made.
     """
     there = {c.name: _tensor(c) for c in partition.border.inputs}
     for part in partition.parts:
@@ -147,6 +149,8 @@ def _check_flow(partition: Alternative) -> None:
         if not there.keys().isdisjoint(c.name for c in part.border.outputs):
             raise ValueError("a part makes a tensor that is there already")
         there |= {c.name: _tensor(c) for c in part.border.outputs}
+    for c in partition.border.inputs:
+        del there[c.name]
     _check_read(partition.border.outputs, there)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -255,18 +256,32 @@ def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerC
     source         of external weights, as `read_weights` has it
     feature_level  feature level of the runtime
     Raises ModelError with a one-sentence message if the container is corrupt or truncated, has
-    another format, needs a higher feature level, or has weights outside of the folder.
+    another format, needs a higher feature level, or has weights outside of the folder. Programs of
+    several alternatives are not validated: `check_programs` does, or who compiles one.
     """
     _check_version(data)
-    try:
+    with _malformed():
         content = _unpack(data, source, feature_level)
-        for each in everything(content.alternatives):
+    if len(content.alternatives) == 1:
+        check_programs(content.alternatives)
+    return content
+
+
+def check_programs(alternatives: Sequence[Alternative]) -> None:
+    """Raises ModelError if an NNAPI program of an alternative or of its parts is not valid."""
+    with _malformed():
+        for each in everything(alternatives):
             if each.model:
                 validate(each.model, each.feature_level)
+
+
+@contextmanager
+def _malformed() -> Iterator[None]:
+    try:
+        yield
     except _MALFORMED as error:
         says = " ".join(str(error).split())
         raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
-    return content
 
 
 def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:

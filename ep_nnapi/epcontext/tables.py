@@ -37,7 +37,9 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BY_CODE
+from ep_nnapi.nnapi.validate import check_shape, check_value
 
 _Range: TypeAlias = tuple[int, int]
 
@@ -268,6 +270,10 @@ class TableReader:
             made[index] = self._alternative(rows[index], tuple(made[i] for i in parts), weights)
             if any(part.parts for part in made[index].parts):
                 raise ValueError("a partition is part of another")
+            borders = [part.border for part in made[index].parts]
+            self._unread -= sum(len(b.inputs) + len(b.outputs) for b in borders)
+            if self._unread < 0:
+                raise ValueError("partitions share their parts")
             check(made[index])
         return tuple(made[i] for i in range(choices))
 
@@ -352,7 +358,8 @@ class TableReader:
     def _operation(self, row: tuple[Any, ...]) -> Operation:
         code, inputs, outputs, origin = row
         names = tuple(self.text(text) for (text,) in self._part("names", origin))
-        return Operation(BY_CODE[code], self._numbers(inputs), self._numbers(outputs), names)
+        spec = BY_CODE.get(code) or OperationSpec(f"operation {code}", code, (), (), ())
+        return Operation(spec, self._numbers(inputs), self._numbers(outputs), names)
 
     def _operand(
         self, row: tuple[Any, ...], models: Mapping[int, Model], weights: Array
@@ -373,16 +380,19 @@ class TableReader:
         if not all(map(_is_float, (scale, *scales))):
             raise ValueError("a scale is no float")
         channels = ChannelQuantization(dimension, scales) if scales else None
-        return Operand(
-            OperandCode(code), self._numbers(dimensions), scale, zero_point, channels, value
-        )
+        dims = self._numbers(dimensions)
+        operand = Operand(OperandCode(code), dims, scale, zero_point, channels, value)
+        check_shape(operand)
+        check_value(operand)
+        return operand
 
     def _crossing(
         self, row: tuple[Any, ...], model: Model | None, indexes: Sequence[int]
     ) -> Crossing:
         name, element_type, position, shape, permutation = row
         sizes, dtype = tuple(self._part("sizes", shape)), DType(element_type)
-        if model is None and not permutation[1] and dtype.readable:
+        axes = self._numbers(permutation) or None
+        if model is None and axes is None and dtype.readable:
             return plain_crossing(self.text(name), dtype, sizes, position)
         operand = (model or _NO_MODEL).operands[indexes[position]]
         return Crossing(
@@ -390,7 +400,7 @@ class TableReader:
             dtype,
             sizes,
             position,
-            self._numbers(permutation) or None,
+            axes,
             operand.dimensions,
             operand.type.numpy,
         )

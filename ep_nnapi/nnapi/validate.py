@@ -37,7 +37,7 @@ def check_operand(index: int, operand: Operand, feature_level: int) -> int:
         named = describe(operand, index)
         raise SpecError(f"{named} needs feature level {level}, the target has {feature_level}")
     check_type(operand, index)
-    _check_value(operand, index)
+    check_value(operand, index)
     return level
 
 
@@ -46,7 +46,7 @@ def check_type(operand: Operand, index: int | None = None) -> None:
 
     Dimensions may be unknown. Source: NeuralNetworks.h, ANeuralNetworksModel_addOperand.
     """
-    _check_shape(operand, index)
+    check_shape(operand, index)
     _check_scale(operand, index)
     zero_points = ZERO_POINTS.get(operand.type, range(1))
     if operand.zero_point not in zero_points:
@@ -65,7 +65,8 @@ def describe(operand: Operand, index: int | None = None) -> str:
     return f"{operand.type.name} {list(operand.dimensions) or '[?]'}"
 
 
-def _check_shape(operand: Operand, index: int | None) -> None:
+def check_shape(operand: Operand, index: int | None = None) -> None:
+    """Raise SpecError for dimensions of a scalar, and for those of more than 4 GB."""
     if not operand.type.tensor:
         if operand.dimensions:
             raise SpecError(
@@ -95,7 +96,8 @@ def _check_scale(operand: Operand, index: int | None) -> None:
         raise SpecError(f"{describe(operand, index)} has scale {scale:g}, it takes none")
 
 
-def _check_value(operand: Operand, index: int | None) -> None:
+def check_value(operand: Operand, index: int | None = None) -> None:
+    """Raise SpecError unless the value is one of the operand's type, and of its size."""
     _check_channels(operand, index)
     value = operand.value
     if isinstance(value, Model) != (operand.type is OperandCode.MODEL):

@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from ep_nnapi.epcontext.alternatives import Alternative
-from ep_nnapi.epcontext.container import ContainerContent
+from ep_nnapi.epcontext.container import ContainerContent, check_programs
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.epcontext.onnx_program import LOCATION
 from ep_nnapi.lowering.border import Allocate, Crossing
@@ -197,6 +197,7 @@ class Choice:
         compiler = candidate.compiler
         if compiler is None:
             raise _Failed("it needs NNAPI")
+        check_programs([alternative])
         lowered = compiler.prepare(alternative.lowered)
         compiler.check_supported(lowered)
         placed = compiler.compile(lowered)

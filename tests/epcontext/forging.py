@@ -1,5 +1,6 @@
 """Lowered clusters for tests of containers, and containers with one fact changed."""
 
+import hashlib
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import onnx
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
 from ep_nnapi.epcontext.container import split, with_checksum
-from ep_nnapi.epcontext.layout import HEADER, TABLES, AlternativeKind
+from ep_nnapi.epcontext.layout import HEADER, TABLES, TERMINATOR, AlternativeKind
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
@@ -49,6 +50,19 @@ def forged(data: bytes, rng: random.Random) -> bytes:
     table = rng.choice(["header", *filled])
     row = 0 if table == "header" else rng.randrange(int(header[table]["count"]))
     return changed(data, table, row, lambda rows: _replace(rows, rng))
+
+
+def reweighed(data: bytes, rng: random.Random) -> bytes:
+    """The container with one byte of its embedded weights replaced, and new checksums."""
+    program, rest = split(data)[1:]
+    weights = bytearray(rest)
+    weights[rng.randrange(len(weights))] = rng.randrange(256)
+    digest = np.frombuffer(hashlib.sha256(weights).digest(), np.uint8)
+
+    def change(rows: Any) -> None:
+        rows["weights_sha256"] = digest
+
+    return changed(program + bytes(weights) + TERMINATOR, "header", 0, change)
 
 
 def _replace(rows: Any, rng: random.Random) -> None:

@@ -46,6 +46,7 @@ def test_alternatives_share_one_copy_of_the_weights() -> None:
         (lambda rows: rows["parts"].__setitem__("count", 1 << 31), "of alternative 4 are none"),
         (lambda rows: rows["parts"].__setitem__("count", 1), "y is read before a part makes it so"),
         (lambda rows: rows["inputs"].__setitem__("count", 0), "x is read before a part makes it"),
+        (lambda rows: rows.__setitem__("outputs", rows["inputs"]), "x is read before a part makes"),
     ],
 )
 def test_the_parts_of_a_partition_feed_one_another(

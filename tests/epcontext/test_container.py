@@ -13,7 +13,13 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.alternatives import Alternative, everything
-from ep_nnapi.epcontext.container import ContainerContent, WeightsLocation, pack, unpack
+from ep_nnapi.epcontext.container import (
+    ContainerContent,
+    WeightsLocation,
+    check_programs,
+    pack,
+    unpack,
+)
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
 from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, is_own
 from ep_nnapi.lowering.model_builder import Lowered
@@ -77,9 +83,10 @@ def test_damaged_weights_are_refused(count: int, seed: int, tmp_path: Path) -> N
 
 
 def refusal(data: bytes) -> str | None:
-    """Reason for which a context is refused; one that is not is a legal model."""
+    """Reason for which a context or its programs are refused; None: they are legal models."""
     try:
         found = unpack(data, None, LEVEL)
+        check_programs(found.alternatives)
     except ModelError as error:
         return str(error)
     for each in everything(found.alternatives):

@@ -9,15 +9,19 @@ Python's provider: both refuse it, or both compute the same.
 import argparse
 import random
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, ValueInfoProto, helper
 
+from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.epcontext.alternatives import Alternative
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.epcontext.contexts import context_attributes
 from ep_nnapi.graph.value import DType
@@ -26,9 +30,13 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD
-from tests.epcontext.forging import branching, lowered, quantized_digits
+from ep_nnapi.options.table import parse
+from ep_nnapi.preparation.alternatives import alternatives_of, wanted_of
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from tests.epcontext.forging import branching, lowered, quantized_digits, reweighed, several
 from tests.epcontext.forging import forged as forged_container
 from tests.native.sessions import python_session, session
+from tests.provider.test_planner import model
 
 FLOAT, SIZES = np.dtype(np.float32), (2, 3)
 FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(SIZES)}
@@ -52,12 +60,12 @@ def value(name: str, kind: int = TensorProto.FLOAT, sizes: object = SIZES) -> Va
     return helper.make_tensor_value_info(name, kind, sizes)  # type: ignore[arg-type]
 
 
-def forged(cluster: Lowered | None = None, change: Change = lambda _: None) -> onnx.ModelProto:
+def forged(*cluster: Lowered | Alternative, change: Change = lambda _: None) -> onnx.ModelProto:
     """A model of one cluster, without it of an addition, after a change of its graph."""
-    cluster = cluster or addition(crossing("y"))
-    ends = cluster.border.inputs, cluster.border.outputs
+    cluster = cluster or (addition(crossing("y")),)
+    ends = cluster[0].border.inputs, cluster[0].border.outputs
     tensors = [{c.name: value(c.name, c.dtype.value, c.shape) for c in side} for side in ends]
-    attributes = context_attributes(pack(cluster).with_embedded_weights(), "p")
+    attributes = context_attributes(pack(*cluster).with_embedded_weights(), "p")
     node = helper.make_node("EPContext", *tensors, "c", domain="com.microsoft", **attributes)
     graph = helper.make_graph([node], "g", *[list(side.values()) for side in tensors])
     change(graph)
@@ -122,9 +130,21 @@ COMPUTED: dict[str, Change] = {
 }
 
 
+PARTS = model("Exp x -> a", "Mul a w -> b", "Exp b -> c", "Add b c -> y", constants="w")
+"""Exp is an operation of level 3: below it, the cluster is a partition."""
+
+
 @cache
-def sources() -> list[Lowered]:
-    return [addition(crossing("y")), lowered(), branching(), quantized_digits()]
+def sources() -> list[tuple[Lowered | Alternative, ...]]:
+    alone = [addition(crossing("y")), lowered(), branching(), quantized_digits()]
+    found: list[tuple[Lowered | Alternative, ...]] = [(each,) for each in alone]
+    cluster = partitioned(PARTS, parse({})).clusters[0]
+    assert isinstance(cluster, CompiledCluster)
+    wanted = wanted_of(("nnapi:8", "nnapi:1", "cpu"), 8)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder, "model.onnx")
+        whole, parted, cpu = alternatives_of(cluster, PARTS, wanted, parse({}), scratch)
+    return [*found, several(), (whole, parted, cpu), (parted, whole, cpu), (cpu, parted)]
 
 
 def redeclared(value: ValueInfoProto, rng: random.Random) -> None:
@@ -142,27 +162,33 @@ def redeclared(value: ValueInfoProto, rng: random.Random) -> None:
         dim.dim_param = rng.choice(("n", "m"))
 
 
-def drawn(rng: random.Random) -> tuple[bytes, dict[str, np.ndarray]]:
-    """A model with its graph or its container changed, or both; and inputs as it was made for."""
+Feeds = Mapping[str, np.ndarray]
+
+
+def drawn(rng: random.Random) -> tuple[bytes, Feeds, str]:
+    """A model with its graph or its container changed, or both; inputs of the sound one; `prefer`.
+
+    Of the container a table changes, or the weights, among which are the programs for the CPU.
+    """
     source = rng.choice(sources())
-    proto = forged(source)
+    proto = forged(*source)
     for _ in range(rng.choice((0, 1, 1, 2))):
         redeclared(rng.choice([*proto.graph.input, *proto.graph.output]), rng)
     for _ in range(rng.choice((0, 1, 1, 1, 2))):
+        change = rng.choices((forged_container, reweighed), (5, 1))[0]
         try:
-            change_context(proto.graph, lambda data: forged_container(data, rng))
+            change_context(proto.graph, lambda data, change=change: change(data, rng))
         except Exception:
             continue
     random_numbers = np.random.default_rng(rng.getrandbits(31))
     feeds = {
         c.name: random_numbers.integers(0, 2, c.shape).astype(c.dtype.numpy)
-        for c in source.border.inputs
+        for c in source[0].border.inputs
     }
-    return proto.SerializeToString(), feeds
+    return proto.SerializeToString(), feeds, rng.choice(("nnapi,cpu", "nnapi", "cpu,nnapi"))
 
 
 Make = Callable[[bytes], onnxruntime.InferenceSession]
-Feeds = Mapping[str, np.ndarray]
 
 
 def outcome(model: bytes, feeds: Feeds, make: Make) -> list[bytes] | str:
@@ -173,9 +199,11 @@ def outcome(model: bytes, feeds: Feeds, make: Make) -> list[bytes] | str:
         return str(error)
 
 
-def difference(model: bytes, feeds: Feeds) -> str | None:
+def difference(model: bytes, feeds: Feeds, prefer: str) -> str | None:
     """What the plugin and Python's provider do differently with a model; "": they refuse it."""
-    ours, theirs = outcome(model, feeds, session), outcome(model, feeds, python_session)
+    ours, theirs = (
+        outcome(model, feeds, partial(make, prefer=prefer)) for make in (session, python_session)
+    )
     if isinstance(ours, str) and isinstance(theirs, str):
         return ""
     return None if ours == theirs else f"C: {ours!r:.300}, Python: {theirs!r:.300}"

@@ -38,16 +38,15 @@ def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession
     return made
 
 
-def python_session(model: Path | bytes) -> onnxruntime.InferenceSession:
+def python_session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
     """The same with Python's provider, which would take some of the nodes left to the CPU."""
     embedded = isinstance(model, bytes)
     proto = onnx.load_model_from_string(model) if embedded else onnx.load(model, None, False)
     left = {n.op_type for n in proto.graph.node} - {"EPContext"}
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
-    ep_nnapi.append_execution_provider(
-        config, runtime=LIBRARY, device=REFERENCE, exclude=",".join(left)
-    )
+    chosen = {"runtime": LIBRARY, "device": REFERENCE, "exclude": ",".join(left), **options}
+    ep_nnapi.append_execution_provider(config, **chosen)
     return onnxruntime.InferenceSession(model if embedded else str(model), config)
 
 
