@@ -86,6 +86,7 @@ def test_verbs_say_the_same(verb: str, built: Bench, tmp_path: Path, cli):
         assert "beyond the tolerance" in out
 
 
+@pytest.mark.long
 def test_reports_tuning_and_calibration(built: Bench, tmp_path: Path, cli):
     runtime = ("--runtime", f"exec:{built.command(tmp_path)}")
     page, costs = tmp_path / "page.html", tmp_path / "calibration.json"
@@ -119,10 +120,10 @@ def test_an_agent_that_is_killed_between_runs(again: bool, built: Bench, tmp_pat
     assert (cluster["device_runs"], len(cluster["fallbacks"])) == ((2, 0) if again else (1, 1))
 
 
-LONG = (pytest.param(call, marks=pytest.mark.long) for call in ("model", "compile"))
+LONG = (pytest.param(call, marks=pytest.mark.long) for call in ("supported", "model", "compile"))
 
 
-@pytest.mark.parametrize("call", ["supported", "compute", *LONG])
+@pytest.mark.parametrize("call", ["compute", *LONG])
 def test_a_driver_that_dies_in_a_call(call: str, built: Bench, tmp_path: Path):
     """The session goes on, and is right."""
     want = session(str(DIGITS), LIBRARY)

@@ -66,7 +66,10 @@ def assert_close(model: onnx.ModelProto, **options: object) -> None:
         assert np.abs(a.astype(np.float64) - b).max(initial=0) <= CLOSE * largest
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
+LONG = [pytest.param("resnet50", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("name", [*(n for n in zoo.MODELS if n != "resnet50"), *LONG])
 def test_small_networks_match_the_cpu(name: str) -> None:
     assert_close(built(name, published=False))
 

@@ -169,7 +169,10 @@ ZOO: Mapping[str, tuple[Mapping[str, int], Sequence[Mapping[str, int]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ZOO)
+LONG = [pytest.param("resnet18", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("name", [*(n for n in ZOO if n != "resnet18"), *LONG])
 def test_networks_are_lowered_once(name: str) -> None:
     sizes, others = ZOO[name]
     model = MODELS[name](dynamic=("batch", "size"))
