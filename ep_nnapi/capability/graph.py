@@ -17,9 +17,10 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Trace
+from ep_nnapi.options.fixed import sets_of, sizes_in
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
-from ep_nnapi.options.values import DynamicShapes, sets_of, sizes_in
+from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent

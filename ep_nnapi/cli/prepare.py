@@ -29,6 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="output directory, or file for one model",
     )
     _add_those_of_the_format(parser)
+    _add_those_of_contexts(parser)
     _add_those_of_the_work(parser)
     parser.add_argument(
         "--no-verify",
@@ -48,11 +49,7 @@ def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
         choices=[str(x) for x in Level],
         help="ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
     )
-    argument(
-        "--use-nnapi",
-        action="store_true",
-        help="make level extended nnapi-aware",
-    )
+    argument("--use-nnapi", action="store_true", help="make level extended nnapi-aware")
     argument(
         "--format",
         choices=[str(x) for x in Format],
@@ -74,6 +71,10 @@ def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also list element types: required_operators_and_types.config",
     )
+
+
+def _add_those_of_contexts(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
     argument("--embed", action="store_true", help="format context: weights in the model file")
     argument(
         "--partial",

@@ -28,8 +28,8 @@ from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options.fixed import Contents, Fix, contents_in, sizes_in
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import Contents, Fix, contents_in, sizes_in
 from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, custom_ops, session_of
 from ep_nnapi.sizes.control_flow import decide_control_flow

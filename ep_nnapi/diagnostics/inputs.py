@@ -20,7 +20,7 @@ from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.options.values import Contents
+from ep_nnapi.options.fixed import Contents
 from ep_nnapi.sizes.symbols import (
     Shapes,
     fixed_symbols,

@@ -46,8 +46,9 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.options.fixed import sets_of
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
-from ep_nnapi.options.values import sets_of, to_text
+from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report

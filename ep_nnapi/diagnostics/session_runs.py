@@ -27,8 +27,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.nnapi.runtime import Runtime
+from ep_nnapi.options.fixed import Fix, FixedSizes, contents_in, sets_of, sizes_in
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import Fix, FixedSizes, contents_in, sets_of, sizes_in
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster

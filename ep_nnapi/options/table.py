@@ -10,6 +10,8 @@ from typing import TypeAlias, TypedDict, Unpack, cast
 
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.options import values
+from ep_nnapi.options.fixed import Fix, FixedSizes, Numbers, contents_in, sizes_in_use
+from ep_nnapi.options.fixed import fix as parse_fix
 from ep_nnapi.options.settings import with_settings
 from ep_nnapi.options.target import (
     DEQUANTIZED_BYTES,
@@ -164,9 +166,9 @@ class Options:
         "sets of sizes that a cluster is compiled for when it meets them (default {default}), "
         "beside those of sizes; others when their runs on the CPU took as long as a compilation",
     )
-    sizes: values.FixedSizes = Category.SHAPES.option(
+    sizes: FixedSizes = Category.SHAPES.option(
         (),
-        values.sizes_in_use,
+        sizes_in_use,
         "NAME=SIZES",
         "sizes in use of a symbol (length=16,32,64), with which run, compare and tune run and "
         "worth_it estimates; where a device needs numbers, its runs are padded to them; more after "
@@ -178,9 +180,9 @@ class Options:
         "NAME",
         "input that marks what is padding by 0, where runs are padded to sizes (default: none)",
     )
-    fix: values.Fix = Category.SHAPES.option(
+    fix: Fix = Category.SHAPES.option(
         (),
-        values.fix,
+        parse_fix,
         "NAME=SIZES",
         "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared, "
         "where name:=16000 freezes an input to numbers; more after a ;",
@@ -322,7 +324,7 @@ class OptionKeywords(TypedDict, total=False):
     new_sizes: int | str
     sizes: str | Sequence[str] | Mapping[str, int | Sequence[int]]
     mask: str | None
-    fix: str | Sequence[str] | Mapping[str, int | Sequence[int] | values.Numbers]
+    fix: str | Sequence[str] | Mapping[str, int | Sequence[int] | Numbers]
     fallback: str
     relaxed: str
     preference: str
@@ -402,7 +404,7 @@ def parse(given: Mapping[str, object]) -> Options:
 def options_of_session(given: Mapping[str, object]) -> Options:
     """Parses the options of a session of the user's own; raises OptionError."""
     options = parse(given)
-    for name in values.contents_in(options.fix):
+    for name in contents_in(options.fix):
         raise OptionError(
             f"fix freezes {name}, and a session has all inputs of its model: use a model that "
             "prepare has written with it"

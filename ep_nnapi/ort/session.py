@@ -13,10 +13,10 @@ from ep_nnapi.collection import paused_collection
 from ep_nnapi.installed import require_onnxruntime
 from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.options.fixed import sizes_in
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import OptionKeywords, options_of_session, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag
-from ep_nnapi.options.values import sizes_in
 from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)

@@ -18,8 +18,8 @@ from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.options.fixed import Fix, FixedSizes, contents_in
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.values import Fix, FixedSizes, contents_in
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 

@@ -27,10 +27,7 @@ from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.buckets import Buckets, padding
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
-from ep_nnapi.provider.compiled_cluster import (
-    CompiledCluster,
-    Runner,
-)
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.declined import Declined

@@ -54,6 +54,7 @@ ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 _Edges: TypeAlias = Sequence[tuple[Sequence[Value], Sequence[Value]]]
 """The inputs and outputs of a cluster for each of the sample sizes."""
 
+_OF_CONSTANTS = "depends on constants only; ONNX Runtime computes it once"
 _MAX_COMPILATIONS = 24
 """Maximum compilations to find the failing nodes of one cluster, as each may take seconds.
 
@@ -232,9 +233,7 @@ class Planner:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
-            raise Declined(
-                (), Reason.CONSTANT_NODE, "depends on constants only; ONNX Runtime computes it once"
-            )
+            raise Declined((), Reason.CONSTANT_NODE, _OF_CONSTANTS)
         sampled = [[sample[i] for i in cluster] for sample in verdicts.samples]
         edges = [_boundary_values([m.node for m in members], readers) for members in sampled]
         originals = [part for n in nodes for part in n.originals]
@@ -242,8 +241,9 @@ class Planner:
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
-        values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
-        if shape_inputs or is_dynamic(values):
+        if shape_inputs or is_dynamic(
+            (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
+        ):
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
             cluster_of_sizes = DynamicCluster(
                 ids,
@@ -262,9 +262,8 @@ class Planner:
                 record=self.compiler.new_record(),
             )
             return self._opened(cluster_of_sizes, sampled, edges)
-        placed = self._compiler_for(cluster, verdicts.graph).compile(
-            self.compiler.lower(sampled[0], *edges[0])
-        )
+        lowered = self.compiler.lower(sampled[0], *edges[0])
+        placed = self._compiler_for(cluster, verdicts.graph).compile(lowered)
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)

@@ -18,8 +18,8 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure, modul
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
+from ep_nnapi.options.fixed import FixedSizes, sizes_in
 from ep_nnapi.options.table import Options, options_of_session
-from ep_nnapi.options.values import FixedSizes, sizes_in
 from ep_nnapi.provider import receipt
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster

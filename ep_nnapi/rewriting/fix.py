@@ -25,8 +25,8 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_atomically
+from ep_nnapi.options.fixed import Fix
 from ep_nnapi.options.table import OptionKeywords, Options, parse
-from ep_nnapi.options.values import Fix
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
 from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
 from ep_nnapi.preparation.verify import compare, record

@@ -21,9 +21,10 @@ from ep_nnapi.diagnostics.session_runs import (
     varied_feeds,
 )
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options.fixed import contents_in
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse, without
-from ep_nnapi.options.values import contents_in, to_text
+from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options

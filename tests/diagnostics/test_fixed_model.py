@@ -15,6 +15,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes, write_in
 from ep_nnapi.options.table import parse
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of
 from tests.sizes.voices import HIDDEN, voice_detector
 
@@ -245,7 +246,7 @@ def test_what_is_prepared_carries_its_state(form: str, voices: Path, tmp_path: P
     ep_nnapi.append_execution_provider(options)
     (path,) = (p for p in tmp_path.glob("voices*") if p.suffix in (".ort", ".onnx"))
     ours = onnxruntime.InferenceSession(str(path), options)
-    theirs = onnxruntime.InferenceSession(str(voices), providers=CPU)
+    theirs = session_of(str(voices))
     assert [i.name for i in ours.get_inputs()] == ["input", "state"]
     sound = np.random.default_rng(0).standard_normal((125, 1, 64)).astype(np.float32)
     mine = state = np.zeros((2, 1, HIDDEN), np.float32)
