@@ -195,11 +195,13 @@ def lowered(case: Case, target: Target) -> Lowered:
     return lower(calls, list(entering.values()), list(view.outputs), target)
 
 
-def run(case: Case, target: Target, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Outputs of the reference device for the case; Android's kernels would take the model too."""
+def run(
+    case: Case, target: Target, feeds: dict[str, np.ndarray], on: str = "nnapi-reference"
+) -> list[np.ndarray]:
+    """Outputs of a device for the case; Android's kernels would take the model too."""
     low = lowered(case, target)
     assert not violations(low.model)
-    device = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
+    device = next(d for d in RUNTIME.devices() if d.name == on)
     compilation = RUNTIME.compile(low.model, device)
     names, wanted = list(feeds), [o.name for o in graph_of(case.model).outputs]
     results: dict[int, np.ndarray] = {}
@@ -240,16 +242,18 @@ def matches(
     oracle: Oracle = evaluated,
     feeds: Mapping[str, ArrayLike] | None = None,
     seed: int = 0,
+    on: str = "nnapi-reference",
 ) -> None:
-    """The reference device computes what ONNX's reference evaluator does (or `reference`).
+    """A device computes what ONNX's reference evaluator does (or `reference`).
 
     oracle   `on_cpu` where the evaluator is wrong or lacks the operator
     feeds    inputs that are not drawn
+    on       the device
     """
     given = {name: np.asarray(a, case.feeds[name].numpy) for name, a in (feeds or {}).items()}
     feeds = case.draw(seed) | given
     want = reference or oracle(case.model, feeds)
-    for got, expected in zip(run(case, target, feeds), want, strict=True):
+    for got, expected in zip(run(case, target, feeds, on), want, strict=True):
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol)

@@ -91,7 +91,7 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     return calls, _requantization_note(direct, added) or _dynamic_quantization_note(node)
 
 
-_KEPT = ("Attention", "MultiHeadAttention", "RotaryEmbedding")
+_KEPT = ("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding")
 """Operators that a device may have; of others it may have what defines them."""
 
 

@@ -21,6 +21,7 @@ from onnx import (
     shape_inference,
 )
 
+from ep_nnapi.graph.contributed import CONTRIBUTED, contributed
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import Constant, DType, Value
@@ -57,43 +58,15 @@ def definition_of(
     return FunctionProto.FromString(data) if data else None
 
 
-def _as_onnx(node: GraphNode) -> GraphNode | None:
-    """Returns a node of ONNX's own operators that computes the same; None if there is none."""
-    if not node.domain:
-        return node
-    form = _CONTRIBUTED.get(node.op_type) if node.domain == CONTRIBUTED else None
-    return None if form is None else form(node)
-
-
-def _attention(node: GraphNode) -> GraphNode | None:
-    """MultiHeadAttention of separate tensors [B, S, heads D], perhaps with what is added to scores.
-
-    Source: ONNX Runtime, com.microsoft.MultiHeadAttention-1; ONNX Attention-23.
-    """
-    unused: tuple[Value | None, ...] = (None,) * 6
-    q, k, v, bias, hidden, added, *rest = (*node.inputs, *unused)
-    heads, causal = node.attributes.get("num_heads", 0), node.attributes.get("unidirectional", 0)
-    separate = all(x is not None and x.dims is not None and len(x.dims) == 3 for x in (q, k, v))
-    if not separate or any((bias, hidden, *rest, *node.outputs[1:])):
-        return None
-    if causal and q is not None and k is not None and q.dims != k.dims:
-        return None  # which of more keys are hidden is not the same
-    given: dict[str, Attribute] = {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": causal}
-    scale = node.attributes.get("scale", 0.0)
-    given |= {"scale": scale} if scale else {}
-    inputs = (q, k, v, added)[: 4 if added else 3]
-    return replace(
-        node, domain="", op_type="Attention", since=_SINCE, inputs=inputs, attributes=given
-    )
-
-
 def _rotary(node: GraphNode) -> GraphNode | None:
     """RotaryEmbedding with a position for each row, whose number of heads is known.
 
     Source: ONNX Runtime, com.microsoft.RotaryEmbedding-1; ONNX RotaryEmbedding-23.
     """
-    x, positions, cosines, sines = node.inputs
+    if (node.domain, node.op_type) != (CONTRIBUTED, "RotaryEmbedding"):
+        return None
     known = {"interleaved", "num_heads", "rotary_embedding_dim"}
+    x, positions, cosines, sines = node.inputs
     others = {"scale": 1.0, "is_packed_batching": 0}
     given = {n: a for n, a in node.attributes.items() if n in known}
     plain = all(node.attributes.get(n, usual) == usual for n, usual in others.items())
@@ -105,25 +78,26 @@ def _rotary(node: GraphNode) -> GraphNode | None:
     return replace(node, domain="", since=_SINCE, inputs=inputs, attributes=given)
 
 
-CONTRIBUTED = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
-_SINCE = 23  # the schemas of Attention and RotaryEmbedding that these are
-_CONTRIBUTED = {"MultiHeadAttention": _attention, "RotaryEmbedding": _rotary}
+_SINCE = 23  # the schema of RotaryEmbedding that it is
 
 
 def defining_graph(given: GraphNode) -> Graph | None:
     """Returns the nodes that define an operator of ONNX's own; None if there is no definition.
 
-    Operators of ONNX Runtime's own have that of an equal one. The nodes read and compute the node's
-    values. Those between have names that begin with the node's first output, and no shapes.
+    Operators of ONNX Runtime's own have that of an equal one, or `contributed`, whose Reject is
+    raised. The nodes read and compute the node's values. Those between have names that begin with
+    the node's first output, and no shapes.
     """
-    node = _as_onnx(given)
-    if node is None or node.implicit:
+    values = [v for v in (*given.inputs, *given.outputs) if v is not None]
+    if given.implicit or not all(v.dtype for v in values):
         return None
-    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    if not all(v.dtype for v in values):
+    body = contributed(given)
+    if body is not None:
+        return _graph_of(body.call, body.function)
+    node = given if not given.domain else _rotary(given)
+    if node is None:
         return None
-    types = {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
+    types = _types(node)
     proto = node_of(node)
     try:
         function = definition_of(proto, node.since, types)
@@ -131,13 +105,26 @@ def defining_graph(given: GraphNode) -> Graph | None:
         return None
     if function is None or any(a.g.node for n in function.node for a in n.attribute):
         return None  # none with branches
+    return _graph_of(node, function)
+
+
+def _types(node: GraphNode) -> dict[str, TypeProto]:
+    """The types of the node's values, by name."""
+    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
+    return {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
+
+
+def _graph_of(node: GraphNode, function: FunctionProto) -> Graph:
+    """Returns the nodes of a function that the node calls."""
+    types, proto = _types(node), node_of(node)
     inlined = _inlined(node, proto, function, types)
     opsets = {o.domain: o.version for o in inlined.opset_import}
     known = _named_values(node, inlined)
     nodes = tuple(_graph_node(i, n, known, opsets) for i, n in enumerate(inlined.graph.node))
-    inputs = tuple({v.name: v for v in node.inputs if v is not None}.values())
+    read = {v.name: replace(v, folded=False) for v in node.inputs if v is not None}
     outputs = tuple(v for v in node.outputs if v is not None)
-    return Graph("", tuple(n for n in nodes if n.op_type != "Constant"), inputs, outputs, opsets)
+    kept = tuple(n for n in nodes if n.op_type != "Constant")
+    return Graph("", kept, tuple(read.values()), outputs, opsets)
 
 
 def _sizes(value: Value) -> list[int | str | None] | None:

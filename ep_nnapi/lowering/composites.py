@@ -81,14 +81,13 @@ class CompositeFinder:
         delivered = [p.operand for p in outputs if p is not None and isinstance(p.operand, int)]
         if not delivered or not self._producers.keys() >= set(delivered):  # or it is an input
             return None
-        last = max(self._producers[index] for index in delivered)
-        inputs = [self._port(v, whole, last) for v in whole.inputs]
+        first = min(self._producers[index] for index in delivered)
+        inputs = [self._port(v, whole, first) for v in whole.inputs]
         if any(v is not None and p is None for v, p in zip(whole.inputs, inputs, strict=True)):
             return None
         given = {port.operand for port in inputs if port is not None}
         members = self._members(delivered, given)
-        readers = [n for index in delivered for n in self._readers[index]]
-        if members is None or any(n <= last and n not in members for n in readers):
+        if members is None:
             return None
         return Composite(
             whole.name,

@@ -95,8 +95,6 @@ _CONTRIB: Mapping[str, str] = {
         _OWN,
     ),
     "MatMulBnb4": _FEW_BITS,
-    "MultiHeadAttention": "it is taken with separate queries, keys and values [B, S, D], without a "
-    "bias, a mask of keys or a cache; causal with as many keys as queries",
     "RotaryEmbedding": "it is taken with a position for each row, num_heads where the input has "
     "rank 3, and scale 1",
 }

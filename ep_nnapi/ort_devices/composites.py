@@ -192,7 +192,10 @@ def _packed(group: Group) -> None:
     """The same node, whose packed weights stay as they are."""
     inputs = range(len(group.composite.inputs))
     packed = [group.given(i) and is_coded(group.operand(group.input(i))) for i in inputs]
-    (found,) = group.same(*(group.value(i, real=not packed[i]) for i in inputs))
+    given = [group.value(i, real=not packed[i]) for i in inputs]
+    if group.input(1).shape == ():  # a single index, which leaves no axis
+        given[1] = group.graph.reshape(given[1], ())
+    (found,) = group.same(*given)
     group.deliver(found)
 
 
@@ -202,12 +205,18 @@ def _has_kernel(group: Group) -> bool:
     return bits == 4 or not zero or is_coded(group.operand(group.input(3)))
 
 
+_INT32_INPUTS = {
+    f"{CONTRIB}:GroupQueryAttention": (5, 6),
+    f"{CONTRIB}:MultiHeadAttention": (4,),
+}
+
+
 def _newer(group: Group) -> None:
     """The same node, whose schema may be newer than those of the nodes around it."""
     group.graph.opset = max(group.graph.opset, group.composite.since)
-    given = group.values()
+    given, narrow = group.values(), _INT32_INPUTS.get(group.composite.name, ())
     for i, value in enumerate(given):
-        if value and group.operand(group.input(i)).type is I32:
+        if value and group.operand(group.input(i)).type is I32 and i not in narrow:
             given[i] = group.node("Cast", value, to=TensorProto.INT64)
     for i, value in enumerate(group.same(*given, outputs=len(group.composite.outputs))):
         group.deliver(value, i)
@@ -406,7 +415,8 @@ RULES: Mapping[str, NodeRule] = {
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
     **dict.fromkeys(("Attention", "RotaryEmbedding"), NodeRule(_newer)),
-    **{f"{CONTRIB}:{n}": NodeRule(_newer) for n in ("MultiHeadAttention", "RotaryEmbedding")},
+    **dict.fromkeys((*_INT32_INPUTS, f"{CONTRIB}:RotaryEmbedding"), NodeRule(_newer)),
+    **{f"{CONTRIB}:Skip{n}LayerNormalization": NodeRule(_node) for n in ("", "Simplified")},
     **{
         f"{CONTRIB}:{n}": NodeRule(_packed, _has_kernel)
         for n in ("GatherBlockQuantized", "MatMulNBits")

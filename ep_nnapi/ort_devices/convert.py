@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.errors import Reject, RuntimeFailure
 from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
@@ -218,13 +218,20 @@ def _sizes(model: Model) -> dict[int, Dims]:
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
     groups = tuple(wholes(scope, kernels)) if kernels.fused else ()
-    last = {g.composite.members[-1]: g for g in groups}
+    first = {_first(scope.model, g.composite): g for g in groups}
     inside = {n for g in groups for n in g.composite.members}
     for n in execution_order(scope.model):
-        if n in last:
-            RULES[last[n].composite.name].lower(last[n])
+        if n in first:
+            RULES[first[n].composite.name].lower(first[n])
         elif n not in inside:
             _lower(scope, operations[n], kernels)
+
+
+def _first(model: Model, composite: Composite) -> int:
+    """The first member that computes one of the outputs, before which all inputs are there."""
+    outputs = {port.operand for port in composite.outputs if port is not None}
+    writes = ((n, model.operations[n].outputs) for n in composite.members)
+    return next(n for n, written in writes if not outputs.isdisjoint(written))
 
 
 def _lower(scope: Scope, named: NamedOperation, kernels: Kernels) -> None:

@@ -217,7 +217,7 @@ def test_what_the_definition_needs_is_the_reason() -> None:
     rejects(node("AffineGrid", f32(1, 2, 3), i64(4)), FL[8], Reason.OP, "data-dependent positions")
 
 
-ROWS, KEYS, POSITIONS = f32(2, 5, 16), f32(2, 7, 16), i64(2, 5, low=0, high=8)
+ROWS, POSITIONS = f32(2, 5, 16), i64(2, 5, low=0, high=8)
 ANGLES = f32(9, 4), f32(9, 4)
 LIKE_ROWS = [helper.make_tensor_type_proto(1, (2, 5, 16))]
 
@@ -225,32 +225,6 @@ LIKE_ROWS = [helper.make_tensor_type_proto(1, (2, 5, 16))]
 def contributed(op_type: str, *given: object, like: object = LIKE_ROWS, **attributes: object):
     named = {"domain": "com.microsoft", "output_types": like, **attributes}
     return node(op_type, *given, **named)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("more", "attributes"),
-    [
-        ((), {}),
-        ((), {"scale": 0.3}),
-        ((None, None, f32(1, 4, 5, 7)), {}),
-    ],
-    ids=["plain", "scaled", "added to scores"],
-)
-def test_multi_head_attention_is_onnxs(more: tuple[object, ...], attributes: dict[str, float]):
-    case = contributed("MultiHeadAttention", ROWS, KEYS, KEYS, *more, num_heads=4, **attributes)
-    matches(case, FL[3], **ROUNDED, oracle=on_cpu)
-
-
-def test_other_multi_head_attention_is_rejected() -> None:
-    causal = {"num_heads": 4, "unidirectional": 1}
-    alike = contributed("MultiHeadAttention", ROWS, ROWS, ROWS, **causal)
-    matches(alike, FL[3], **ROUNDED, oracle=on_cpu)
-    for given in (
-        contributed("MultiHeadAttention", ROWS, KEYS, KEYS, **causal),
-        contributed("MultiHeadAttention", ROWS, KEYS, KEYS, f32(48), num_heads=4),
-        contributed("MultiHeadAttention", f32(2, 5, 4, 3, 4), num_heads=4),
-    ):
-        rejects(given, FL[8], Reason.OP, "without a bias, a mask of keys or a cache")
 
 
 @pytest.mark.parametrize("attributes", [{}, {"interleaved": 1}, {"rotary_embedding_dim": 8}])

@@ -20,7 +20,6 @@ def test_what_is_refused_has_no_lowering_but_a_schema():
     [
         ("", "NonZero", "depends on the data"),
         ("com.microsoft", "MatMulBnb4", "fewer than 8 bits"),
-        ("com.microsoft", "MultiHeadAttention", "without a bias, a mask of keys or a cache"),
         ("com.microsoft", "RotaryEmbedding", "a position for each row"),
         ("ai.onnx.ml", "TreeEnsemble", "runs in ONNX Runtime"),
         ("ai.onnx.preview.training", "Adam", "only inference"),

@@ -1,0 +1,452 @@
+"""ONNX Runtime's own attention operators as functions of ONNX's operators.
+
+No size is written into a function, as it may be a symbol: functions compute sizes, or have them as
+constants among their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+import numpy as np
+from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
+
+CONTRIBUTED = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
+_OPSET = 23  # the first with RotaryEmbedding
+_SWAP = [0, 2, 1, 3]
+_INT32 = TensorProto.INT32
+_OUTPUTS = ("output", "present_key", "present_value")
+
+
+@frozen
+class Body:
+    """A function, and its call: the node with the inputs and outputs that the function has."""
+
+    call: GraphNode
+    function: FunctionProto
+
+
+def contributed(node: GraphNode) -> Body | None:
+    """Returns the function that computes an operator; None for an operator without one.
+
+    Raises Reject for what the function does not cover.
+    """
+    write = _FUNCTIONS.get(node.op_type) if node.domain == CONTRIBUTED else None
+    return None if write is None else write(_Given(node))
+
+
+@frozen
+class _Given:
+    """A node whose inputs and attributes are read by their place and name."""
+
+    node: GraphNode
+
+    def has(self, index: int) -> bool:
+        """True if input `index` is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """Input `index`; raises Reject if it is omitted."""
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        if value is None:
+            raise Reject(Reason.ATTRIBUTE, f"input {index} is missing")
+        return value
+
+    def number(self, name: str, default: float = 0) -> float:
+        """An attribute that is a number."""
+        found = self.node.attributes.get(name, default)
+        return found if isinstance(found, int | float) else default
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """An attribute that is an integer."""
+        return int(self.number(name, default))
+
+    def heads(self, name: str) -> int:
+        """A number of heads; raises Reject unless it is positive."""
+        found = self.integer(name)
+        self.require(found > 0, Reason.ATTRIBUTE, f"{name} is {found}; it must be positive")
+        return found
+
+    def require(self, holds: object, reason: Reason, detail: str) -> None:
+        """Raises Reject(reason, detail) unless `holds`."""
+        if not holds:
+            raise Reject(reason, detail)
+
+    def refuse(self, **inputs: int) -> None:
+        """Raises Reject for each of these inputs, by name, that is given."""
+        for name, index in inputs.items():
+            self.require(not self.has(index), Reason.ATTRIBUTE, f"{name} is given; leave it out")
+
+    def usual(self, **attributes: float | str) -> None:
+        """Raises Reject for attributes with other values than these."""
+        for name, usual in attributes.items():
+            found = self.node.attributes.get(name, usual)
+            detail = f"{name} is {found}; it must be {usual}"
+            self.require(found == usual, Reason.ATTRIBUTE, detail)
+
+    def refuse_output(self, index: int) -> None:
+        """Raises Reject if output `index` is read."""
+        read = any(self.node.outputs[index : index + 1])
+        self.require(not read, Reason.ATTRIBUTE, f"output {index} is read; leave it out")
+
+    def require_rank(self, index: int, *ranks: int) -> None:
+        """Raises Reject unless input `index` has one of these ranks."""
+        value, wanted = self.input(index), " or ".join(map(str, ranks))
+        detail = (
+            f"{value.name} has rank {value.rank}; it must be {wanted}, as packed it is not read"
+        )
+        self.require(value.rank in ranks, Reason.RANK, detail)
+
+    def require_shape(self, index: int, *shapes: Sequence[int]) -> None:
+        """Raises Reject unless input `index` has one of these shapes."""
+        value, wanted = self.input(index), " or ".join(str(list(shape)) for shape in shapes)
+        detail = f"{value.name} has shape {list(value.shape)}; it must be {wanted}"
+        self.require(value.shape in map(tuple, shapes), Reason.SHAPE, detail)
+
+
+@dataclass(slots=True)
+class _Writer:
+    """The nodes of a function under construction; methods return names of values.
+
+    inputs  names of the node's inputs
+    more    further inputs: sizes
+    """
+
+    given: _Given
+    inputs: list[str]
+    nodes: list[NodeProto] = field(default_factory=list)
+    more: list[Value] = field(default_factory=list)
+
+    def __call__(
+        self,
+        op_type: str,
+        *given: str,
+        out: str = "",
+        **attributes: int | Sequence[int] | TensorProto,
+    ) -> str:
+        """Add a node, and return the name of its output, which is `out` if given."""
+        name = out or f"t{len(self.nodes)}"
+        self.nodes.append(NodeProto(op_type=op_type, input=given, output=[name]))
+        for key, value in attributes.items():
+            self.nodes[-1].attribute.append(helper.make_attribute(key, value))
+        return name
+
+    def split(self, x: str, parts: Sequence[int], axis: int) -> list[str]:
+        """Add a Split."""
+        names = [f"t{len(self.nodes)}_{i}" for i in range(len(parts))]
+        sizes = self.ints(*parts)
+        self.nodes.append(helper.make_node("Split", [x, sizes], names, axis=axis))
+        return names
+
+    def ints(self, *numbers: int) -> str:
+        """A constant vector of INT64."""
+        return self.array(np.array(numbers, np.int64))
+
+    def array(self, array: Array) -> str:
+        """A constant."""
+        return self("Constant", value=numpy_helper.from_array(array))
+
+    def real(self, number: float) -> str:
+        """A constant of the element type of the node's first input."""
+        half = self.given.input(0).dtype is DType.FLOAT16
+        return self.array(np.array(number, np.float16 if half else np.float32))
+
+    @property
+    def lowest(self) -> str:
+        """The least number of that type, which hides what it is added to."""
+        half = self.given.input(0).dtype is DType.FLOAT16
+        return self.real(float(np.finfo(np.float16 if half else np.float32).min))
+
+    def size(self, number: int, dtype: DType = DType.INT64) -> str:
+        """A size as an input of the function: a constant [1]."""
+        constant, name = Constant.of_sizes((number,), (1,), dtype), f"size{len(self.more)}"
+        first = next(v.name for v in self.given.node.outputs if v is not None)
+        self.more.append(Value(f"{first}/{name}", dtype, (1,), constant=constant))
+        return name
+
+    def range(self, size: int) -> str:
+        """The numbers 0, 1, 2 ... below a size, in INT32."""
+        none, one = (self.array(np.array(i)) for i in (0, 1))
+        return self("Cast", self("Range", none, self("Squeeze", self.size(size)), one), to=_INT32)
+
+    def reshaped(self, x: str, *shape: int | str) -> str:
+        """A Reshape; sizes are numbers, or names of tensors [1]."""
+        if all(isinstance(size, int) for size in shape):
+            return self("Reshape", x, self.ints(*shape))  # type: ignore[arg-type]
+        parts = [size if isinstance(size, str) else self.ints(size) for size in shape]
+        return self("Reshape", x, self("Concat", *parts, axis=0))
+
+    def to_heads(self, x: str, heads: int) -> str:
+        """The heads of x [B, S, heads D], [B, heads, S, D]."""
+        return self("Transpose", self.reshaped(x, 0, 0, heads, -1), perm=_SWAP)
+
+    def attended(self, q: str, k: str, v: str, scale: float, added: Sequence[str]) -> str:
+        """The values v [B, N, T, D] that are chosen by the rows of q and k; `added` to scores."""
+        softcap = self.given.number("softcap")
+        turned = self("Transpose", k, perm=[0, 1, 3, 2])
+        scores = self("MatMul", self("Mul", q, self.real(scale)), turned)
+        if softcap:
+            cap = self.real(softcap)
+            scores = self("Mul", self("Tanh", self("Div", scores, cap)), cap)
+        for each in added:
+            scores = self("Add", scores, each)
+        return self("MatMul", self("Softmax", scores, axis=-1), v)
+
+    def merged(self, x: str) -> None:
+        """The output: rows [B, S, N D] of x [B, N, S, D]."""
+        self("Reshape", self("Transpose", x, perm=_SWAP), self.ints(0, 0, -1), out=_OUTPUTS[0])
+
+    def body(self) -> Body:
+        """The function of the nodes, with the first three of the node's outputs."""
+        node, known = self.given.node, len(self.inputs)
+        sizes = [f"size{i}" for i in range(len(self.more))]
+        opsets = [helper.make_opsetid("", _OPSET)]
+        function = helper.make_function(
+            CONTRIBUTED, node.op_type, [*self.inputs, *sizes], _OUTPUTS, self.nodes, opsets
+        )
+        given = (*node.inputs[:known], *[None] * (known - len(node.inputs)), *self.more)
+        return Body(replace(node, inputs=given), function)
+
+
+def _scale(given: _Given, head_size: int) -> float:
+    return given.number("scale") or 1 / sqrt(head_size)
+
+
+def _multi_head_attention(given: _Given) -> Body:
+    """Queries [B, S, N D]; keys and values [B, L, N D] or [B, N, L, D], after those of the past.
+
+    Source: ONNX Runtime, com.microsoft.MultiHeadAttention-1.
+    """
+    given.refuse(past_sequence_length=8, cache_indirection=9)
+    given.refuse_output(3)
+    heads = given.heads("num_heads")
+    for index, ranks in ((0, (3,)), (1, (3, 4)), (2, (3, 4))):
+        given.require_rank(index, *ranks)
+    names = "query key value bias mask added past_key past_value"
+    write = _Writer(given, names.split())
+    q, *kv = _with_bias(given, write)
+    both = list[str]()
+    for i, x in enumerate(kv):
+        new = x if given.input(1 + i).rank > len("BSN") else write.to_heads(x, heads)
+        parts = [*([write.inputs[6 + i]] if given.has(6 + i) else []), new]
+        both.append(write("Concat", *parts, axis=2, out=_OUTPUTS[1 + i]))
+    added = [*_hidden(given, write), *(["added"] if given.has(5) else [])]
+    scale = _scale(given, given.input(0).shape[-1] // heads)
+    write.merged(write.attended(write.to_heads(q, heads), both[0], both[1], scale, added))
+    return write.body()
+
+
+def _with_bias(given: _Given, write: _Writer) -> list[str]:
+    """The names of queries, keys and values, with the bias [sum of their last sizes] added."""
+    names = ["query", "key", "value"]
+    if not given.has(3):
+        return names
+    for index in (1, 2):
+        given.require_rank(index, 3)
+    sizes = [given.input(index).shape[-1] for index in range(3)]
+    given.require_shape(3, [sum(sizes)])
+    biases = write.split("bias", sizes, axis=0)
+    return [write("Add", x, bias) for x, bias in zip(names, biases, strict=True)]
+
+
+def _hidden(given: _Given, write: _Writer) -> Iterator[str]:
+    """Yields what hides keys: a mask of 0 for each that is hidden, lengths; later ones."""
+    batch, rows, _ = given.input(0).shape
+    length = given.input(1).shape[-2]
+    past = given.input(6).shape[2] if given.has(6) else 0
+    total = past + length
+    none = write.real(0.0)
+    if given.has(4):
+        given.require_shape(4, [batch, total], [batch, rows, total], [batch])
+        rank = given.input(4).rank
+        if rank == 1:
+            count = write.reshaped("mask", -1, 1, 1, 1)
+            shown = write("Less", write.range(total), count)
+        else:
+            positive = write("Greater", "mask", write.array(np.array(0, np.int32)))
+            shown = write(
+                "Unsqueeze", positive, write.ints(*((1, 2) if rank == len("BT") else (1,)))
+            )
+        filter_value = write.real(given.number("mask_filter_value", -10000.0))
+        yield write("Where", shown, none, filter_value)
+    if given.integer("unidirectional"):
+        detail = f"unidirectional with {rows} queries and {length} keys; it takes as many"
+        given.require(rows == length, Reason.SHAPE, detail)
+        at = write("Add", write.range(rows), write.size(past, DType.INT32))
+        shown = write("LessOrEqual", write.range(total), write.reshaped(at, -1, 1))
+        yield write("Where", shown, none, write.lowest)
+
+
+def _group_query_attention(given: _Given) -> Body:
+    """Queries [B, S, N D] of N heads; keys and values [B, S, G D], which a cache [B, G, P, D] gets.
+
+    Entry b of the batch has seqlens_k[b] + 1 keys then, the last of which are the new ones.
+    Source: ONNX Runtime, com.microsoft.GroupQueryAttention-1.
+    """
+    given.refuse(head_sink=11, k_scale=12, v_scale=13, q_norm_weight=14, query_seqlens=16)
+    given.refuse_output(3)
+    given.usual(sliding_window_cache=0, k_quant_type="NONE", v_quant_type="NONE")
+    smooth = given.integer("smooth_softmax", -1)
+    given.require(smooth < 1, Reason.ATTRIBUTE, f"smooth_softmax is {smooth}; it must be 0")
+    names = "query key value past_key past_value seqlens_k total cos sin position_ids added"
+    return _GroupQuery(given, _Writer(given, names.split())).body()
+
+
+class _GroupQuery:
+    """The sizes of a GroupQueryAttention, and the function's values that others are made of.
+
+    total  size of the cache afterwards
+    start  [B, 1] INT32: where the new keys are in it
+    """
+
+    def __init__(self, given: _Given, write: _Writer) -> None:
+        self.given, self.write = given, write
+        self.heads, self.groups = given.heads("num_heads"), given.heads("kv_num_heads")
+        detail = f"num_heads is {self.heads}, which kv_num_heads {self.groups} does not divide"
+        given.require(self.heads % self.groups == 0, Reason.ATTRIBUTE, detail)
+        given.require_rank(0, 3)
+        self.batch, self.rows, width = given.input(0).shape
+        parts = self.heads if given.has(1) else self.heads + 2 * self.groups
+        self.head_size = width // parts
+        self.past = given.input(3).shape[2] if given.has(3) else 0
+        self.tokens, self.total = self._lengths()
+        given.require_shape(5, [self.batch], [self.batch, 1])
+        self.seqlens = write.reshaped("seqlens_k", -1, 1)
+        one, none = (write.array(np.array(i, np.int32)) for i in (1, 0))
+        before = write("Sub", write("Add", self.seqlens, one), write.size(self.rows, DType.INT32))
+        self.start = write("Max", before, none)
+
+    @property
+    def is_prompt(self) -> bool:
+        """True if there are no keys but the new ones."""
+        return self.total == self.rows
+
+    def _lengths(self) -> tuple[int | None, int]:
+        """The most keys of an entry, None if a run finds that, and the size of the cache."""
+        limit, cache = self.given.input(6), [*self.given.node.outputs, None][1]
+        if limit.constant is not None:
+            tokens = limit.constant.integers[0]
+            return tokens, max(tokens, self.past)
+        if cache is None or cache.dims is None or not isinstance(cache.dims[2], int):
+            detail = f"{limit.name} must be constant, or the sizes of the cache known"
+            raise Reject(Reason.CONSTANT, detail)
+        return None, cache.dims[2]
+
+    def body(self) -> Body:
+        """The function."""
+        write, given = self.write, self.given
+        q, k, v = ("query", "key", "value")
+        if not given.has(1):
+            own, shared = self.heads * self.head_size, self.groups * self.head_size
+            q, k, v = write.split(q, [own, shared, shared], axis=2)
+        if given.integer("do_rotary"):
+            q, k = self._rotated(q, k)
+        keys, values = (
+            self._cached(write.to_heads(new, self.groups), past, out)
+            for new, past, out in zip((k, v), ("past_key", "past_value"), _OUTPUTS[1:], strict=True)
+        )
+        # the heads of a group are more rows: [B, G, S N/G, D]
+        grouped = write.reshaped(write.to_heads(q, self.groups), 0, 0, -1, self.head_size)
+        added = [self._hidden(), *([self._bias()] if given.has(10) else [])]
+        found = write.attended(grouped, keys, values, _scale(given, self.head_size), added)
+        width = self.heads // self.groups * self.head_size
+        write.merged(write.reshaped(found, 0, 0, -1, width))
+        return write.body()
+
+    def _rotated(self, *tensors: str) -> list[str]:
+        """Queries and keys, turned by the angles of their positions."""
+        write, given = self.write, self.given
+        angles = 2 * given.input(7).shape[1]
+        rows = write.reshaped(write.range(self.rows), 1, -1)
+        places = write("Add", self.start, rows)
+        if given.has(9):
+            detail = f"{given.input(6).name} must be constant where positions are given"
+            given.require(self.tokens is not None, Reason.CONSTANT, detail)
+            given.require_shape(9, [self.batch, self.rows])
+            places = write("Cast", "position_ids", to=_INT32)
+            if self.tokens == self.rows:  # of a prompt, the first position counts
+                first = write("Gather", write.reshaped(places, -1), write.ints(0))
+                places = write("Add", first, rows)
+        sizes = write("Concat", write.size(self.batch), write.size(self.rows), axis=0)
+        places = write("Expand", places, sizes)
+        tables = [write("Gather", name, places, axis=0) for name in ("cos", "sin")]
+        return [
+            write(
+                "RotaryEmbedding",
+                *(x, *tables),
+                num_heads=heads,
+                interleaved=given.integer("rotary_interleaved"),
+                rotary_embedding_dim=0 if angles == self.head_size else angles,
+            )
+            for x, heads in zip(tensors, (self.heads, self.groups), strict=True)
+        ]
+
+    def _cached(self, new: str, past: str, out: str) -> str:
+        """The cache with the new rows [B, G, S, D] from `start` on, and zeros behind them."""
+        write = self.write
+        if self.is_prompt:
+            return write("Identity", new, out=out)
+        detail = f"{self.given.input(6).name} counts past keys, but past_key is missing"
+        self.given.require(self.given.has(3), Reason.ATTRIBUTE, detail)
+        sizes = write.ints(self.groups, 1, self.head_size)
+        zeros = write(
+            "Expand", write.real(0.0), write("Concat", write.size(self.batch), sizes, axis=0)
+        )
+        every = write("Concat", past, new, zeros, axis=2)
+        place = write.reshaped(write.range(self.total), 1, -1)
+        ends = (write.size(n, DType.INT32) for n in (self.past, self.past + self.rows))
+        behind = write("Add", write("Sub", place, self.start), next(ends))
+        behind = write("Min", behind, next(ends))
+        source = write("Where", write("Less", place, self.start), place, behind)
+        if self.batch == 1:
+            return write("Gather", every, write.reshaped(source, -1), axis=2, out=out)
+        rows = write("Transpose", every, perm=_SWAP)
+        index = write("Cast", write("Unsqueeze", source, write.ints(2)), to=TensorProto.INT64)
+        found = write("GatherND", rows, index, batch_dims=1)
+        return write("Transpose", found, perm=_SWAP, out=out)
+
+    def _hidden(self) -> str:
+        """What hides later keys, those before the window, and those that there are not."""
+        write, window = self.write, self.given.integer("local_window_size", -1)
+        each = self.heads // self.groups
+        rows = write("Expand", write.reshaped(write.range(self.rows), -1, 1), write.ints(1, each))
+        first = write.reshaped(self.start, -1, 1, 1, 1)
+        at = write("Add", write.reshaped(rows, 1, 1, -1, 1), first)
+        key = write.range(self.total)
+        last = at if self.given.integer("causal", 1) else write.reshaped(self.seqlens, -1, 1, 1, 1)
+        shown = write("LessOrEqual", key, last)
+        if window > 0:
+            before = write("Sub", at, write.array(np.array(window, np.int32)))
+            shown = write("And", shown, write("Greater", key, before))
+        return write("Where", shown, write.real(0.0), write.lowest)
+
+    def _bias(self) -> str:
+        """What is added to the scores [B or 1, N or 1, S, T], by groups."""
+        write, given, each = self.write, self.given, self.heads // self.groups
+        batches, heads, sizes = {1, self.batch}, {1, self.heads}, (self.rows, self.total)
+        given.require_shape(10, *([b, h, *sizes] for b in batches for h in heads))
+        shared = given.input(10).shape[1] == 1
+        if each == 1:
+            return "added"
+        rows, total = write.size(self.rows), write.size(self.total)
+        if shared:
+            apart = write("Transpose", "added", perm=_SWAP)
+            wide = write("Expand", apart, write.ints(1, 1, each, 1))
+            return write.reshaped(wide, 0, 1, -1, total)
+        apart = write("Transpose", write.reshaped("added", -1, each, rows, total), perm=_SWAP)
+        return write.reshaped(apart, -1, self.groups, write.size(self.rows * each), total)
+
+
+_FUNCTIONS: Mapping[str, Callable[[_Given], Body]] = {
+    "GroupQueryAttention": _group_query_attention,
+    "MultiHeadAttention": _multi_head_attention,
+}
