@@ -91,7 +91,10 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     return calls, _requantization_note(direct, added) or _dynamic_quantization_note(node)
 
 
-_KEPT = ("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding")
+_KEPT = (
+    *("Attention", "GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding"),
+    "TensorScatter",
+)
 """Operators that a device may have; of others it may have what defines them."""
 
 

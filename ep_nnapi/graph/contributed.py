@@ -1,4 +1,4 @@
-"""ONNX Runtime's own attention operators as functions of ONNX's operators.
+"""ONNX Runtime's own attention operators, and TensorScatter, as functions of ONNX's operators.
 
 No size is written into a function, as it may be a symbol: functions compute sizes, or have them as
 constants among their inputs.
@@ -40,12 +40,12 @@ def contributed(node: GraphNode) -> Body | None:
 
     Raises Reject for what the function does not cover.
     """
-    write = _FUNCTIONS.get(node.op_type) if node.domain == CONTRIBUTED else None
-    return None if write is None else write(_Given(node))
+    write = _FUNCTIONS.get((node.domain, node.op_type))
+    return None if write is None else write(_NodeReader(node))
 
 
 @frozen
-class _Given:
+class _NodeReader:
     """A node whose inputs and attributes are read by their place and name."""
 
     node: GraphNode
@@ -114,14 +114,14 @@ class _Given:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _FunctionWriter:
     """The nodes of a function under construction; methods return names of values.
 
     inputs  names of the node's inputs
     more    further inputs: sizes
     """
 
-    given: _Given
+    given: _NodeReader
     inputs: list[str]
     nodes: list[NodeProto] = field(default_factory=list)
     more: list[Value] = field(default_factory=list)
@@ -185,6 +185,17 @@ class _Writer:
         parts = [size if isinstance(size, str) else self.ints(size) for size in shape]
         return self("Reshape", x, self("Concat", *parts, axis=0))
 
+    def taken(self, x: str, source: str, perm: Sequence[int], batch: int, out: str) -> str:
+        """Slices of x by indexes [B, n] for each entry of the batch, along the axis `perm[1]`.
+
+        perm  the axes with that one behind the batch's; it is its own inverse
+        """
+        if batch == 1:
+            return self("Gather", x, self.reshaped(source, -1), axis=perm[1], out=out)
+        index = self("Cast", self("Unsqueeze", source, self.ints(2)), to=TensorProto.INT64)
+        found = self("GatherND", self("Transpose", x, perm=perm), index, batch_dims=1)
+        return self("Transpose", found, perm=perm, out=out)
+
     def to_heads(self, x: str, heads: int) -> str:
         """The heads of x [B, S, heads D], [B, heads, S, D]."""
         return self("Transpose", self.reshaped(x, 0, 0, heads, -1), perm=_SWAP)
@@ -205,23 +216,23 @@ class _Writer:
         """The output: rows [B, S, N D] of x [B, N, S, D]."""
         self("Reshape", self("Transpose", x, perm=_SWAP), self.ints(0, 0, -1), out=_OUTPUTS[0])
 
-    def body(self) -> Body:
-        """The function of the nodes, with the first three of the node's outputs."""
+    def body(self, outputs: Sequence[str] = _OUTPUTS) -> Body:
+        """The function of the nodes, with the first of the node's outputs."""
         node, known = self.given.node, len(self.inputs)
         sizes = [f"size{i}" for i in range(len(self.more))]
         opsets = [helper.make_opsetid("", _OPSET)]
         function = helper.make_function(
-            CONTRIBUTED, node.op_type, [*self.inputs, *sizes], _OUTPUTS, self.nodes, opsets
+            CONTRIBUTED, node.op_type, [*self.inputs, *sizes], outputs, self.nodes, opsets
         )
         given = (*node.inputs[:known], *[None] * (known - len(node.inputs)), *self.more)
         return Body(replace(node, inputs=given), function)
 
 
-def _scale(given: _Given, head_size: int) -> float:
+def _scale(given: _NodeReader, head_size: int) -> float:
     return given.number("scale") or 1 / sqrt(head_size)
 
 
-def _multi_head_attention(given: _Given) -> Body:
+def _multi_head_attention(given: _NodeReader) -> Body:
     """Queries [B, S, N D]; keys and values [B, L, N D] or [B, N, L, D], after those of the past.
 
     Source: ONNX Runtime, com.microsoft.MultiHeadAttention-1.
@@ -232,7 +243,7 @@ def _multi_head_attention(given: _Given) -> Body:
     for index, ranks in ((0, (3,)), (1, (3, 4)), (2, (3, 4))):
         given.require_rank(index, *ranks)
     names = "query key value bias mask added past_key past_value"
-    write = _Writer(given, names.split())
+    write = _FunctionWriter(given, names.split())
     q, *kv = _with_bias(given, write)
     both = list[str]()
     for i, x in enumerate(kv):
@@ -245,7 +256,7 @@ def _multi_head_attention(given: _Given) -> Body:
     return write.body()
 
 
-def _with_bias(given: _Given, write: _Writer) -> list[str]:
+def _with_bias(given: _NodeReader, write: _FunctionWriter) -> list[str]:
     """The names of queries, keys and values, with the bias [sum of their last sizes] added."""
     names = ["query", "key", "value"]
     if not given.has(3):
@@ -258,7 +269,7 @@ def _with_bias(given: _Given, write: _Writer) -> list[str]:
     return [write("Add", x, bias) for x, bias in zip(names, biases, strict=True)]
 
 
-def _hidden(given: _Given, write: _Writer) -> Iterator[str]:
+def _hidden(given: _NodeReader, write: _FunctionWriter) -> Iterator[str]:
     """Yields what hides keys: a mask of 0 for each that is hidden, lengths; later ones."""
     batch, rows, _ = given.input(0).shape
     length = given.input(1).shape[-2]
@@ -286,7 +297,7 @@ def _hidden(given: _Given, write: _Writer) -> Iterator[str]:
         yield write("Where", shown, none, write.lowest)
 
 
-def _group_query_attention(given: _Given) -> Body:
+def _group_query_attention(given: _NodeReader) -> Body:
     """Queries [B, S, N D] of N heads; keys and values [B, S, G D], which a cache [B, G, P, D] gets.
 
     Entry b of the batch has seqlens_k[b] + 1 keys then, the last of which are the new ones.
@@ -298,7 +309,7 @@ def _group_query_attention(given: _Given) -> Body:
     smooth = given.integer("smooth_softmax", -1)
     given.require(smooth < 1, Reason.ATTRIBUTE, f"smooth_softmax is {smooth}; it must be 0")
     names = "query key value past_key past_value seqlens_k total cos sin position_ids added"
-    return _GroupQuery(given, _Writer(given, names.split())).body()
+    return _GroupQuery(given, _FunctionWriter(given, names.split())).body()
 
 
 class _GroupQuery:
@@ -308,7 +319,7 @@ class _GroupQuery:
     start  [B, 1] INT32: where the new keys are in it
     """
 
-    def __init__(self, given: _Given, write: _Writer) -> None:
+    def __init__(self, given: _NodeReader, write: _FunctionWriter) -> None:
         self.given, self.write = given, write
         self.heads, self.groups = given.heads("num_heads"), given.heads("kv_num_heads")
         detail = f"num_heads is {self.heads}, which kv_num_heads {self.groups} does not divide"
@@ -407,12 +418,7 @@ class _GroupQuery:
         behind = write("Add", write("Sub", place, self.start), next(ends))
         behind = write("Min", behind, next(ends))
         source = write("Where", write("Less", place, self.start), place, behind)
-        if self.batch == 1:
-            return write("Gather", every, write.reshaped(source, -1), axis=2, out=out)
-        rows = write("Transpose", every, perm=_SWAP)
-        index = write("Cast", write("Unsqueeze", source, write.ints(2)), to=TensorProto.INT64)
-        found = write("GatherND", rows, index, batch_dims=1)
-        return write("Transpose", found, perm=_SWAP, out=out)
+        return write.taken(every, source, _SWAP, self.batch, out)
 
     def _hidden(self) -> str:
         """What hides later keys, those before the window, and those that there are not."""
@@ -446,7 +452,35 @@ class _GroupQuery:
         return write.reshaped(apart, -1, self.groups, write.size(self.rows * each), total)
 
 
-_FUNCTIONS: Mapping[str, Callable[[_Given], Body]] = {
-    "GroupQueryAttention": _group_query_attention,
-    "MultiHeadAttention": _multi_head_attention,
+def _tensor_scatter(given: _NodeReader) -> Body:
+    """The cache [B, ..., M, ...] with updates [B, ..., S, ...] from index `write_indices` [B] on.
+
+    Source: ONNX TensorScatter-24.
+    """
+    cache, update = given.input(0), given.input(1)
+    batch, axis = cache.shape[0], given.integer("axis", -2) % cache.rank
+    most, rows = cache.shape[axis], update.shape[axis]
+    write = _FunctionWriter(given, ["cache", "update", "indices"])
+    size, length = (write.size(n, DType.INT32) for n in (most, rows))
+    start = write.array(np.array([[0]], np.int32))
+    if given.has(2):
+        start = write.reshaped(write("Cast", "indices", to=_INT32), -1, 1)
+    place = write.reshaped(write.range(most), 1, -1)
+    behind = write("Sub", place, start)
+    if given.node.attributes.get("mode", "linear") == "circular":
+        behind = write("Mod", behind, size)
+    none = write.array(np.array(0, np.int32))
+    inside = write("And", write("GreaterOrEqual", behind, none), write("Less", behind, length))
+    source = write("Where", inside, write("Add", behind, size), place)
+    perm = list(range(cache.rank))
+    perm[1], perm[axis] = axis, 1
+    every = write("Concat", "cache", "update", axis=axis)
+    write.taken(every, source, perm, batch if given.has(2) else 1, "present")
+    return write.body(["present"])
+
+
+_FUNCTIONS: Mapping[tuple[str, str], Callable[[_NodeReader], Body]] = {
+    ("", "TensorScatter"): _tensor_scatter,
+    (CONTRIBUTED, "GroupQueryAttention"): _group_query_attention,
+    (CONTRIBUTED, "MultiHeadAttention"): _multi_head_attention,
 }

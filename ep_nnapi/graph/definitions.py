@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -81,19 +81,20 @@ def _rotary(node: GraphNode) -> GraphNode | None:
 _SINCE = 23  # the schema of RotaryEmbedding that it is
 
 
-def defining_graph(given: GraphNode) -> Graph | None:
+def defining_graph(given: GraphNode, decide: Callable[[ModelProto], None]) -> Graph | None:
     """Returns the nodes that define an operator of ONNX's own; None if there is no definition.
 
     Operators of ONNX Runtime's own have that of an equal one, or `contributed`, whose Reject is
     raised. The nodes read and compute the node's values. Those between have names that begin with
-    the node's first output, and no shapes.
+    the node's first output, and no shapes. `decide` is given a model of them, in which it replaces
+    branches and loops that it can decide; what is left of these has no bodies.
     """
     values = [v for v in (*given.inputs, *given.outputs) if v is not None]
     if given.implicit or not all(v.dtype for v in values):
         return None
     body = contributed(given)
     if body is not None:
-        return _graph_of(body.call, body.function)
+        return _graph_of(body.call, node_of(body.call), body.function, decide)
     node = given if not given.domain else _rotary(given)
     if node is None:
         return None
@@ -103,9 +104,7 @@ def defining_graph(given: GraphNode) -> Graph | None:
         function = definition_of(proto, node.since, types)
     except (defs.SchemaError, ValueError, RuntimeError):  # types or attributes that it has not
         return None
-    if function is None or any(a.g.node for n in function.node for a in n.attribute):
-        return None  # none with branches
-    return _graph_of(node, function)
+    return None if function is None else _graph_of(node, proto, function, decide)
 
 
 def _types(node: GraphNode) -> dict[str, TypeProto]:
@@ -114,10 +113,18 @@ def _types(node: GraphNode) -> dict[str, TypeProto]:
     return {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
 
 
-def _graph_of(node: GraphNode, function: FunctionProto) -> Graph:
+def _graph_of(
+    node: GraphNode,
+    call: NodeProto,
+    function: FunctionProto,
+    decide: Callable[[ModelProto], None],
+) -> Graph:
     """Returns the nodes of a function that the node calls."""
-    types, proto = _types(node), node_of(node)
-    inlined = _inlined(node, proto, function, types)
+    inlined = _inlined(node, call, function, _types(node))
+    if any(n.op_type in ("If", "Loop") for n in inlined.graph.node):
+        _add_constants(node, inlined)
+        decide(inlined)
+        inlined = shape_inference.infer_shapes(inlined)
     opsets = {o.domain: o.version for o in inlined.opset_import}
     known = _named_values(node, inlined)
     nodes = tuple(_graph_node(i, n, known, opsets) for i, n in enumerate(inlined.graph.node))
@@ -125,6 +132,15 @@ def _graph_of(node: GraphNode, function: FunctionProto) -> Graph:
     outputs = tuple(v for v in node.outputs if v is not None)
     kept = tuple(n for n in nodes if n.op_type != "Constant")
     return Graph("", kept, tuple(read.values()), outputs, opsets)
+
+
+def _add_constants(node: GraphNode, model: ModelProto) -> None:
+    """Makes the node's constant inputs initializers of the model, which may decide branches."""
+    read = {v.name: v.constant for v in node.inputs if v is not None and v.constant}
+    inputs = [v for v in model.graph.input if v.name not in read]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.graph.initializer.extend(numpy_helper.from_array(c.array, n) for n, c in read.items())
 
 
 def _sizes(value: Value) -> list[int | str | None] | None:
@@ -156,6 +172,10 @@ def _named_values(node: GraphNode, inlined: ModelProto) -> dict[str, Value]:
     known = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
     types = {v.name: v.type.tensor_type.elem_type for v in graph.value_info}
     first = next(v.name for v in node.outputs if v is not None)
+    for tensor in (t for t in graph.initializer if t.name not in known):
+        constant = Constant.of(np.array(numpy_helper.to_array(tensor)))
+        inner = f"{first}/{tensor.name}"
+        known[tensor.name] = Value(inner, constant.dtype, constant.shape, constant=constant)
     for part in graph.node:
         for name in part.output:
             inner = f"{first}/{name}"
@@ -182,7 +202,8 @@ def _graph_node(
     since = defs.get_schema(node.op_type, opsets[node.domain], node.domain).since_version
     inputs, outputs = (tuple(known.get(n) for n in names) for names in (node.input, node.output))
     name = next(v.name for v in outputs if v is not None)
-    attributes, op_type = {a.name: _attribute(a) for a in node.attribute}, node.op_type
+    attributes = {a.name: _attribute(a) for a in node.attribute if not a.HasField("g")}
+    op_type = node.op_type
     like = inputs[1] if op_type == "CastLike" else None
     if like is not None and like.dtype:  # of which the elements do not matter
         op_type, inputs, attributes = "Cast", inputs[:1], {"to": int(like.dtype)}

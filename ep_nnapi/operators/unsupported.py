@@ -58,13 +58,11 @@ REJECTED: Mapping[str, str] = {
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), _ONCE),
     **dict.fromkeys(
         (
-            "AffineGrid",
             "Col2Im",
             "DeformConv",
             "GridSample",
             "MaxRoiPool",
             "MaxUnpool",
-            "TensorScatter",
         ),
         _SAMPLES,
     ),

@@ -208,6 +208,7 @@ def _has_kernel(group: Group) -> bool:
 _INT32_INPUTS = {
     f"{CONTRIB}:GroupQueryAttention": (5, 6),
     f"{CONTRIB}:MultiHeadAttention": (4,),
+    "TensorScatter": (0, 1),
 }
 
 

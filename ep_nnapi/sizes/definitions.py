@@ -10,6 +10,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.sizes.bind import bind_shapes
+from ep_nnapi.sizes.control_flow import decide_control_flow
 from ep_nnapi.sizes.inference import is_sized
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 
@@ -19,7 +20,7 @@ def definition(node: GraphNode) -> Graph | None:
 
     None if ONNX has no definition of it.
     """
-    graph = defining_graph(node)
+    graph = defining_graph(node, decide_control_flow)
     return None if graph is None else mark_int32_ranges(_simplified(bind_shapes(graph, {})))
 
 

@@ -214,7 +214,17 @@ def test_what_the_definition_needs_is_the_reason() -> None:
     rejects(masked, FL[2], Reason.LEVEL, f"{why}ReduceMax: REDUCE_MAX needs feature level 3")
     of_doubles = node("Attention", f64(1, 2, 5, 8), f64(1, 2, 7, 8), f64(1, 2, 7, 8), opset=23)
     rejects(of_doubles, FL[8], Reason.DTYPE, f"{why}Unsqueeze: x1 is DOUBLE")
-    rejects(node("AffineGrid", f32(1, 2, 3), i64(4)), FL[8], Reason.OP, "data-dependent positions")
+    sized_in_a_run = node("AffineGrid", f32(1, 2, 3), i64(4))
+    rejects(sized_in_a_run, FL[8], Reason.DTYPE, "by ONNX's definition of AffineGrid, ")
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [(2, 3, 5, 6), (1, 2, 4, 5, 6)], ids=["plane", "space"])
+def test_branches_of_a_definition_are_decided(size: tuple[int, ...], align: int) -> None:
+    dims = len(size) - 2
+    given = f32(size[0], dims, dims + 1), np.array(size)
+    case = node("AffineGrid", *given, align_corners=align)
+    matches(case, FL[4], rtol=1e-5, atol=1e-5)  # sums of three numbers up to 2
 
 
 ROWS, POSITIONS = f32(2, 5, 16), i64(2, 5, low=0, high=8)

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from ep_nnapi.graph.contributed import contributed
 from ep_nnapi.nnapi.errors import Reason
 from tests.onnx_graph import graph_of
-from tests.oracle import FL, Case, Fed, Given, f16, f32, matches, node, on_cpu, rejects, run
+from tests.oracle import FL, Case, Fed, Given, f16, f32, i32, matches, node, on_cpu, rejects, run
 
 RNG = np.random.default_rng(0)
 ROUNDED = {"rtol": 1e-5, "atol": 5e-6, "oracle": on_cpu}  # sums of float32 in another order
@@ -220,3 +220,38 @@ def test_packed_heads_are_rejected():
 def test_operators_without_a_function():
     (gelu,) = graph_of(own("Gelu", f32(2), shapes=[(2,)]).model).nodes
     assert contributed(gelu) is None
+
+
+def cached(
+    shape: tuple[int, ...], rows: int, *starts: int, axis: int = -2, f: type = f32, **mode: str
+) -> tuple[Case, Feeds]:
+    """TensorScatter of `rows` rows into a cache of this shape."""
+    update = list(shape)
+    update[axis] = rows
+    indices = [Fed(TensorProto.INT64, (len(starts),))] if starts else []
+    given = f(*shape), f(*update), *indices
+    case = node("TensorScatter", *given, opset=24, axis=axis, **mode)
+    return case, {"x2": np.array(starts)} if starts else {}
+
+
+CACHED = {
+    "at the start": cached((2, 3, 6, 4), 2),
+    "each of a batch": cached((2, 3, 6, 4), 2, 1, 4),
+    "of one": cached((1, 3, 6, 4), 2, 3),
+    "all": cached((2, 3, 6, 4), 6, 0, 0),
+    "a ring": cached((2, 3, 6, 4), 3, 5, 2, mode="circular"),
+    "a ring, again": cached((2, 3, 6, 4), 3, 17, 6, mode="circular"),
+    "behind the batch": cached((3, 6, 4), 2, 0, 4, 1, axis=1),
+    "the last axis": cached((2, 3, 6), 2, 4, 1, axis=-1),
+    "halves": cached((2, 3, 6, 4), 2, 1, 4, f=f16),
+}
+
+
+@pytest.mark.parametrize("given", CACHED.values(), ids=CACHED)
+def test_tensor_scatter_matches(given: tuple[Case, Feeds]):
+    case, feeds = given
+    matches(case, FL[8], feeds=feeds)
+
+
+def test_scatters_of_integers_are_rejected():
+    rejects(cached((2, 6, 3), 2, f=i32)[0], FL[8], Reason.DTYPE, "Concat: x0 is TENSOR_INT32")

@@ -7,12 +7,13 @@ import pytest
 from ep_nnapi.graph.definitions import defining_graph
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.sizes.control_flow import decide_control_flow
 from tests.onnx_graph import graph_of, parsed
 
 
 def defined(text: str, opset: int = 23) -> Graph | None:
     (node,) = graph_of(parsed(text, opset, ir_version=11)).nodes
-    return defining_graph(node)
+    return defining_graph(node, decide_control_flow)
 
 
 def test_a_definition_reads_and_computes_the_nodes_values() -> None:
@@ -45,17 +46,35 @@ def test_one_that_depends_on_what_is_given() -> None:
     "text",
     [
         "(float[2] x) => (float[2] y) { y = Tan (x) }",
-        "(float[1,2,3] x, int64[4] s) => (float[1,2,2,2] y) { y = AffineGrid (x, s) }",
         "(float[2] x) => (float[2] y) { y = com.microsoft.Gelu (x) }",
     ],
-    ids=["none", "one with branches", "ONNX Runtime's own"],
+    ids=["none", "ONNX Runtime's own"],
 )
 def test_operators_without_one(text: str) -> None:
     assert defined(text) is None
 
 
+AFFINE = "(float[1,2,3] x) => (float[1,5,6,2] y) <int64[4] s = {1, 2, 5, 6}>"
+
+
+def test_branches_that_constants_decide_are_taken() -> None:
+    found = defined(f"{AFFINE} {{ y = AffineGrid (x, s) }}")
+    assert found is not None
+    assert "MatMul" in {n.op_type for n in found.nodes}
+    assert not {"If", "Constant"} & {n.op_type for n in found.nodes}
+
+
+def test_branches_that_a_run_decides_are_left() -> None:
+    found = defined("(float[1,N,M] x, int64[K] s) => (float[1,2,2,2] y) { y = AffineGrid (x, s) }")
+    assert found is not None
+    assert "If" in {n.op_type for n in found.nodes}
+
+
 def test_nothing_is_defined_for_values_that_are_no_tensors() -> None:
     x, y = Value("x", DType.UNDEFINED), Value("y", DType.FLOAT)
     other = GraphNode(0, "n", "HardSwish", "other", 22, (y,), (replace(y, name="z"),))
-    assert defining_graph(other) is None
-    assert defining_graph(GraphNode(0, "n", "HardSwish", "", 22, (x,), (y,))) is None
+    assert defining_graph(other, decide_control_flow) is None
+    assert (
+        defining_graph(GraphNode(0, "n", "HardSwish", "", 22, (x,), (y,)), decide_control_flow)
+        is None
+    )

@@ -237,7 +237,7 @@ STORED = ("pytorch-converted", "pytorch-operator", "simple")
 FIRST_IR_OF_PLAIN_INITIALIZERS = 4  # older models must list initializers among the inputs
 
 
-DELEGATED_AT_LEAST = 95  # operator types of the default domain
+DELEGATED_AT_LEAST = 131  # operator types of the default domain
 
 
 @dataclass
