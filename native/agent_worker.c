@@ -76,11 +76,12 @@ static bool tell_devices(worker *w, frame *reply, ctx_error *error) {
   return true;
 }
 
-/* The request's memory becomes the job's. */
+/* The request's memory becomes the job's; without a model, it has none from then on. */
 static bool take_model(worker *w, frame *request, frame *reply, ctx_error *error) {
   job *j = &w->job;
-  const uint32_t level = (uint32_t)w->nnapi.feature_level;
+  const uint32_t level = (uint32_t)w->nnapi.feature_level, none = 0;
   end_job(j);
+  if (request->header.length == 0) return add(reply, &none, sizeof none, error);
   j->program = *request;
   request->data = NULL;
   request->capacity = 0;

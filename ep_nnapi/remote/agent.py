@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.remote.frames import VERSION, Kind
+from ep_nnapi.remote.frames import VERSION, Kind, Parts
 from ep_nnapi.remote.stream import Lost, Refusal, Stream
 
 LIMIT = 600.0
@@ -60,6 +60,8 @@ class Agent:
         self._lock = ForkableLock()
         self._jobs = count(QUESTIONS + 1)
         self._freed: deque[int] = deque()
+        self._failed: set[int] = set()
+        self._idle: list[int] = []
         said = bytes(self._asked(Kind.HELLO)).decode(errors="replace")
         facts = dict(line.partition("=")[::2] for line in said.splitlines())
         self.release, self.abi = facts.get("release", ""), facts.get("abi", "")
@@ -94,9 +96,9 @@ class Agent:
                 f"{facts.get(what, 'unknown')}, this package {known}; use an agent of this release"
             )
 
-    def _asked(self, kind: Kind, payload: bytes = b"") -> Array:
+    def _asked(self, kind: Kind) -> Array:
         """The answer at the start, whose refusal is the caller's mistake: a library, a folder."""
-        found = self._stream.request(kind, payload, limit=LIMIT)
+        found = self._stream.request(kind, limit=LIMIT)
         if isinstance(found, Refusal):
             raise OptionError(f"{self.name}: {found.text}")
         return found
@@ -113,7 +115,7 @@ class Agent:
             yield self._request
 
     def _request(
-        self, call: str, kind: Kind, payload: bytes = b"", job: int = 0, limit: float = LIMIT
+        self, call: str, kind: Kind, payload: Parts = (), job: int = 0, limit: float = LIMIT
     ) -> Array:
         try:
             found = self._stream.request(kind, payload, job, limit)
@@ -121,6 +123,7 @@ class Agent:
             raise self.lost(call, str(lost)) from None
         if not isinstance(found, Refusal):
             return found
+        self._failed.add(job)
         raise _failure(call, found)
 
     def lost(self, call: str, why: str = "it has ended") -> RuntimeFailure:
@@ -128,11 +131,16 @@ class Agent:
         return failure(call, ResultCode.DEAD_OBJECT, f"{self.name} is lost: {why}")
 
     def new_job(self) -> int:
-        """The number of a job."""
-        return next(self._jobs)
+        """The number of a job, without a model; its worker may have started."""
+        with self._lock:
+            self._free_all()
+            return self._idle.pop() if self._idle else next(self._jobs)
 
     def free(self, job: int) -> None:
-        """End a job: now, or with the next request if one is made now."""
+        """End a job: now, or with the next request if one is made now.
+
+        The worker of one that has not failed waits for the next one.
+        """
         self._freed.append(job)
         if self._lock.acquire(blocking=False):
             try:
@@ -143,19 +151,23 @@ class Agent:
     def _free_all(self) -> None:
         while self._freed:
             job = self._freed.popleft()
+            idle = not self._idle and job not in self._failed
+            self._failed.discard(job)
             if self.usable:
                 try:
-                    self._stream.request(Kind.FREE, b"", job)
+                    done = self._stream.request(Kind.MODEL if idle else Kind.FREE, (), job)
                 except Lost:
                     return
+                if idle and not isinstance(done, Refusal):
+                    self._idle.append(job)
 
     def put(self, request: Callable[..., Array], digest: bytes, data: Array) -> None:
         """Send weights, or the rest of them; those that the agent has are not sent again."""
         call = "Memory_createFromFd"
         have, at = -1, 0
         while at < data.size:
-            piece = data[at : at + _PIECE].tobytes() if have >= 0 else b""  # first: what is there?
-            reply = request(call, Kind.PUT, _PUT.pack(digest, data.size, at) + piece)
+            piece = data[at : at + _PIECE].data if have >= 0 else b""  # first: what is there?
+            reply = request(call, Kind.PUT, (_PUT.pack(digest, data.size, at), piece))
             before = have
             (have,) = self._sizes(call, _SIZE, reply)
             if have <= before:
@@ -180,7 +192,7 @@ class Agent:
         Raises RuntimeFailure.
         """
         with self.requests() as request:
-            text = bytes(request("Memory_free", Kind.STORE, _FLAG.pack(remove)))
+            text = bytes(request("Memory_free", Kind.STORE, (_FLAG.pack(remove),)))
         try:
             with self.understanding():
                 lines = (line.partition(" ") for line in text.decode().splitlines())

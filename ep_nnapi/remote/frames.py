@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from functools import reduce
+from typing import NamedTuple, TypeAlias
 
 MAGIC = b"NNAF"
 VERSION = 1
@@ -19,6 +21,10 @@ _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES = _CHECKED.size + _CHECKSUM.size
 _REPLY = 0x8000
 _ERROR = 0xFFFF
+
+
+Parts: TypeAlias = Sequence[bytes | memoryview]
+"""A payload, in parts that follow one another; memory is that of bytes."""
 
 
 class Kind(IntEnum):
@@ -54,10 +60,11 @@ class Header(NamedTuple):
         return self.kind == _ERROR
 
 
-def request_header(kind: Kind, number: int, job: int, limit_ms: int, payload: bytes) -> bytes:
-    """The header of a request whose payload is `payload`."""
-    crc = zlib.crc32(payload)
-    checked = _CHECKED.pack(MAGIC, VERSION, kind, number, job, len(payload), limit_ms, crc)
+def request_header(kind: Kind, number: int, job: int, limit_ms: int, payload: Parts) -> bytes:
+    """The header of a request with that payload."""
+    crc = reduce(lambda before, part: zlib.crc32(part, before), payload, 0)
+    size = sum(map(len, payload))
+    checked = _CHECKED.pack(MAGIC, VERSION, kind, number, job, size, limit_ms, crc)
     return checked + _CHECKSUM.pack(zlib.crc32(checked))
 
 

@@ -31,7 +31,7 @@ from ep_nnapi.nnapi.runtime import (
 )
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.remote.agent import LIMIT, QUESTION_LIMIT, QUESTIONS, Agent
-from ep_nnapi.remote.frames import ALIGNMENT, Kind
+from ep_nnapi.remote.frames import ALIGNMENT, Kind, Parts
 from ep_nnapi.remote.stream import Lost, Stream
 
 _EMBEDDED = 1 << 16
@@ -67,7 +67,12 @@ class RemoteRuntime:
     def _started(self) -> Agent:
         command = self._command()
         try:
-            return Agent(self._name, Stream(command))
+            stream = Stream(command)
+            try:
+                return Agent(self._name, stream)
+            except BaseException:
+                stream.close()
+                raise
         except OSError as error:
             why = f"{command[0]} cannot be started: {error.strerror}"
         except Lost as error:
@@ -115,7 +120,7 @@ class RemoteRuntime:
         with agent.requests() as request:
             _send(agent, request, model, QUESTIONS, QUESTION_LIMIT)
             about = device.name.encode()
-            answers = request(call, Kind.SUPPORTED, about, QUESTIONS, QUESTION_LIMIT)
+            answers = request(call, Kind.SUPPORTED, (about,), QUESTIONS, QUESTION_LIMIT)
         if len(answers) != len(model.operations):
             agent.close()
             raise agent.lost(call, "it answers for another number of operations")
@@ -134,7 +139,7 @@ class RemoteRuntime:
         compiled = RemoteCompilation(agent, job, model)
         with agent.requests() as request:
             _send(agent, request, model, job, limit)
-            request(call, Kind.COMPILE, about + device.name.encode(), job, limit)
+            request(call, Kind.COMPILE, (about, device.name.encode()), job, limit)
         return compiled
 
 
@@ -161,7 +166,7 @@ def _send(
         name = f"weights-{digest.hex()}"
         location = WeightsLocation(name, 0, weights.size, weights.size, digest)
         program = container.with_external_weights(location)
-    request("Model_finish", Kind.MODEL, program, job, limit)
+    request("Model_finish", Kind.MODEL, (program,), job, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +223,7 @@ class RemoteCompilation:
         RUN_CLOCK.take_out(time.perf_counter_ns() - start - sum(found.nanoseconds))
         return found
 
-    def _payload(self, inputs: Arrays, runs: int, options: RunOptions) -> bytes:
+    def _payload(self, inputs: Arrays, runs: int, options: RunOptions) -> Parts:
         flags = _MEASURE if options.measure is not None else 0
         limits = options.timeout_ns or 0, options.loop_timeout_ns or 0
         parts = [_ORDER.pack(*limits, flags, runs, len(inputs))]
@@ -228,13 +233,15 @@ class RemoteCompilation:
             else:
                 parts.append(_END.pack(array.ndim, array.nbytes))
                 parts.append(struct.pack(f"<{array.ndim}I", *array.shape))
-        size = sum(map(len, parts))
+        head = b"".join(parts)
+        payload: list[bytes | memoryview] = [head]
+        size = len(head)
         for array in inputs:
             padding = -size % ALIGNMENT
-            content = b"" if array is None else array.tobytes()
-            parts += (bytes(padding), content)
+            content = b"" if array is None else _content(array)
+            payload += (bytes(padding), content)
             size += padding + len(content)
-        return b"".join(parts)
+        return payload
 
     def _read(self, reply: Array, runs: int) -> BurstRuns:
         data = reply.data
@@ -255,6 +262,10 @@ class RemoteCompilation:
             Duration(_known(hardware), _known(driver)) for _, hardware, driver in times
         )
         return BurstRuns(outputs, tuple(ns for ns, _, _ in times), durations)
+
+
+def _content(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _tensor(operand: Operand, data: Array, shape: tuple[int, ...]) -> Array:

@@ -1,11 +1,16 @@
 """Agents in folders, with libraries behind them, and a phone that is one of these folders."""
 
+import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 import ep_nnapi
+from ep_nnapi.remote.agent import Agent
 from ep_nnapi.remote.runtime import RemoteRuntime
 from tests.native.build import COMPILER, Build
 
@@ -48,6 +53,26 @@ def bench(folder: Path, flags: tuple[str, ...] = ("-O2",)) -> Bench:
     linked = (*folders, "-Wl,--no-as-needed", f"-l:{real.name}")
     made.build.compiled("libaltered.so", HERE / "altered.c", "-shared", "-fPIC", *linked)
     return made
+
+
+@contextmanager
+def killed_in(call: str, agent: Callable[[], Agent]) -> Iterator[None]:
+    """In the block, the agent is killed whenever its library, `altered`, is in that call."""
+    over = Event()
+
+    def kill() -> None:
+        while not over.wait(0.01):
+            stream = agent()._stream
+            if any(f"says {call}" in line for line in list(stream._said)) and not stream.closed:
+                os.killpg(stream._process.pid, signal.SIGKILL)
+
+    killer = Thread(target=kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        killer.join()
 
 
 ADB = """\

@@ -22,7 +22,7 @@ def sealed(kind: int, number: int, length: int, crc: int, version: int = 1) -> b
 
 
 def test_a_request_is_what_the_document_says():
-    made = request_header(Kind.RUN, 7, 3, 1500, b"abc")
+    made = request_header(Kind.RUN, 7, 3, 1500, (b"a", b"", b"bc"))
     fields = struct.unpack("<4sHHIIIIII", made)
     assert fields[:7] == (b"NNAF", 1, 8, 7, 3, 3, 1500)
     assert fields[7:] == (zlib.crc32(b"abc"), zlib.crc32(made[:-4]))

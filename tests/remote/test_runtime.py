@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Duration, RunOptions
 from ep_nnapi.nnapi.spec import ADD, TILE
 from ep_nnapi.remote import runtime as remote
+from ep_nnapi.remote.frames import Kind, Parts
 from ep_nnapi.remote.runtime import RemoteRuntime
+from ep_nnapi.remote.stream import Stream
 from tests.native.build import needs_compiler
 from tests.nnapi import conformance
 from tests.programs import ran
-from tests.remote.agents import Bench
+from tests.remote.agents import Bench, killed_in
 from tests.runtimes import library
 
 pytestmark = needs_compiler
@@ -146,16 +149,17 @@ def test_a_driver_ends_one_job(
     how: str, call: str, built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """And what drivers print is no frame."""
-    monkeypatch.setattr(remote, "QUESTION_LIMIT", 1.2)
+    patience = 200_000_000 if how == "hang" else None
+    monkeypatch.setattr(remote, "QUESTION_LIMIT", 1.2 if patience else 60.0)
     runtime = built.runtime(tmp_path / "agent", built.altered, ALTERED=f"{call}:{how}")
     reference, x = device(runtime), np.ones(3, np.float32)
-    limit = CompileOptions(timeout_ns=200_000_000)
+    limit = CompileOptions(timeout_ns=patience)
 
     def work() -> None:
         if call == "supported":
             runtime.supported(add(), reference)
         compiled = runtime.compile(add(), reference, limit)
-        compiled.run([x, x], options=RunOptions(timeout_ns=200_000_000))
+        compiled.run([x, x], options=RunOptions(timeout_ns=patience))
 
     for _ in range(2):
         with pytest.raises(RuntimeFailure) as failed:
@@ -180,6 +184,42 @@ def test_an_agent_that_is_lost_is_started_again(runtime: RemoteRuntime):
     again = runtime.compile(add(), reference)
     np.testing.assert_array_equal(again.run([x, x])[0], x + x)
     assert runtime.agent() is not lost
+
+
+@pytest.mark.parametrize("call", ["model", "supported", "compile", "compute"])
+def test_an_agent_that_is_killed_in_a_call(call: str, built: Bench, tmp_path: Path):
+    runtime = built.runtime(tmp_path / "agent", built.altered, ALTERED=f"{call}:hang")
+
+    def use() -> None:
+        runtime.supported(add(), device(runtime))
+        runtime.compile(add(), device(runtime)).run([np.ones(3, np.float32)] * 2)
+
+    with killed_in(call, lambda: runtime._agent), pytest.raises(RuntimeFailure) as failed:
+        use()
+    assert "DEAD_OBJECT: exec:agent is lost: its stream has ended" in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+def test_an_agent_that_is_killed_while_weights_are_sent(
+    runtime: RemoteRuntime, monkeypatch: pytest.MonkeyPatch
+):
+    """It has stopped to read; the next compilation sends the rest to another one."""
+    model, request = add(1_000_000, constant=1), Stream.request
+    process = runtime.agent()._stream._process
+
+    def halted(stream: Stream, kind: Kind, payload: Parts = (), *more: float) -> object:
+        if kind is Kind.PUT and len(payload[1]):
+            os.kill(process.pid, signal.SIGSTOP)
+            Timer(0.2, process.kill).start()
+        return request(stream, kind, payload, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "request", halted)
+        with pytest.raises(RuntimeFailure, match="DEAD_OBJECT: exec:agent is lost: its stream has"):
+            runtime.compile(model, device(runtime))
+    x = np.ones(1_000_000, np.float32)
+    (found,) = runtime.compile(model, device(runtime)).run([x])
+    np.testing.assert_array_equal(found, x + np.arange(1_000_000, dtype=np.float32))
 
 
 def test_one_that_cannot_be_started_again_is_one_sentence(built: Bench, tmp_path: Path):
@@ -219,7 +259,7 @@ def test_a_full_phone_is_one_sentence(built: Bench, tmp_path: Path):
 
 
 def test_jobs_end_with_their_compilations(runtime: RemoteRuntime):
-    """A process for each job, and none is left."""
+    """A process for each job; one waits for the next, unless its job has failed."""
     kept = [runtime.compile(add(), device(runtime)) for _ in range(3)]
     pid = runtime.agent()._stream._process.pid
 
@@ -232,6 +272,19 @@ def test_jobs_end_with_their_compilations(runtime: RemoteRuntime):
     gc.collect()
     runtime.supported(add(), device(runtime))
     until = time.monotonic() + 10
+    while workers() > 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert workers() == 2
+    again = runtime.compile(add(), device(runtime))
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(again.run([x, x])[0], x + x)
+    assert workers() == 2
+    with pytest.raises(RuntimeFailure, match="an input does not fit"):
+        again._agent._request(
+            "run", Kind.RUN, again._payload([x[:2], x], 1, RunOptions()), again._job
+        )
+    del again
+    runtime.supported(add(), device(runtime))
     while workers() > 1 and time.monotonic() < until:
         time.sleep(0.05)
     assert workers() == 1
