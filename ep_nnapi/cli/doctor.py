@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
     parser.add_argument(
-        "--device", metavar="NAME", help="the device (default: the first, CPUs last)"
+        "--device", metavar="NAME", help="the device (default: the first that sessions use)"
     )
     parser.add_argument(
         "--operation",

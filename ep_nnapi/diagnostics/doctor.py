@@ -138,7 +138,7 @@ def doctor(
     """Compares a device with nnapi-reference, and writes its profile with its flaws to `path`.
 
     runtime     as the provider's option
-    device      its name (default: the runtime's choice)
+    device      its name (default: the first that sessions compile for)
     operations  names of NNAPI operations (default: all)
     timeout     seconds after which a compilation or a run hangs
     progress    called with the number of operations examined and of all

@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.profile.record import record_operation
 from ep_nnapi.nnapi.spec import BY_NAME
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import NnapiFlag
-from ep_nnapi.provider.devices import choose_device, runtime_of
+from ep_nnapi.provider.devices import choose_device, fast_devices, runtime_of
 from ep_nnapi.workers import Data, serve, set_up_worker
 
 RESULTS, ANSWERS = "results.jsonl", "answers.json"
@@ -70,7 +70,8 @@ def _serve(task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(_ASKING, _QUESTIONS * task["timeout"]))
     options = parse({"runtime": task["runtime"], "device": task["device"]})
     runtime = runtime_of(options)
-    device = choose_device(runtime, options.device, NnapiFlag.NONE)
+    chosen = choose_device(runtime, options.device, NnapiFlag.NONE)
+    device = (*fast_devices(runtime, chosen, options), chosen)[0]
     if task["operation"] is None:
         write(Profile(device, runtime.feature_level, {}, {}), folder / ANSWERS)
         tell({"done": True})

@@ -21,7 +21,7 @@ def test_a_device_that_is_right(cli, tmp_path: Path):
     assert (floor.split()[0], relu.split()[0], empty) == ("FLOOR", "RELU", "")
     assert relu.split()[1] == relu.split()[2]
     assert rest == [
-        "nnapi-reference, feature level 8: 2 of 2 operations are right in all samples",
+        "host-cpu, feature level 8: 2 of 2 operations are right in all samples",
         f"written: {path}",
     ]
 

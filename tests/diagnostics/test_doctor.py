@@ -21,13 +21,19 @@ from ep_nnapi.diagnostics import doctor as module
 from ep_nnapi.diagnostics.doctor import Examination
 from ep_nnapi.nnapi.profile.file import read
 from ep_nnapi.nnapi.profile.flaws import ANY_TYPES, Defect
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.nnapi.spec import BY_NAME
+from ep_nnapi.options.table import parse
+from ep_nnapi.ort_devices.device import HOST_CPU
+from ep_nnapi.provider.devices import device_order
+from ep_nnapi.remote.adb import AGENTS
 from ep_nnapi.sessions.cpu import session_of
+from tests.bundling.phone import ABI, needs_abi
 from tests.cli.command import ROOT
 from tests.end_to_end.sessions import nnapi_session
 from tests.nnapi.library.recorded import needs_compiler
 from tests.onnx_graph import model_of, nodes_of
-from tests.remote.agents import Bench, bench
+from tests.remote.agents import Bench, agents_folder, bench, phone
 
 WRONG = ("RELU1", "RELU6", "EXP", "SQRT", "RSQRT", "LOGISTIC", "ABS", "NEG", "LOG", "FLOOR")
 HANGS, DIES, RIGHT = ("LOGICAL_AND", "LOGICAL_OR"), ("SIN",), ("RELU", "TANH")
@@ -56,7 +62,8 @@ def library(made: Bench) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def examined(library: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Examination, Path]:
     path = tmp_path_factory.mktemp("doctor") / "device.json"
-    return ep_nnapi.doctor(path, runtime=library, operations=ALL, timeout=2), path
+    given = {"device": REFERENCE_DEVICE, "operations": ALL, "timeout": 2}
+    return ep_nnapi.doctor(path, runtime=library, **given), path
 
 
 @needs_compiler
@@ -113,13 +120,30 @@ def test_sessions_leave_to_the_cpu_what_is_wrong(
     np.testing.assert_allclose(made.run(None, {"x": X})[0], want, rtol=1e-5, atol=1e-5)
 
 
+SOME = (*HANGS[:1], *DIES, "LOG")
+
+
+@needs_abi
 @needs_compiler
+@pytest.mark.parametrize(
+    ("how", "some"),
+    [("exec", SOME), *(pytest.param(how, ALL, marks=pytest.mark.long) for how in ("exec", "adb"))],
+    ids=["exec", "exec, all", "adb, all"],
+)
 def test_behind_an_agent_it_is_the_same(
-    examined: tuple[Examination, Path], made: Bench, library: str, tmp_path: Path
+    how: str,
+    some: tuple[str, ...],
+    examined: tuple[Examination, Path],
+    made: Bench,
+    library: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    some = (*HANGS[:1], *DIES, "LOG")
-    command = made.command(tmp_path / "agent", library)
-    found = ep_nnapi.doctor(runtime=f"exec:{command}", operations=some, timeout=1)
+    monkeypatch.setenv(AGENTS, str(agents_folder(made, tmp_path / "agents", ABI)))
+    phone(tmp_path, ABI, monkeypatch.setenv).says("library", library)
+    runtime = "adb:one" if how == "adb" else f"exec:{made.command(tmp_path / 'agent', library)}"
+    given = {"device": REFERENCE_DEVICE, "operations": some, "timeout": 1}
+    found = ep_nnapi.doctor(runtime=runtime, **given)
     local = {kind: flaws for kind, flaws in examined[0].profile.flaws.items() if kind[0] in some}
     assert found.profile.flaws.keys() == local.keys()
     for kind, flaws in local.items():
@@ -147,6 +171,12 @@ def test_prepared_models_too(
     )
     (model,) = done.models
     assert {r["reason"] for r in model.report["rejections"]} == {"ACCURACY", "DRIVER"}
+
+
+@pytest.mark.fast_devices
+def test_the_device_is_the_one_that_sessions_use() -> None:
+    found = ep_nnapi.doctor(operations=["RELU"])
+    assert found.profile.device.name == device_order(parse({}))[0] == HOST_CPU
 
 
 def test_a_profile_is_the_same_each_time(tmp_path: Path) -> None:
@@ -211,6 +241,6 @@ def test_an_interrupted_examination_writes_nothing(tmp_path: Path) -> None:
 
 def test_host_cpu_is_right_in_all_that_it_takes() -> None:
     """Numbers that ONNX Runtime has no kernels for are declined, and a negative keep_dims is no."""
-    found = ep_nnapi.doctor(device="host-cpu", operations=["LOCAL_RESPONSE_NORMALIZATION", "MEAN"])
+    found = ep_nnapi.doctor(device=HOST_CPU, operations=["LOCAL_RESPONSE_NORMALIZATION", "MEAN"])
     assert not found.negative
     assert all(o.right == o.trials > 60 for o in found.operations)
