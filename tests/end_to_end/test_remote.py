@@ -1,7 +1,6 @@
 """Sessions and verbs on an agent: what the library gives, whatever becomes of the agent."""
 
 import gc
-import json
 import os
 import signal
 import sys
@@ -19,15 +18,14 @@ from ep_nnapi.provider.devices import open_runtime
 from ep_nnapi.remote.connect import remote_runtime
 from models.zoo import MODELS
 from tests.bundling.phone import ABI
-from tests.cli.command import DONE, NEGATIVE
-from tests.cli.conftest import cli
-from tests.native.build import needs_compiler
+from tests.native.build import ARM64_ROOT, Build, needs_compiler, skip_without, starter
+from tests.onnx_graph import model_of, nodes_of
 from tests.programs import ran
-from tests.remote.agents import Bench
+from tests.remote.agents import Bench, killed_in
 from tests.remote.conftest import built
 from tests.remote.test_runtime import add
 
-__all__ = ["built", "cli"]
+__all__ = ["built"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 CABLE = f"{sys.executable} {Path(__file__).parents[1] / 'remote' / 'cable.py'}"
@@ -67,38 +65,6 @@ def test_the_zoo(name: str, built: Bench, tmp_path: Path):
     assert receipt["versions"]["agent"] == f"test on {ABI}"
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "compare"])
-def test_verbs_say_the_same(verb: str, built: Bench, tmp_path: Path, cli):
-    """But for times; and behind a library that adds 1, run and compare say that."""
-    runtimes = LIBRARY, f"exec:{built.command(tmp_path)}"
-    found = [cli(verb, DIGITS, "--json", "--runtime", r) for r in runtimes]
-    assert [code for code, *_ in found] == [DONE, DONE]
-    said = [json.loads(out) for _, out, _ in found]
-    for each in said:
-        for times in ("latency", "device_times"):
-            each.pop(times, None)
-    assert said[0] == said[1]
-    if verb != "check":
-        wrong = f"exec:{built.command(tmp_path, built.altered, WRONG='all')}"
-        command = (verb, DIGITS, "--runtime", wrong, "--device", REFERENCE_DEVICE)
-        code, out, _ = cli(*command, "--tolerance", "1e-4")
-        assert code == NEGATIVE
-        assert "beyond the tolerance" in out
-
-
-@pytest.mark.long
-def test_reports_tuning_and_calibration(built: Bench, tmp_path: Path, cli):
-    runtime = ("--runtime", f"exec:{built.command(tmp_path)}")
-    page, costs = tmp_path / "page.html", tmp_path / "calibration.json"
-    assert cli("report", DIGITS, "--measure", "-o", page, *runtime)[0] == DONE
-    assert cli("devices", "--calibrate", costs, "--device", REFERENCE_DEVICE, *runtime)[0] == DONE
-    code, out, _ = cli("tune", DIGITS, "--seconds", "1", *runtime)
-    assert code == DONE
-    assert f"NNAPI {REFERENCE_DEVICE}" in out
-    assert page.stat().st_size > 10_000
-    assert json.loads(costs.read_text())["device"] == REFERENCE_DEVICE
-
-
 @pytest.mark.parametrize("again", [True, False], ids=["started again", "gone"])
 def test_an_agent_that_is_killed_between_runs(again: bool, built: Bench, tmp_path: Path):
     """Another one computes, once; without it the option fallback decides."""
@@ -132,6 +98,19 @@ def test_a_driver_that_dies_in_a_call(call: str, built: Bench, tmp_path: Path):
         str(DIGITS), f"exec:{built.command(tmp_path, built.altered, ALTERED=f'{call}:die')}"
     )
     np.testing.assert_allclose(of.run(None, given)[0], want.run(None, given)[0], rtol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("call", ["model", "compile", "compute"])
+def test_an_agent_that_is_killed_in_a_call(call: str, built: Bench, tmp_path: Path):
+    """And so is the one that is started again: the option fallback decides."""
+    model = model_of(nodes_of("y = Exp(x)"), {"x": (2, 3)}, {"y": (2, 3)}).SerializeToString()
+    x = np.ones((2, 3), np.float32)
+    name = f"exec:{built.command(tmp_path, built.altered, ALTERED=f'{call}:hang')}"
+    runtime = remote_runtime(name)
+    with killed_in(call, lambda: runtime._agent):
+        (found,) = session(model, name).run(None, {"x": x})
+    np.testing.assert_allclose(found, np.exp(x), rtol=1e-5)
 
 
 def used(name: str, model: str | bytes, given: dict[str, np.ndarray]) -> list[np.ndarray] | str:
@@ -170,10 +149,30 @@ def test_two_users_at_once(built: Bench, tmp_path: Path):
             np.testing.assert_array_equal(outputs[0], want.run(None, given)[0])
 
 
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The command of an agent for ARM64 with the stand-in library, under emulation."""
+    compiler = ("aarch64-linux-gnu-gcc",)
+    skip_without(compiler)
+    folder, before = tmp_path_factory.mktemp("arm64"), starter(compiler)
+    made = Build(folder, *compiler)
+    words = (*before, made.program("nnapi_agent"), "--folder", folder, "--runtime", made.stand_in)
+    emulator = f"--emulator {before[0]}"
+    return f"env QEMU_LD_PREFIX={ARM64_ROOT} {' '.join(map(str, words))} {emulator}"
+
+
 @pytest.mark.parametrize("sessions", [30, pytest.param(1000, marks=pytest.mark.long)])
 def test_sessions_leave_nothing(sessions: int, built: Bench, tmp_path: Path):
-    """No descriptor, no worker, no memory here or in the agent."""
-    name = f"exec:{built.command(tmp_path, built.build.stand_in)}"
+    leave_nothing(f"exec:{built.command(tmp_path, built.build.stand_in)}", sessions)
+
+
+@pytest.mark.long
+def test_nor_do_those_of_an_agent_for_arm64(emulated: str):
+    leave_nothing(f"exec:{emulated}", int(os.environ.get("EP_NNAPI_SESSIONS", "100")))
+
+
+def leave_nothing(name: str, sessions: int) -> None:
+    """No descriptor, no process, no memory here, in the agent or its workers."""
     x = np.zeros((1, 1, 8, 8), np.float32)
 
     def use(count: int) -> tuple[int, int, int]:
@@ -182,15 +181,16 @@ def test_sessions_leave_nothing(sessions: int, built: Bench, tmp_path: Path):
         gc.collect()
         pid = remote_runtime(name).agent()._stream._process.pid
         remote_runtime(name).agent().memory()  # frees what waits
-        children = ran("ps", "--ppid", pid, "-o", "stat=", status=None).stdout.split()
-        memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        alive = sum(not state.startswith("Z") for state in children)
-        return alive, len(os.listdir("/proc/self/fd")), memory
+        workers = ran("ps", "--ppid", pid, "-o", "pid=", status=None).stdout.split()
+        pages = [Path(f"/proc/{p}/statm").read_text().split()[1] for p in (pid, *workers)]
+        descriptors = (os.listdir(f"/proc/{p}/fd") for p in ("self", pid, *workers))
+        return len(workers), sum(map(len, descriptors)), sum(map(int, pages))
 
-    before = use(5)
+    before = use(10)
     after = use(sessions)
+    print(before, after)  # noqa: T201 (how far from the limit)
     assert after[:2] == before[:2]
-    assert after[2] - before[2] < 50  # pages of the agent
+    assert after[2] - before[2] < 200
 
 
 def test_a_phone_that_sleeps(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
