@@ -167,7 +167,7 @@ def sorted_nodes(nodes: Collection[Hashable]) -> list[Hashable]:
 
 
 def components(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """The smallest number of the component that each number is in, by edges in any order.
+    """For each node, the smallest node of its connected component; `pairs` are the edges.
 
     Source: Rem's algorithm (1976); `networkx.utils.UnionFind` takes 6 times as long.
     """

@@ -189,7 +189,7 @@ def earliest(reads: Rows, order: Iterable[int], capable: Sequence[int]) -> list[
 
 
 def wave_parts(region: Region, wave: Sequence[int]) -> list[int]:
-    """The connected parts of waves."""
+    """The connected components of each wave, as `components` numbers them."""
     own = [w if flag else -v for v, (w, flag) in enumerate(zip(wave, region.capable, strict=True))]
     rows = zip(own, enumerate(region.preds), strict=True)
     return components(len(own), ((v, u) for w, (v, row) in rows for u in row if own[u] == w))

@@ -71,7 +71,7 @@ def _spread(reads: Rows, order: Iterable[int], marks: Mapping[int, int]) -> list
 def shortened(
     region: Region, tensors: Sequence[TensorUse]
 ) -> tuple[Region, list[TensorUse], list[int]]:
-    """The units of a region as a region, its tensors, and each node's unit."""
+    """The region with its units as nodes, the tensors between them, and the unit of each node."""
     unit = list(range(len(region.preds)))
     units, priced = region, renamed(tensors, unit)
     while True:

@@ -133,7 +133,7 @@ def _narrow_order(reads: Rows, read_by: Rows) -> list[tuple[int, int]]:
 def search(
     steps: Sequence[Step], tensors: Sequence[TensorUse], states: int, below: Cost | None
 ) -> Found:
-    """The partition of lowest cost, and lower than `below`, found with so many states."""
+    """The cheapest partition below the cost `below` that a search keeping `states` states finds."""
     least, work = inf, 0
     kept: dict[State, tuple[Cost, Joins]] = {((), 0): ((0, 0), None)}
     for step in steps:

@@ -1,4 +1,4 @@
-"""Tensors: who makes and reads them, and the bytes that cross the borders of clusters.
+"""Tensors: their producers and consumers, and the bytes that cross the borders of clusters.
 
 Definition: a tensor counts once if it leaves the cluster that makes it, for another node or for
 outside the graph, and once for every other cluster that reads it, whatever makes it.
@@ -74,7 +74,7 @@ def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int
 def shares(
     dag: nx.DiGraph, graph: Indexed, parts: Rows, names: Iterable[Iterable[Name]]
 ) -> Iterator[tuple[int, int, list[Name], bool]]:
-    """Tensors by part, bytes, names of the part's nodes that touch them, True if nothing else."""
+    """Tensors as (part, bytes, names of the part's nodes on it, True if it has no others)."""
     flags = graph.region.capable
     known: dict[tuple[int, Name], int] = {}
     number = {
@@ -116,7 +116,7 @@ def cheapest(dag: nx.DiGraph, graph: Indexed, parts: Rows, ways: Sequence[Rows])
 
 
 def renamed(tensors: Iterable[TensorUse], name: Sequence[int]) -> list[TensorUse]:
-    """Tensors as touched by what nodes are part of, sorted: equal ones once, those of one not."""
+    """The tensors between the units `name` of nodes, sorted; sizes of the same units add up."""
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
     for size, nodes, internal in tensors:
         touched = tuple(sorted({name[v] for v in nodes}))

@@ -65,7 +65,7 @@ class Network:
 
 
 def near_side(network: Network) -> bytearray:
-    """1 for every node on the near side of a cut of the lowest cost, by flow along distances."""
+    """1 for each node on the near side of a minimum cut, by a maximum flow along distances."""
     heads, arcs = network.heads, network.arcs
     room = _whole(network.capacities)  # that is left along each arc
     excess = [0] * len(arcs)  # what has come to each node, but not gone on
@@ -187,7 +187,7 @@ class _Selection(NamedTuple):
     cost: float
 
     def rank(self) -> tuple[float, int]:
-        """Lowest first: the cost, then what takes most."""
+        """Sort key: the lowest cost first, of equal ones that which takes most nodes."""
         return self.cost, -sum(self.taken)
 
 

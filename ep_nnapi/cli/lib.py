@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the path, or what is asked for."""
+    """Prints the library's path, or the flags or directories asked for; writes headers."""
     from ep_nnapi.nnapi.capi import header, libneuralnetworks_path
 
     flags = [header.compiler_flags()] * given.cflags + [header.linker_flags()] * given.libs

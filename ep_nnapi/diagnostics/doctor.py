@@ -205,7 +205,7 @@ class _Trials:
     done: bool = False
 
     def add(self, line: Data) -> None:
-        """Takes a line of a worker."""
+        """Adds the result that a worker has printed as one line."""
         if "error" in line:
             raise _ERRORS.get(line["kind"], NnapiError)(line["error"])
         if "types" in line and "trial" not in line:

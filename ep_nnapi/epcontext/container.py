@@ -225,7 +225,7 @@ class ContainerContent:
 
 
 def pack(*given: Lowered | Alternative, model_has_checksum: bool = False) -> Container:
-    """Returns a cluster as a container ready to be written: lowered, or its alternatives."""
+    """Returns the container of a cluster, which is lowered or given as its alternatives."""
     pool = ConstantPool()
     alternatives = tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in given)
     writer = TableWriter(alternatives, pool)

@@ -34,7 +34,7 @@ class Operators:
 
     @staticmethod
     def of(calls: Iterable[Call]) -> Operators:
-        """Returns those of calls that are as the nodes were lowered."""
+        """Returns the operators of a cluster's calls, as its nodes were lowered."""
         found = Operators()
         for call in calls:
             if call.whole is not None:

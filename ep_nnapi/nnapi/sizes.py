@@ -338,5 +338,5 @@ def identical(left: Iterable[int], right: Iterable[int]) -> bool:
 
 
 def now(size: int) -> int:
-    """Return the value of a size, for choices that hold whatever it is: that is no condition."""
+    """Return a size's present number without a condition, for choices that any size allows."""
     return int.__index__(size)

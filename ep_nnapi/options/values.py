@@ -220,7 +220,7 @@ def api_level(name: str, value: object) -> int:
 
 
 def one_name(_: str, value: object) -> str | None:
-    """Parses a name; None or "" means none and gives None."""
+    """Parses an optional name; None for None and ""."""
     return str(value) if value not in (None, "") else None
 
 

@@ -134,18 +134,18 @@ class ContextData:
 
     @property
     def reads(self) -> bool:
-        """True if the application has a callback that reads."""
+        """True if the application has set a callback that reads external context data."""
         return bool(self._read[0])
 
     @property
     def writes(self) -> bool:
-        """True if the application has a callback that writes."""
+        """True if the application has set a callback that writes external context data."""
         return bool(self._write[0])
 
     def read(self, name: str) -> Array:
-        """Returns the bytes that the application has under a name.
+        """Returns external context data by file name, from the application's callback.
 
-        The last ones stay until `forget`, because the clusters of a model share them. Raises
+        The last file stays until `forget`, because the clusters of a model share it. Raises
         ModelError with the callback's message if it fails.
         """
         if self._last is None or self._last[0] != name:
@@ -167,10 +167,10 @@ class ContextData:
                 check(api().AllocatorFree(allocator[0], found[0]))
 
     def forget(self) -> None:
-        """Drops what `read` has kept."""
+        """Drops the file that `read` has kept."""
         self._last = None
 
     def write(self, name: str, content: bytes) -> None:
-        """Hands bytes to the application under a name; raises OrtError if that fails."""
+        """Gives the application's callback a file to write; raises OrtError if that fails."""
         data = ffi.from_buffer(content)
         check(self._write[0](self._states[1], _encoded(name), data, len(content)))

@@ -104,7 +104,7 @@ class Group:
         return [self.value(i) for i in range(len(self.composite.inputs))]
 
     def own_type(self, i: int) -> str:
-        """The constant input `i` with its own type."""
+        """The constant input `i`, not converted to another type."""
         operand = self.operand(self.input(i))
         return self.scope.weight(("own type", id(operand.value)), lambda: operand.array)
 

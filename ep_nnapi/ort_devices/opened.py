@@ -38,7 +38,7 @@ class Latest(Generic[_Made]):
 
 
 class Opened:
-    """The answers about operations, and until `take` the model that was opened last."""
+    """A device's answers about operations; keeps the model that was opened last until `take`."""
 
     def __init__(self) -> None:
         self._answers: dict[object, bool] = {}

@@ -32,7 +32,7 @@ from ep_nnapi.ort_devices.scope import (
 
 @frozen
 class Kernels:
-    """Kernels that not every provider has, or has right.
+    """Kernels that some execution providers lack, or compute wrongly.
 
     int8_weights   quantized weights are int8, which is faster with VNNI and saturates without it;
                    else uint8

@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime for converted models: on the CPU provider, or on another one alone."""
+"""ONNX Runtime sessions for converted models: on the CPU provider, or on another one alone."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ _OPTIONS = {
 
 
 class NotTaken(Exception):
-    """A provider does not take a whole model."""
+    """An execution provider leaves nodes of the model to others."""
 
 
 def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedSession:

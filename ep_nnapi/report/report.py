@@ -69,7 +69,7 @@ class Substitute:
 
 @frozen
 class FallbackRuns:
-    """Runs that something else than a cluster's device computed; `cluster` is its number."""
+    """Runs of the cluster number `cluster` that a fallback computed instead of its device."""
 
     cluster: int
     by: Substitute

@@ -209,7 +209,7 @@ class Fixed:
 
     @property
     def written(self) -> bool:
-        """True if the rewritten model is better and equal, and so has been written."""
+        """True if the model was written: more of it runs on NNAPI, with the same outputs."""
         return bool(self.steps) and (self.verdict is None or not self.verdict.negative)
 
     def to_json(self) -> dict[str, object]:

@@ -56,7 +56,7 @@ class Weights:
         return self._versions != self._versions_of(tensors)
 
     def unused(self) -> bool:
-        """True if one of the tensors is no more or has its data elsewhere."""
+        """True if one of the tensors was freed or has its data at another address."""
         owners = [owner() for owner in self._owners]
         return any(
             owner is None or _address(owner) != _address(memory)

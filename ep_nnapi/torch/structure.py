@@ -54,7 +54,7 @@ class Results:
         return pytree.tree_unflatten([leaf.value(tensors) for leaf in self.leaves], self.spec)
 
     def builder(self) -> Callable[[Sequence[torch.Tensor]], object]:
-        """Returns `of`, or a function with the same results that is faster for flat structures."""
+        """Returns `of`, or a faster equivalent where all results are tensors without nesting."""
         if any(leaf != Leaf(i) for i, leaf in enumerate(self.leaves)):
             return self.of
         if self.spec.is_leaf():

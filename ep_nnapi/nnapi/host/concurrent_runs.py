@@ -1,4 +1,4 @@
-"""Runs: deadline and stop of one; of several, BLAS threads, forks and the end of the process."""
+"""Run control: deadline and cancellation; with several runs, BLAS threads, forks, process exit."""
 
 from __future__ import annotations
 

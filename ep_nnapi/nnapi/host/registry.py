@@ -33,7 +33,7 @@ class DeviceSource(Protocol):
         """Open a device by its name; raises OptionError if it is not there."""
 
     def least_work(self, name: str) -> float:
-        """Return the multiply-accumulates of a model from which on a device precedes others.
+        """Return from how many multiply-accumulates of a model on the device is preferred.
 
         Infinity for devices that are tried in the runtime's order, those of other packages too.
         """
@@ -52,7 +52,7 @@ def is_named_only(name: str | None) -> bool:
 
 
 def least_work(name: str) -> float:
-    """Return the work from which on a device precedes others, as `DeviceSource.least_work`."""
+    """Return the work from which on a device is preferred, as `DeviceSource.least_work`."""
     return min((source.least_work(name) for source in sources()), default=inf)
 
 

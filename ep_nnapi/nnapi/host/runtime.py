@@ -40,7 +40,7 @@ class PreparedModel(Protocol):
 
 
 class HostDevice(Protocol):
-    """A device behind the host runtime."""
+    """A device of the host runtime, as a Python object."""
 
     @property
     def name(self) -> str:

@@ -118,7 +118,7 @@ Placed = tuple[Runtime, Device]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A trial with its values and the results of the reference, which has compiled it alone."""
+    """A trial with input values and the results of nnapi-reference, compiled by itself."""
 
     trial: Trial
     given: Fed

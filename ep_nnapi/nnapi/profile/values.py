@@ -21,7 +21,7 @@ Dims = tuple[int, ...]
 
 
 class Values(Enum):
-    """Which values a sample gets.
+    """Kinds of values for a sample's inputs.
 
     ORDINARY   small numbers and zeros, in the domain of the operation; all codes of elementwise
                8-bit operations

@@ -136,7 +136,7 @@ class QuantizedFinish:
     signed: bool
 
     def receiver(self, out: Array) -> Array:
-        """Returns a buffer for the sums of a part of the output."""
+        """Returns the accumulator of a block of the output."""
         return np.empty(out.shape, self.scale.numbers.dtype)
 
     def __call__(self, sums: Array, out: Array) -> None:
