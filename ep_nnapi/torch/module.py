@@ -172,12 +172,19 @@ class NnapiModule(torch.nn.Module):
         """Returns what NNAPI takes."""
         return self._session.report.summary
 
-    def save(self, path: str | os.PathLike[str], *, format: str = "context") -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "context",
+        alternatives: str | None = None,
+    ) -> None:
         """Writes the module as a prepared model, for `load` and for `ep-nnapi run`.
 
-        path     an .onnx file; its weights are written beside it and mapped when it is loaded
-        format   as for `prepare`: `context` has each cluster compiled, which needs fixed sizes;
-                 `onnx` and `ort` (an .ort file) can be loaded by plain onnxruntime, too
+        path          an .onnx file; its weights are written beside it and mapped when it is loaded
+        format        as for `prepare`: `context` has each cluster compiled, which needs fixed
+                      sizes; `onnx` and `ort` (an .ort file) can be loaded by plain onnxruntime, too
+        alternatives  as for `prepare`, such as "litert,cpu": programs of each cluster
         The model is compared with the original before it is written. Raises ModelError if the two
         differ or if there is nothing to compile, OptionError if the format or an option does not
         fit.
@@ -190,7 +197,8 @@ class NnapiModule(torch.nn.Module):
             self._program.model.metadata_props[_METADATA] = text
             write(self._program, model)
             prepared: Callable[..., object] = prepare
-            prepared(model, path, jobs=1, format=format, **self._options)
+            given = {"alternatives": alternatives} if alternatives is not None else {}
+            prepared(model, path, jobs=1, format=format, **given, **self._options)
 
 
 def load(path: str | os.PathLike[str], **options: object) -> NnapiModule:

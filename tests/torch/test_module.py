@@ -2,6 +2,7 @@
 
 import copy
 import io
+import json
 import pickle
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
+from tests.litert.needs import LITERT
 from tests.programs import Done, python, ran
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -51,6 +53,25 @@ def test_weights_are_beside_a_compiled_model_and_a_session_runs_it(
     session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), options)
     (scores,) = session.run(None, {"input": seeded(*IMAGE).numpy()})
     agrees(torch.from_numpy(scores), cnn(seeded(*IMAGE)))
+
+
+@LITERT
+@pytest.mark.parametrize(
+    ("alternatives", "computes"), [(None, None), ("litert,cpu", "litert on litert-cpu")]
+)
+def test_litert_computes_what_is_saved(
+    alternatives: str | None, computes: str | None, tmp_path: Path
+):
+    """By the same option; as an alternative it is a .tflite, which the C plugin runs too."""
+    receipt, x = tmp_path / "receipt.json", seeded(*IMAGE)
+    module = to_nnapi(small_cnn(), (x,), runtime="litert")
+    module.save(tmp_path / "net.onnx", alternatives=alternatives)
+    loaded = load(tmp_path / "net.onnx", runtime="litert", receipt=receipt)
+    agrees(loaded(x), module(x))
+    del loaded
+    clusters = json.loads(receipt.read_text())["clusters"]
+    assert [(c["device"], c.get("alternative")) for c in clusters] == [("litert-cpu", computes)]
+    assert [(c["runs"], c["device_runs"]) for c in clusters] == [(1, 1)]
 
 
 def test_nested_structures_are_saved(tmp_path: Path):
