@@ -321,8 +321,6 @@ static void system_build(char *out, size_t capacity) {
 static bool note_path(const ctx_choice *x, const candidate *c, char *out, size_t capacity) {
   char about[512], build[128] = "", name[160] = "choice";
   uint8_t digest[SHA256_BYTES];
-  size_t used = 0;
-  int i;
   if (x->system.cache_dir == NULL) return false;
   system_build(build, sizeof build);
   if (c != NULL) name_of(x, c, name, sizeof name);
@@ -333,11 +331,8 @@ static bool note_path(const ctx_choice *x, const candidate *c, char *out, size_t
   sha256_add(&hash, x->container.header->sha256, sizeof x->container.header->sha256);
   sha256_add(&hash, (const uint8_t *)about, strlen(about));
   sha256_end(&hash, digest);
-  used = (size_t)snprintf(out, capacity, "%s/ep-nnapi-", x->system.cache_dir);
-  for (i = 0; i < 8 && used + 2 < capacity; i++)
-    used += (size_t)snprintf(out + used, capacity - used, "%02x", digest[i]);
-  return (size_t)snprintf(out + used, capacity - used, c != NULL ? ".trying" : ".chosen") <
-         capacity - used;
+  return ctx_cache_path(x->system.cache_dir, digest, c != NULL ? "trying" : "chosen", out,
+                        capacity);
 }
 
 static void write_note(const char *path, const char *text) {

@@ -1,10 +1,14 @@
 /* Engines: see engine.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "litert.h"
+#include "sha256.h"
 
 /* An NNAPI program. */
 static bool run_program(ctx_engine *e, const void *const *inputs, void *const *outputs,
@@ -82,11 +86,57 @@ static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *err
   return true;
 }
 
+bool ctx_cache_path(const char *folder, const uint8_t *digest, const char *suffix, char *out,
+                    size_t capacity) {
+  char name[17];
+  int i;
+  for (i = 0; i < 8; i++) snprintf(name + 2 * i, 3, "%02x", digest[i]);
+  return (size_t)snprintf(out, capacity, "%s/ep-nnapi-%s.%s", folder, name, suffix) < capacity;
+}
+
+/* The file of packed weights: LiteRT takes any, so that it is named after all that they are from. */
+static bool packed_path(const char *folder, const ctx_container *c, char *out, size_t capacity) {
+  uint8_t digest[SHA256_BYTES];
+  sha256 hash;
+  if (folder == NULL) return false;
+  sha256_begin(&hash);
+  sha256_add(&hash, c->header->sha256, sizeof c->header->sha256);
+  sha256_add(&hash, &c->chosen->offset, sizeof c->chosen->offset);
+  sha256_end(&hash, digest);
+  return ctx_cache_path(folder, digest, "packed", out, capacity);
+}
+
+/* Compiles it. New packed weights get their name when they are complete: another process may be
+ * starting, or this one end. */
+static bool compile_litert(const ctx_place *place, const ctx_container *c,
+                           const ctx_weights *weights, ctx_litert *library, ctx_litert_model **out,
+                           ctx_error *error) {
+  enum { PATH = 4096, SUFFIX = 48 };
+  static _Atomic uint32_t count;
+  char path[PATH], partial[PATH + SUFFIX];
+  const uint64_t offset = c->chosen->offset;
+  const bool packs = place->accelerator == CTX_LITERT_CPU &&
+                     packed_path(place->options.litert_cache_dir, c, path, PATH);
+  const bool is_new = packs && access(path, R_OK) != 0;
+  const ctx_litert_options options = {
+      .accelerator = place->accelerator,
+      .threads = place->options.litert_threads,
+      .half = place->options.litert_half,
+      .weight_cache = is_new  ? partial
+                      : packs ? path
+                              : NULL,
+  };
+  bool compiled;
+  if (is_new)
+    snprintf(partial, sizeof partial, "%s.%ld-%u", path, (long)getpid(), (unsigned)count++);
+  compiled = ctx_litert_compile(library, weights->data + offset,
+                                (size_t)(c->header->weights_size - offset), &options, out, error);
+  if (is_new && !(compiled && rename(partial, path) == 0)) (void)unlink(partial);
+  return compiled;
+}
+
 static bool open_litert(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
                         ctx_engine **out, ctx_error *error) {
-  const ctx_litert_options options = {.accelerator = place->accelerator,
-                                      .threads = place->options.litert_threads};
-  const uint64_t offset = c->chosen->offset;
   litert_engine *e;
   ctx_litert *library;
   TRY(ctx_litert_open(place->options.litert, &library, error) &&
@@ -95,9 +145,7 @@ static bool open_litert(const ctx_place *place, const ctx_container *c, ctx_weig
   if (e == NULL) return ctx_out_of_memory(error);
   e->base.run = run_litert;
   e->base.free = free_litert;
-  if (ctx_litert_compile(library, weights->data + offset,
-                         (size_t)(c->header->weights_size - offset), &options, &e->model, error) &&
-      bind_litert(e, c, error))
+  if (compile_litert(place, c, weights, library, &e->model, error) && bind_litert(e, c, error))
     return *out = &e->base, true;
   free_litert(&e->base);
   return false;

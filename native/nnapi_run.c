@@ -34,6 +34,8 @@ static const char USAGE[] =
     "  --trial-timeout S       seconds for the trial of an alternative (default: 30)\n"
     "  --litert LIBRARY        the LiteRT library (default: libLiteRt.so by its name)\n"
     "  --litert-threads N      threads of a run on LiteRT's CPU (default: 1)\n"
+    "  --litert-precision P    of LiteRT's GPU: float32 (default) or float16\n"
+    "  --litert-cache-dir DIR  keep the weights there that LiteRT's CPU has packed\n"
     "  --receipt FILE          write what ran where to FILE, as JSON\n";
 
 enum { MOST_INPUTS = 256, FAILED = 3, UNUSABLE = 2 };

@@ -75,6 +75,7 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
                                       {"high", NN_PRIORITY_HIGH},
                                       {NULL, 0}};
   static const choice fallbacks[] = {{"reference", 1}, {"none", 0}, {NULL, 0}};
+  static const choice precisions[] = {{"float32", 0}, {"float16", 1}, {NULL, 0}};
   int32_t code = 0;
   if (strcmp(key, "runtime") == 0) return (settings->runtime = value, true);
   if (strcmp(key, "receipt") == 0) return (settings->receipt = value, true);
@@ -83,6 +84,12 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   if (strcmp(key, "litert") == 0) return (settings->options.litert = value, true);
   if (strcmp(key, "litert_threads") == 0)
     return parse_threads(key, value, &settings->options.litert_threads, error);
+  if (strcmp(key, "litert_cache_dir") == 0)
+    return (settings->options.litert_cache_dir = value, true);
+  if (strcmp(key, "litert_precision") == 0) {
+    TRY(choose(key, value, precisions, &code, error));
+    return settings->options.litert_half = code != 0, true;
+  }
   if (strcmp(key, "prefer") == 0) return settings->prefer = value, ctx_check_prefer(value, error);
   if (strcmp(key, "trial_timeout") == 0)
     return parse_seconds(key, value, &settings->trial_timeout, error);
@@ -102,7 +109,7 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   return ctx_fail(error,
                   "option '%.100s' is unknown; there are runtime, device, preference, priority, "
                   "compilation_timeout, execution_timeout, fallback, receipt, prefer, cache_dir, "
-                  "trial_timeout, litert, litert_threads",
+                  "trial_timeout, litert, litert_threads, litert_cache_dir, litert_precision",
                   key);
 }
 

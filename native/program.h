@@ -11,10 +11,12 @@ typedef struct {
   const ctx_device *fallback; /* runs what the device could not; NULL: nothing does */
   int32_t preference, priority;
   uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
-  bool ask;           /* a device that does not compile, which operation it declines */
-  const char *litert; /* path of the LiteRT library; NULL: it is found by its name */
-  int litert_threads; /* of one run on LiteRT's CPU; 0: one */
-  bool measure;       /* count and time the runs */
+  bool ask;                     /* a device that does not compile, which operation it declines */
+  const char *litert;           /* path of the LiteRT library; NULL: it is found by its name */
+  int litert_threads;           /* of one run on LiteRT's CPU; 0: one */
+  bool litert_half;             /* LiteRT's GPU may compute float32 as float16 */
+  const char *litert_cache_dir; /* where LiteRT's CPU keeps packed weights; NULL: nowhere */
+  bool measure;                 /* count and time the runs */
 } ctx_options;
 
 /* What became of a program. */

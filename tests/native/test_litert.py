@@ -49,6 +49,29 @@ def test_threads_are_a_number(threads: str, path: Path) -> None:
         sessions.session(path, litert_threads=threads)
 
 
+def test_packed_weights_are_kept_for_later_starts(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    options = {"litert": package.library()[0], "litert_cache_dir": str(tmp_path / "cache")}
+    outputs, times = set(), set()
+    for _ in range(3):
+        made = sessions.session(path, prefer="litert-cpu", **options)
+        outputs.add(made.run(None, FEEDS)[0].tobytes())
+        (packed,) = (tmp_path / "cache").iterdir()
+        assert packed.suffix == ".packed"
+        times.add(packed.stat().st_mtime_ns)
+    assert len(outputs) == len(times) == 1
+    options["litert_cache_dir"] = str(tmp_path / "not there")
+    assert outcome(path, tmp_path, prefer="litert-cpu", **options)["device_runs"] == 2
+
+
+def test_precision_is_one_of_two(path: Path, tmp_path: Path) -> None:
+    """The CPU computes float32 in both."""
+    options = {"prefer": "litert-cpu", "litert": package.library()[0]}
+    outcome(path, tmp_path, litert_precision="float16", **options)
+    with pytest.raises(Exception, match="must be one of float32, float16"):
+        sessions.session(path, litert_precision="half")
+
+
 def test_nnapi_run_takes_the_library_too(path: Path, tmp_path: Path) -> None:
     """Under sanitizers, and with no NNAPI library."""
     program = sanitized(tmp_path).program("nnapi_run")
