@@ -238,6 +238,7 @@ def py_compile(
         out[i] = new_struct(lib.new_compute, node, node.input_count, node.output_count)
         if node.direct is not None:
             node.direct.attach(out[i])
+            node.direct.offer()
     for i, context_node in enumerate(ep.context_nodes(ffi.unpack(fused, count))):
         context_nodes[i] = context_node
 

@@ -15,6 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, Symbols, one
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
 from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
@@ -26,7 +27,7 @@ from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)
 _PARTS = (32, 16, 8, 4, 2)
-"""What sizes are divided by for a trial of a driver."""
+"""What sizes are divided by for a trial."""
 Contents: TypeAlias = Mapping[str, Array]
 NO_CONTENTS: Contents = MappingProxyType({})
 _SizePlace: TypeAlias = tuple[str, int, bool]
@@ -76,28 +77,32 @@ class OpenCompilation:
         return OpenCompilation(placed, lowered, _conditions(lowered))
 
     def computes(self, symbols: Symbols) -> bool:
-        """Returns True if the device computes it for these values; libraries are tried with less.
+        """Returns True if the device computes it for values like these, but smaller.
 
-        A driver may take a model with open dimensions and fail in its executions.
+        A driver may take a model with open dimensions and fail in its executions. The trial is also
+        the first run, which takes longer than others.
         """
-        compiler = self.placed.compiler
-        if isinstance(compiler.runtime, SizedRuntime):
-            return True
+        compiler, placed = self.placed.compiler, self.placed
+        if any(isinstance(operand.value, Model) for operand in self.lowered.model.operands):
+            return True  # how often a loop runs depends on what is given
         smaller = ({n: max(2, v // part) for n, v in symbols.items()} for part in _PARTS)
         fitting = (s for s in smaller if all(c.holds(s) for c in self.conditions))
-        border = self.placed.lowered.border.with_sizes(next(fitting, symbols))
-        zeros = {c.name: np.zeros(c.shape, c.dtype.numpy) for c in border.inputs}
-        bound = border.bind([*zeros], [c.name for c in border.outputs])
-        types, limits = [c.dtype.numpy for c in bound.outputs], compiler.current.limits
+        symbols = next(fitting, symbols)
+        border = placed.lowered.border.with_sizes(symbols)
+        given = {c.name: np.zeros(c.shape, c.dtype.numpy) for c in border.inputs}
+        for name, numbers in self._contents():
+            given[name].reshape(-1)[:] = bound(numbers, symbols)
+        bound_border = border.bind([*given], [c.name for c in border.outputs])
+        types, limits = [c.dtype.numpy for c in bound_border.outputs], compiler.current.limits
         try:
-            bound.run(
-                self.placed.compilation,
-                [*zeros.values()],
+            bound_border.run(
+                placed.compilation,
+                [*given.values()],
                 lambda i, shape: np.empty(shape, types[i]),
                 RunOptions(limits.timeout_ns, limits.loop_timeout_ns),
             )
         except RuntimeFailure as failure:
-            logger.info("%s fails with open dimensions: %s", self.placed.device.name, failure)
+            logger.info("%s fails with open dimensions: %s", placed.device.name, failure)
             return False
         return True
 

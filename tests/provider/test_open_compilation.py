@@ -28,7 +28,7 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider import open_compilation
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import session_of
@@ -120,6 +120,17 @@ def test_one_compilation_computes_a_decoder_with_a_growing_cache() -> None:
     found = receipt()
     assert (found["device"], found["device_runs"], found["fallbacks"]) == ("host-cpu", 14, [])
     assert found["compiled"]["operations"] == len_of_one(model)
+
+
+def test_the_first_run_is_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial in the session's creation has found that runs are short."""
+    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
+    model = decoder()
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    monkeypatch.delattr(DynamicRunner, "__call__")
+    for step in STEPS:
+        same(ours, cpu, feeds(*step))
+    assert receipt()["device_runs"] == len(STEPS)
 
 
 def len_of_one(model: onnx.ModelProto) -> int:
