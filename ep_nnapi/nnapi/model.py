@@ -62,9 +62,12 @@ class Data:
     @property
     def stored(self) -> Array:
         """The array; makes it if it is not there yet."""
-        if callable(self.source):
-            object.__setattr__(self, "source", Data.of(self.source()).source)
-        return cast("Array", self.source)
+        source = self.source
+        if isinstance(source, np.ndarray):
+            return source
+        made = Data.of(source()).stored
+        object.__setattr__(self, "source", made)
+        return made
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Data):
@@ -105,9 +108,11 @@ class Data:
     @property
     def bytes(self) -> Array:
         """The bytes of the elements in C order; copies elements in another order, once."""
-        if self.stored.ndim != 1 or self.stored.dtype != np.uint8:
-            object.__setattr__(self, "source", Data.of(self.stored).stored)
-        return self.stored
+        stored = self.stored
+        if stored.ndim != 1 or stored.dtype != np.uint8:
+            stored = Data.of(stored).stored
+            object.__setattr__(self, "source", stored)
+        return stored
 
     @staticmethod
     def of(array: Array) -> Data:
