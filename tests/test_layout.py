@@ -38,6 +38,7 @@ TESTED_BY = {
     "nnapi/test_model": "nnapi/array",
     "nnapi/test_sizes": "nnapi/expressions",
     "preparation/test_worker_pool": "preparation/worker workers",  # client and server
+    "graph/test_contributed": "graph/function_writer",
     "graph/test_dag": "graph/graph",
     "graph/test_onnx_io": "graph/ort_io",
     "litert/test_library": "litert/_build",

@@ -1,38 +1,26 @@
-"""ONNX Runtime's own attention operators, and TensorScatter, as functions of ONNX's operators.
-
-No size is written into a function, as it may be a symbol: functions compute sizes, or have them as
-constants among their inputs.
-"""
+"""ONNX Runtime's own attention operators, and TensorScatter, as functions of ONNX's operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
+from ep_nnapi.graph.function_writer import (
+    CONTRIBUTED,
+    OUTPUTS,
+    SWAP,
+    Body,
+    FunctionWriter,
+    NodeReader,
+)
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.nnapi.array import Array
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
 
-CONTRIBUTED = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
-_OPSET = 23  # the first with RotaryEmbedding
-_SWAP = [0, 2, 1, 3]
 _INT32 = TensorProto.INT32
-_OUTPUTS = ("output", "present_key", "present_value")
-
-
-@frozen
-class Body:
-    """A function, and its call: the node with the inputs and outputs that the function has."""
-
-    call: GraphNode
-    function: FunctionProto
 
 
 def contributed(node: GraphNode) -> Body | None:
@@ -41,198 +29,14 @@ def contributed(node: GraphNode) -> Body | None:
     Raises Reject for what the function does not cover.
     """
     write = _FUNCTIONS.get((node.domain, node.op_type))
-    return None if write is None else write(_NodeReader(node))
+    return None if write is None else write(NodeReader(node))
 
 
-@frozen
-class _NodeReader:
-    """A node whose inputs and attributes are read by their place and name."""
-
-    node: GraphNode
-
-    def has(self, index: int) -> bool:
-        """True if input `index` is given."""
-        return index < len(self.node.inputs) and self.node.inputs[index] is not None
-
-    def input(self, index: int) -> Value:
-        """Input `index`; raises Reject if it is omitted."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"input {index} is missing")
-        return value
-
-    def number(self, name: str, default: float = 0) -> float:
-        """An attribute that is a number."""
-        found = self.node.attributes.get(name, default)
-        return found if isinstance(found, int | float) else default
-
-    def integer(self, name: str, default: int = 0) -> int:
-        """An attribute that is an integer."""
-        return int(self.number(name, default))
-
-    def heads(self, name: str) -> int:
-        """A number of heads; raises Reject unless it is positive."""
-        found = self.integer(name)
-        self.require(found > 0, Reason.ATTRIBUTE, f"{name} is {found}; it must be positive")
-        return found
-
-    def require(self, holds: object, reason: Reason, detail: str) -> None:
-        """Raises Reject(reason, detail) unless `holds`."""
-        if not holds:
-            raise Reject(reason, detail)
-
-    def refuse(self, **inputs: int) -> None:
-        """Raises Reject for each of these inputs, by name, that is given."""
-        for name, index in inputs.items():
-            self.require(not self.has(index), Reason.ATTRIBUTE, f"{name} is given; leave it out")
-
-    def usual(self, **attributes: float | str) -> None:
-        """Raises Reject for attributes with other values than these."""
-        for name, usual in attributes.items():
-            found = self.node.attributes.get(name, usual)
-            detail = f"{name} is {found}; it must be {usual}"
-            self.require(found == usual, Reason.ATTRIBUTE, detail)
-
-    def refuse_output(self, index: int) -> None:
-        """Raises Reject if output `index` is read."""
-        read = any(self.node.outputs[index : index + 1])
-        self.require(not read, Reason.ATTRIBUTE, f"output {index} is read; leave it out")
-
-    def require_rank(self, index: int, *ranks: int) -> None:
-        """Raises Reject unless input `index` has one of these ranks."""
-        value, wanted = self.input(index), " or ".join(map(str, ranks))
-        detail = (
-            f"{value.name} has rank {value.rank}; it must be {wanted}, as packed it is not read"
-        )
-        self.require(value.rank in ranks, Reason.RANK, detail)
-
-    def require_shape(self, index: int, *shapes: Sequence[int]) -> None:
-        """Raises Reject unless input `index` has one of these shapes."""
-        value, wanted = self.input(index), " or ".join(str(list(shape)) for shape in shapes)
-        detail = f"{value.name} has shape {list(value.shape)}; it must be {wanted}"
-        self.require(value.shape in map(tuple, shapes), Reason.SHAPE, detail)
-
-
-@dataclass(slots=True)
-class _FunctionWriter:
-    """The nodes of a function under construction; methods return names of values.
-
-    inputs  names of the node's inputs
-    more    further inputs: sizes
-    """
-
-    given: _NodeReader
-    inputs: list[str]
-    nodes: list[NodeProto] = field(default_factory=list)
-    more: list[Value] = field(default_factory=list)
-
-    def __call__(
-        self,
-        op_type: str,
-        *given: str,
-        out: str = "",
-        **attributes: int | Sequence[int] | TensorProto,
-    ) -> str:
-        """Add a node, and return the name of its output, which is `out` if given."""
-        name = out or f"t{len(self.nodes)}"
-        self.nodes.append(NodeProto(op_type=op_type, input=given, output=[name]))
-        for key, value in attributes.items():
-            self.nodes[-1].attribute.append(helper.make_attribute(key, value))
-        return name
-
-    def split(self, x: str, parts: Sequence[int], axis: int) -> list[str]:
-        """Add a Split."""
-        names = [f"t{len(self.nodes)}_{i}" for i in range(len(parts))]
-        sizes = self.ints(*parts)
-        self.nodes.append(helper.make_node("Split", [x, sizes], names, axis=axis))
-        return names
-
-    def ints(self, *numbers: int) -> str:
-        """A constant vector of INT64."""
-        return self.array(np.array(numbers, np.int64))
-
-    def array(self, array: Array) -> str:
-        """A constant."""
-        return self("Constant", value=numpy_helper.from_array(array))
-
-    def real(self, number: float) -> str:
-        """A constant of the element type of the node's first input."""
-        half = self.given.input(0).dtype is DType.FLOAT16
-        return self.array(np.array(number, np.float16 if half else np.float32))
-
-    @property
-    def lowest(self) -> str:
-        """The least number of that type, which hides what it is added to."""
-        half = self.given.input(0).dtype is DType.FLOAT16
-        return self.real(float(np.finfo(np.float16 if half else np.float32).min))
-
-    def size(self, number: int, dtype: DType = DType.INT64) -> str:
-        """A size as an input of the function: a constant [1]."""
-        constant, name = Constant.of_sizes((number,), (1,), dtype), f"size{len(self.more)}"
-        first = next(v.name for v in self.given.node.outputs if v is not None)
-        self.more.append(Value(f"{first}/{name}", dtype, (1,), constant=constant))
-        return name
-
-    def range(self, size: int) -> str:
-        """The numbers 0, 1, 2 ... below a size, in INT32."""
-        none, one = (self.array(np.array(i)) for i in (0, 1))
-        return self("Cast", self("Range", none, self("Squeeze", self.size(size)), one), to=_INT32)
-
-    def reshaped(self, x: str, *shape: int | str) -> str:
-        """A Reshape; sizes are numbers, or names of tensors [1]."""
-        if all(isinstance(size, int) for size in shape):
-            return self("Reshape", x, self.ints(*shape))  # type: ignore[arg-type]
-        parts = [size if isinstance(size, str) else self.ints(size) for size in shape]
-        return self("Reshape", x, self("Concat", *parts, axis=0))
-
-    def taken(self, x: str, source: str, perm: Sequence[int], batch: int, out: str) -> str:
-        """Slices of x by indexes [B, n] for each entry of the batch, along the axis `perm[1]`.
-
-        perm  the axes with that one behind the batch's; it is its own inverse
-        """
-        if batch == 1:
-            return self("Gather", x, self.reshaped(source, -1), axis=perm[1], out=out)
-        index = self("Cast", self("Unsqueeze", source, self.ints(2)), to=TensorProto.INT64)
-        found = self("GatherND", self("Transpose", x, perm=perm), index, batch_dims=1)
-        return self("Transpose", found, perm=perm, out=out)
-
-    def to_heads(self, x: str, heads: int) -> str:
-        """The heads of x [B, S, heads D], [B, heads, S, D]."""
-        return self("Transpose", self.reshaped(x, 0, 0, heads, -1), perm=_SWAP)
-
-    def attended(self, q: str, k: str, v: str, scale: float, added: Sequence[str]) -> str:
-        """The values v [B, N, T, D] that are chosen by the rows of q and k; `added` to scores."""
-        softcap = self.given.number("softcap")
-        turned = self("Transpose", k, perm=[0, 1, 3, 2])
-        scores = self("MatMul", self("Mul", q, self.real(scale)), turned)
-        if softcap:
-            cap = self.real(softcap)
-            scores = self("Mul", self("Tanh", self("Div", scores, cap)), cap)
-        for each in added:
-            scores = self("Add", scores, each)
-        return self("MatMul", self("Softmax", scores, axis=-1), v)
-
-    def merged(self, x: str) -> None:
-        """The output: rows [B, S, N D] of x [B, N, S, D]."""
-        self("Reshape", self("Transpose", x, perm=_SWAP), self.ints(0, 0, -1), out=_OUTPUTS[0])
-
-    def body(self, outputs: Sequence[str] = _OUTPUTS) -> Body:
-        """The function of the nodes, with the first of the node's outputs."""
-        node, known = self.given.node, len(self.inputs)
-        sizes = [f"size{i}" for i in range(len(self.more))]
-        opsets = [helper.make_opsetid("", _OPSET)]
-        function = helper.make_function(
-            CONTRIBUTED, node.op_type, [*self.inputs, *sizes], outputs, self.nodes, opsets
-        )
-        given = (*node.inputs[:known], *[None] * (known - len(node.inputs)), *self.more)
-        return Body(replace(node, inputs=given), function)
-
-
-def _scale(given: _NodeReader, head_size: int) -> float:
+def _scale(given: NodeReader, head_size: int) -> float:
     return given.number("scale") or 1 / sqrt(head_size)
 
 
-def _multi_head_attention(given: _NodeReader) -> Body:
+def _multi_head_attention(given: NodeReader) -> Body:
     """Queries [B, S, N D]; keys and values [B, L, N D] or [B, N, L, D], after those of the past.
 
     Source: ONNX Runtime, com.microsoft.MultiHeadAttention-1.
@@ -243,20 +47,20 @@ def _multi_head_attention(given: _NodeReader) -> Body:
     for index, ranks in ((0, (3,)), (1, (3, 4)), (2, (3, 4))):
         given.require_rank(index, *ranks)
     names = "query key value bias mask added past_key past_value"
-    write = _FunctionWriter(given, names.split())
+    write = FunctionWriter(given, names.split())
     q, *kv = _with_bias(given, write)
     both = list[str]()
     for i, x in enumerate(kv):
         new = x if given.input(1 + i).rank > len("BSN") else write.to_heads(x, heads)
         parts = [*([write.inputs[6 + i]] if given.has(6 + i) else []), new]
-        both.append(write("Concat", *parts, axis=2, out=_OUTPUTS[1 + i]))
+        both.append(write("Concat", *parts, axis=2, out=OUTPUTS[1 + i]))
     added = [*_hidden(given, write), *(["added"] if given.has(5) else [])]
     scale = _scale(given, given.input(0).shape[-1] // heads)
     write.merged(write.attended(write.to_heads(q, heads), both[0], both[1], scale, added))
     return write.body()
 
 
-def _with_bias(given: _NodeReader, write: _FunctionWriter) -> list[str]:
+def _with_bias(given: NodeReader, write: FunctionWriter) -> list[str]:
     """The names of queries, keys and values, with the bias [sum of their last sizes] added."""
     names = ["query", "key", "value"]
     if not given.has(3):
@@ -269,7 +73,7 @@ def _with_bias(given: _NodeReader, write: _FunctionWriter) -> list[str]:
     return [write("Add", x, bias) for x, bias in zip(names, biases, strict=True)]
 
 
-def _hidden(given: _NodeReader, write: _FunctionWriter) -> Iterator[str]:
+def _hidden(given: NodeReader, write: FunctionWriter) -> Iterator[str]:
     """Yields what hides keys: a mask of 0 for each that is hidden, lengths; later ones."""
     batch, rows, _ = given.input(0).shape
     length = given.input(1).shape[-2]
@@ -297,7 +101,7 @@ def _hidden(given: _NodeReader, write: _FunctionWriter) -> Iterator[str]:
         yield write("Where", shown, none, write.lowest)
 
 
-def _group_query_attention(given: _NodeReader) -> Body:
+def _group_query_attention(given: NodeReader) -> Body:
     """Queries [B, S, N D] of N heads; keys and values [B, S, G D], which a cache [B, G, P, D] gets.
 
     Entry b of the batch has seqlens_k[b] + 1 keys then, the last of which are the new ones.
@@ -309,7 +113,7 @@ def _group_query_attention(given: _NodeReader) -> Body:
     smooth = given.integer("smooth_softmax", -1)
     given.require(smooth < 1, Reason.ATTRIBUTE, f"smooth_softmax is {smooth}; it must be 0")
     names = "query key value past_key past_value seqlens_k total cos sin position_ids added"
-    return _GroupQuery(given, _FunctionWriter(given, names.split())).body()
+    return _GroupQuery(given, FunctionWriter(given, names.split())).body()
 
 
 class _GroupQuery:
@@ -319,7 +123,7 @@ class _GroupQuery:
     start  [B, 1] INT32: where the new keys are in it
     """
 
-    def __init__(self, given: _NodeReader, write: _FunctionWriter) -> None:
+    def __init__(self, given: NodeReader, write: FunctionWriter) -> None:
         self.given, self.write = given, write
         self.heads, self.groups = given.heads("num_heads"), given.heads("kv_num_heads")
         detail = f"num_heads is {self.heads}, which kv_num_heads {self.groups} does not divide"
@@ -363,7 +167,7 @@ class _GroupQuery:
             q, k = self._rotated(q, k)
         keys, values = (
             self._cached(write.to_heads(new, self.groups), past, out)
-            for new, past, out in zip((k, v), ("past_key", "past_value"), _OUTPUTS[1:], strict=True)
+            for new, past, out in zip((k, v), ("past_key", "past_value"), OUTPUTS[1:], strict=True)
         )
         # the heads of a group are more rows: [B, G, S N/G, D]
         grouped = write.reshaped(write.to_heads(q, self.groups), 0, 0, -1, self.head_size)
@@ -418,7 +222,7 @@ class _GroupQuery:
         behind = write("Add", write("Sub", place, self.start), next(ends))
         behind = write("Min", behind, next(ends))
         source = write("Where", write("Less", place, self.start), place, behind)
-        return write.taken(every, source, _SWAP, self.batch, out)
+        return write.taken(every, source, SWAP, self.batch, out)
 
     def _hidden(self) -> str:
         """What hides later keys, those before the window, and those that there are not."""
@@ -445,14 +249,14 @@ class _GroupQuery:
             return "added"
         rows, total = write.size(self.rows), write.size(self.total)
         if shared:
-            apart = write("Transpose", "added", perm=_SWAP)
+            apart = write("Transpose", "added", perm=SWAP)
             wide = write("Expand", apart, write.ints(1, 1, each, 1))
             return write.reshaped(wide, 0, 1, -1, total)
-        apart = write("Transpose", write.reshaped("added", -1, each, rows, total), perm=_SWAP)
+        apart = write("Transpose", write.reshaped("added", -1, each, rows, total), perm=SWAP)
         return write.reshaped(apart, -1, self.groups, write.size(self.rows * each), total)
 
 
-def _tensor_scatter(given: _NodeReader) -> Body:
+def _tensor_scatter(given: NodeReader) -> Body:
     """The cache [B, ..., M, ...] with updates [B, ..., S, ...] from index `write_indices` [B] on.
 
     Source: ONNX TensorScatter-24.
@@ -460,7 +264,7 @@ def _tensor_scatter(given: _NodeReader) -> Body:
     cache, update = given.input(0), given.input(1)
     batch, axis = cache.shape[0], given.integer("axis", -2) % cache.rank
     most, rows = cache.shape[axis], update.shape[axis]
-    write = _FunctionWriter(given, ["cache", "update", "indices"])
+    write = FunctionWriter(given, ["cache", "update", "indices"])
     size, length = (write.size(n, DType.INT32) for n in (most, rows))
     start = write.array(np.array([[0]], np.int32))
     if given.has(2):
@@ -479,7 +283,7 @@ def _tensor_scatter(given: _NodeReader) -> Body:
     return write.body(["present"])
 
 
-_FUNCTIONS: Mapping[tuple[str, str], Callable[[_NodeReader], Body]] = {
+_FUNCTIONS: Mapping[tuple[str, str], Callable[[NodeReader], Body]] = {
     ("", "TensorScatter"): _tensor_scatter,
     (CONTRIBUTED, "GroupQueryAttention"): _group_query_attention,
     (CONTRIBUTED, "MultiHeadAttention"): _multi_head_attention,

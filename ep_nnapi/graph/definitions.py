@@ -21,7 +21,8 @@ from onnx import (
     shape_inference,
 )
 
-from ep_nnapi.graph.contributed import CONTRIBUTED, contributed
+from ep_nnapi.graph.contributed import contributed
+from ep_nnapi.graph.function_writer import CONTRIBUTED
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import Constant, DType, Value

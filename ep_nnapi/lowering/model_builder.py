@@ -284,7 +284,7 @@ def _kept(value: Value, constant: Constant) -> Value:
     """Returns a constant of an operator, of which the calls have only what was made of it."""
     if value.dtype is DType.INT64 and value.size <= _FEW:  # such as axes
         return replace(value, dtype=DType.INT32, constant=constant.cast(DType.INT32))
-    if value.dtype is DType.UINT8 and value.quantization is None:  # such as packed weights
+    if value.dtype in (DType.UINT8, DType.INT8) and value.quantization is None:  # as weights
         return replace(value, quantization=Quantization((1.0,), (0,)))
     return value
 

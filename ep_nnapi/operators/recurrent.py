@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import TypeAlias
 
-from ep_nnapi.graph.value import Value
+import numpy as np
+
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spans import Span
@@ -28,6 +33,7 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     write_outputs,
 )
 
+MICROSOFT_DOMAIN = "com.microsoft"
 States: TypeAlias = Sequence[Value | None]
 """The state H, and of an LSTM C; None for zeros."""
 Direction: TypeAlias = Generator[Call, None, tuple[Value, Sequence[Value]]]
@@ -78,6 +84,40 @@ def lstm(n: Node) -> Iterator[Call]:
     """
     layer = recurrent_layer(n, ("Sigmoid", "Tanh", "Tanh"))
     yield from _each_way(n, layer, lambda way: _lstm(n, layer, way))
+
+
+@op("DynamicQuantizeLSTM", since=1, domain=MICROSOFT_DOMAIN, keeps=True)
+def dynamic_quantize_lstm(n: Node) -> Iterator[Call]:
+    """LSTM with its constant 8-bit weights as floats; the kernel also rounds x and H to 8 bits.
+
+    W [directions, inputs, 4 units] and R [directions, units, 4 units], transposed to LSTM's; their
+    scales and zero points [directions], or one for each of the last axis
+    """
+    weights = {1: _dequantized(n, 1, 8), 2: _dequantized(n, 2, 10)}
+    given = (weights.get(i, v) for i, v in enumerate(n.node.inputs[:8]))
+    inner = replace(n.node, op_type="LSTM", domain="", inputs=tuple(given))
+    yield from lstm.lower(replace(n, node=inner))
+
+
+def _dequantized(n: Node, index: int, scale: int) -> Value:
+    """Return transposed weights; their scale is input `scale`, the zero point the one behind it."""
+    stored = n.input(index)
+    n.require(stored.rank == 3, Reason.RANK, f"{stored.name} has rank {stored.rank}; it must be 3")
+    ways, reads, columns = stored.shape
+    parts = [n.constant(i) for i in (index, scale, scale + 1)]
+    for i in (scale, scale + 1):
+        size = n.input(i).size
+        detail = f"{n.input(i).name} has {size} numbers; it must have {ways} or {ways * columns}"
+        n.require(size in (ways, ways * columns), Reason.SHAPE, detail)
+
+    @cache
+    def load() -> Array:
+        numbers, factor, zero = (part.array.astype(np.float32) for part in parts)
+        real: Array = (numbers - zero.reshape(ways, 1, -1)) * factor.reshape(ways, 1, -1)
+        return real.transpose(0, 2, 1)
+
+    constant = Constant((ways, columns, reads), DType.FLOAT, load)
+    return n.value(f"{stored.name}/dequantized", constant)
 
 
 def _each_way(n: Node, layer: RecurrentLayer, lower: Callable[[int], Direction]) -> Iterator[Call]:

@@ -83,7 +83,6 @@ _FEW_BITS = "NNAPI has no weights of fewer than 8 bits; quantize them to 8"
 _CONTRIB: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            "DynamicQuantizeLSTM",
             "DynamicQuantizeMatMul",
             "MatMulIntegerToFloat",
             "QAttention",

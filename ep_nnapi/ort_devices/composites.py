@@ -189,14 +189,14 @@ def _node(group: Group) -> None:
 
 
 def _packed(group: Group) -> None:
-    """The same node, whose packed weights stay as they are."""
+    """The same node, whose constants of 8 bits stay as they are."""
     inputs = range(len(group.composite.inputs))
     packed = [group.given(i) and is_coded(group.operand(group.input(i))) for i in inputs]
-    given = [group.value(i, real=not packed[i]) for i in inputs]
+    given = [group.own_type(i) if packed[i] else group.value(i) for i in inputs]
     if group.input(1).shape == ():  # a single index, which leaves no axis
         given[1] = group.graph.reshape(given[1], ())
-    (found,) = group.same(*given)
-    group.deliver(found)
+    for i, value in enumerate(group.same(*given, outputs=len(group.composite.outputs))):
+        group.deliver(value, i)
 
 
 def _has_kernel(group: Group) -> bool:
@@ -422,6 +422,7 @@ RULES: Mapping[str, NodeRule] = {
         f"{CONTRIB}:{n}": NodeRule(_packed, _has_kernel)
         for n in ("GatherBlockQuantized", "MatMulNBits")
     },
+    f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,

@@ -1,6 +1,7 @@
 """Nodes of recurrent layers with random weights, for the tests of RNN, GRU and LSTM."""
 
 import numpy as np
+from onnx import TensorProto, helper
 
 from tests.oracle import f32, node
 
@@ -35,3 +36,26 @@ def layer(op_type, *, directions=1, bias=True, states=(), more=(), sizes=None, *
 
 
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def quantized_lstm(
+    *, direction="forward", columns=False, unsigned=False, bias=True, states=(), outputs=3
+):
+    """DynamicQuantizeLSTM; columns: scales for each of the last axis. 7 bits do not saturate."""
+    ways = DIRECTIONS[direction]
+    numbers = RNG.integers(-63, 64, (ways, INPUTS + UNITS, 4 * UNITS))
+    numbers = (numbers + 64).astype(np.uint8) if unsigned else numbers.astype(np.int8)
+    shape = (ways, 4 * UNITS) if columns else (ways,)
+    scales = [RNG.uniform(0.004, 0.008, shape).astype(np.float32) for _ in "WR"]
+    zeros = np.full(shape, 64 if unsigned else 0, numbers.dtype)
+    given = [
+        f32(STEPS, BATCH, INPUTS),
+        *(numbers[:, :INPUTS], numbers[:, INPUTS:]),
+        weights(ways, 8 * UNITS) if bias else None,
+        *(None, *(states or (None, None)), None),
+        *(scales[0], zeros, scales[1], zeros),
+    ]
+    sizes = [(STEPS, ways, BATCH, UNITS), *[(ways, BATCH, UNITS)] * 2][:outputs]
+    types = [helper.make_tensor_type_proto(TensorProto.FLOAT, size) for size in sizes]
+    named = {"hidden_size": UNITS, "direction": direction, "output_types": types}
+    return node("DynamicQuantizeLSTM", *given, domain="com.microsoft", outputs=outputs, **named)

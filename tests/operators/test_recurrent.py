@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 from ep_nnapi.nnapi.errors import Reason
 from tests.operators.recurrent_layers import (
@@ -13,6 +14,7 @@ from tests.operators.recurrent_layers import (
     STEPS,
     UNITS,
     layer,
+    quantized_lstm,
     weights,
 )
 from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
@@ -215,3 +217,33 @@ def test_an_lstm_is_a_sequence_where_the_level_has_it():
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM"), FL[3])  # no states yet
     assert emitted(layer("LSTM"), FL[4]).count("UNIDIRECTIONAL_SEQUENCE_LSTM") == 1
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" not in emitted(layer("LSTM", input_forget=1), FL[8])
+
+
+STATE = f32(1, BATCH, UNITS)
+QUANTIZED = {
+    "int8": {},
+    "uint8": {"unsigned": True},
+    "reverse": {"direction": "reverse"},
+    "both ways, a scale for each column": {"direction": "bidirectional", "columns": True},
+    "no bias, only Y": {"bias": False, "outputs": 1},
+    "states": {"states": (STATE, STATE), "unsigned": True, "columns": True},
+}
+
+
+@pytest.mark.parametrize("given", QUANTIZED.values(), ids=QUANTIZED)
+def test_dynamic_quantize_lstm_matches(given):
+    """The kernel rounds x and H to 8 bits in each step: by up to 2 / 255 of numbers up to 2."""
+    matches(quantized_lstm(**given), FL[2], atol=0.01, oracle=on_cpu)
+
+
+def test_other_dynamic_quantize_lstms_are_rejected():
+    computed = quantized_lstm()
+    for tensor in [t for t in computed.model.graph.initializer if t.name == "x1"]:
+        computed.model.graph.initializer.remove(tensor)
+        shape = helper.make_tensor_value_info("x1", tensor.data_type, tensor.dims)
+        computed.model.graph.input.append(shape)
+    rejects(computed, FL[8], Reason.CONSTANT, "x1 must be constant")
+    other = quantized_lstm()
+    (scale,) = (t for t in other.model.graph.initializer if t.name == "x8")
+    scale.CopyFrom(numpy_helper.from_array(np.ones(3, np.float32), "x8"))
+    rejects(other, FL[8], Reason.SHAPE, "x8 has 3 numbers; it must have 1 or 20")

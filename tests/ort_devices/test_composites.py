@@ -21,7 +21,15 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.graph.test_contributed import groups, heads
-from tests.operators.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
+from tests.operators.recurrent_layers import (
+    BATCH,
+    INPUTS,
+    STEPS,
+    UNITS,
+    layer,
+    quantized_lstm,
+    weights,
+)
 from tests.operators.test_packed import product, table
 from tests.oracle import FL, Case, boolean, f16, f32, i64, node
 from tests.oracle import lowered as case_lowered
@@ -279,6 +287,13 @@ def test_outputs_of_which_others_read_one_are_of_one_node():
     case.model.graph.output[0].name = "y"
     model = case_lowered(case, FL[8]).model
     assert found(model)["GroupQueryAttention"] == 1
+
+
+@pytest.mark.parametrize("unsigned", [False, True], ids=["int8", "uint8"])
+def test_an_lstm_of_bytes_is_one_node(unsigned):
+    model = case_lowered(quantized_lstm(unsigned=unsigned), FL[8]).model
+    assert found(model) == {"DynamicQuantizeLSTM": 1}
+    assert_same(model, 0.01, scale=1)  # numbers up to 2, rounded to 8 bits
 
 
 def test_float16_is_computed_in_float32():
