@@ -1,12 +1,16 @@
-"""The option --runtime: what the tests of the provider and of operators run on."""
+"""The option --runtime: what the tests of the provider and of operators run on; one server."""
 
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
+from ep_nnapi.preparation import batch
+from ep_nnapi.preparation.worker_pool import step_pool
 from ep_nnapi.provider import cluster_selection, devices
+from ep_nnapi.workers import WorkerPool
 from tests import runtimes
 
 
@@ -44,3 +48,15 @@ def _reference_device(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     if "fast_devices" not in request.keywords:
         monkeypatch.setattr(devices, "FAST_DEVICES", ())
         monkeypatch.setattr(cluster_selection, "MOVES_BYTES", frozenset())
+
+
+@pytest.fixture(scope="session")
+def _server() -> Iterator[WorkerPool]:
+    with step_pool() as pool:
+        yield pool
+
+
+@pytest.fixture
+def one_server(_server: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `prepare` of the test uses the same server, which has its imports; workers are new."""
+    monkeypatch.setattr(batch, "step_pool", lambda: nullcontext(_server))

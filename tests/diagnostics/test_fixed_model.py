@@ -19,6 +19,8 @@ from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of
 from tests.sizes.voices import HIDDEN, voice_detector
 
+pytestmark = pytest.mark.usefixtures("one_server")
+
 FLOAT, CPU = TensorProto.FLOAT, ["CPUExecutionProvider"]
 SYMBOLS, SHAPE = "batch=2;height=4", "x=2,3,4,5"
 COMMANDS = {

@@ -13,6 +13,8 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from tests.faulty import FaultyDevice, installed
 from tests.onnx_graph import parsed
 
+pytestmark = pytest.mark.usefixtures("one_server")
+
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
 SAMPLES = DIGITS.parent / "digits" / "samples.npz"
 
