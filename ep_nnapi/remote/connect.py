@@ -7,16 +7,24 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.remote.adb import NO_PHONE, agent_command, phones
 from ep_nnapi.remote.runtime import RemoteRuntime
 
+_lock = ForkableLock()
 
-@cache
+
 def remote_runtime(name: str) -> RemoteRuntime:
-    """The runtime of that name, one for all sessions of this process.
+    """The runtime of that name, one for all sessions and threads of this process.
 
     Raises OptionError if there is no such phone, or if no agent answers.
     """
+    with _lock:
+        return _opened(name)
+
+
+@cache
+def _opened(name: str) -> RemoteRuntime:
     return RemoteRuntime(name, _command(name))
 
 

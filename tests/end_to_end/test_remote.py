@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -135,6 +136,17 @@ def test_a_cable_that_is_pulled_after_so_many_frames(count: int, built: Bench, t
     else:
         assert not isinstance(found, str), found
         np.testing.assert_allclose(found[0], here.run(None, given)[0], rtol=1e-5)
+
+
+def test_a_full_phone(built: Bench, tmp_path: Path):
+    """The weights do not fit: the CPU computes."""
+    model = MODELS["mlp"]().SerializeToString()
+    want = session(model, LIBRARY)
+    given = feeds(want)
+    full = shlex.quote(f"ulimit -f 100; exec {built.command(tmp_path)}")
+    (found,) = session(model, f"exec:sh -c {full}").run(None, given)
+    np.testing.assert_allclose(found, want.run(None, given)[0], rtol=1e-5, atol=1e-5)
+    assert any(tmp_path.glob("weights-*.part"))
 
 
 def test_two_users_at_once(built: Bench, tmp_path: Path):

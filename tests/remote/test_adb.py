@@ -1,12 +1,14 @@
 """Phones over adb: which are there, the agent that is pushed, sentences of what is amiss."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.provider.devices import open_runtime
+from ep_nnapi.remote import connect
 from ep_nnapi.remote.adb import AGENT, AGENTS, agent_command, phones
 from ep_nnapi.remote.connect import remote_runtime
 from tests.bundling.phone import ABI, needs_abi
@@ -21,7 +23,7 @@ pytestmark = needs_abi
 def attached(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phone:
     monkeypatch.setenv(AGENTS, str(agents_folder(built, tmp_path / "agents", ABI)))
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
-    remote_runtime.cache_clear()
+    connect._opened.cache_clear()
     return phone(tmp_path, ABI, monkeypatch.setenv)
 
 
@@ -33,6 +35,13 @@ def test_the_agent_is_pushed_once_and_started(attached: Phone):
     assert agent.name == f"{AGENT}-{agent.name.rpartition('-')[2]}"  # whole: no part is left
     assert sum(line.startswith("-s one push") for line in attached.log) == 1
     assert f"-s one shell -T exec /data/local/tmp/ep-nnapi-agent/{agent.name}" in attached.log
+
+
+def test_threads_have_one_agent(attached: Phone):
+    with ThreadPoolExecutor(4) as threads:
+        first, *others = threads.map(remote_runtime, ["adb:one"] * 4)
+    assert all(other is first for other in others)
+    assert sum("exec" in line for line in attached.log) == 1
 
 
 def test_phones_and_their_devices_are_one_table(attached: Phone, cli):
