@@ -1,0 +1,35 @@
+"""`to_nnapi` behind an agent: what the library gives, right or wrong."""
+
+from pathlib import Path
+
+import pytest
+
+import ep_nnapi
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from tests.native.build import needs_compiler
+from tests.remote.agents import Bench
+from tests.remote.conftest import built
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+
+from ep_nnapi.torch import to_nnapi  # noqa: E402
+
+__all__ = ["built"]
+pytestmark = [pytest.mark.torch, needs_compiler]
+
+
+def test_a_module_behind_an_agent(built: Bench, tmp_path: Path) -> None:
+    made = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()
+    x = torch.linspace(-1, 1, 192).reshape(1, 3, 8, 8)
+    runtimes = (
+        ep_nnapi.libneuralnetworks_path(),
+        f"exec:{built.command(tmp_path / 'agent')}",
+        f"exec:{built.command(tmp_path / 'wrong', built.altered, WRONG='all')}",
+    )
+    here, there, wrong = (
+        to_nnapi(made, x, runtime=runtime, device=REFERENCE_DEVICE)(x) for runtime in runtimes
+    )
+    assert torch.equal(here, there)
+    assert (wrong - here).abs().min() > 0.5
