@@ -1,5 +1,7 @@
 """Models as LiteRT flatbuffers: whole ones, clusters, and what is left out."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from ep_nnapi.litert.lowering import LOWERINGS
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options, parse
-from ep_nnapi.preparation.job import Verification
+from ep_nnapi.preparation.job import Verification, job_of
+from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers, save_tflite
 from ep_nnapi.preparation.verify import record
 from models import zoo
@@ -184,3 +187,40 @@ def test_names_that_were_not_recorded_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="has an input x that the original does not have"):
         compare_flatbuffers(written(model, folder), recorded, Options())
     assert not (folder / EXPOSED).exists()
+
+
+def basic_pitch() -> Path | None:
+    """The folder with nmp.onnx and nmp.tflite: EP_NNAPI_BASIC_PITCH, or the package's."""
+    found = find_spec("basic_pitch")
+    package = Path(found.origin).parent / "saved_models" / "icassp_2022" if found else Path()
+    folder = Path(os.environ.get("EP_NNAPI_BASIC_PITCH", package))
+    return folder if (folder / "nmp.tflite").is_file() else None
+
+
+@LITERT
+@pytest.mark.long
+@pytest.mark.skipif(
+    basic_pitch() is None,
+    reason="needs the package basic-pitch, or its files in EP_NNAPI_BASIC_PITCH",
+)
+def test_basic_pitch_computes_what_its_makers_flatbuffer_does(tmp_path: Path) -> None:
+    """One network that its makers have written in both formats, from the same weights."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    folder = basic_pitch()
+    assert folder is not None
+    audio = np.random.default_rng(0).uniform(-1, 1, (1, 43844, 1)).astype(np.float32)
+    theirs = Interpreter(model_path=str(folder / "nmp.tflite"))
+    theirs.allocate_tensors()
+    theirs.set_tensor(theirs.get_input_details()[0]["index"], audio)
+    theirs.invoke()
+    (entering,) = onnx.load(folder / "nmp.onnx").graph.input
+    name = entering.name
+    job = job_of({"format": "tflite", "fix": {name: audio.shape}})
+    save_prepared(folder / "nmp.onnx", tmp_path / "out.tflite", job)
+    assert names(tmp_path) == ["out.tflite"]
+    ours = load(tmp_path / "out.tflite").run({name: audio})
+    for output in theirs.get_output_details():
+        wanted = theirs.get_tensor(output["index"])
+        assert np.std(wanted) > 0.01
+        np.testing.assert_allclose(ours[output["name"]], wanted, rtol=0, atol=1e-5)
