@@ -25,6 +25,7 @@ from ep_nnapi.quantization.propagate import (
     require_unquantized,
     with_identity_quantization,
 )
+from ep_nnapi.quantization.qdq_groups import QUANTIZE
 from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.definitions import definition
 from ep_nnapi.sizes.enumerated import undefined_value
@@ -151,7 +152,11 @@ def _whole(node: GraphNode, target: Target) -> Whole | None:
     """The operator that the node's calls compute together; None if more than it or part of it."""
     activation, (y, *_) = node.activation, node.outputs
     numbers = {k: v for k, v in node.attributes.items() if not isinstance(v, Constant)}
-    if len(numbers) < len(node.attributes) or node.implicit:
+    if (
+        len(numbers) < len(node.attributes)
+        or node.implicit
+        or (node.parts and node.op_type == QUANTIZE)
+    ):
         return None
     if activation and y and not is_implied(Node(activation, target), y):
         return None
@@ -160,11 +165,18 @@ def _whole(node: GraphNode, target: Target) -> Whole | None:
     )
 
 
+def _is_rounding(node: GraphNode) -> bool:
+    """True for a QuantizeLinear together with what dequantizes its result."""
+    return bool(node.parts) and node.op_type == QUANTIZE
+
+
 def _keeps(node: GraphNode) -> bool:
     return any(each.keeps for each in VARIANTS.get((node.domain, node.op_type), ()))
 
 
 def _dynamic_quantization_note(node: GraphNode) -> str:
+    if _is_rounding(node):
+        return "computed in floats: NNAPI computes with 8 bits; 16 are rounded as real numbers"
     if node.domain or node.op_type not in RAW_INTEGER_OPS:
         return ""
     return (

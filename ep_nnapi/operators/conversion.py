@@ -15,6 +15,7 @@ from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.operators.lib.activation import clip
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.emit import Computed, compute, narrow, number_into, reshape, reshaped
 from ep_nnapi.operators.lib.matmul import product
@@ -89,11 +90,38 @@ MICROSOFT_DOMAIN = "com.microsoft"
 
 @op("QuantizeLinear", since=10)
 def quantize(n: Node) -> Iterator[Call]:
-    """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero."""
+    """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero.
+
+    16 bits that are dequantized again are rounded as real numbers, ties upwards.
+    """
     x, y = n.input(0), n.output()
+    if y.dtype in _FLOATS:
+        yield from _rounded(n, n.node.parts[0].outputs[0])
+        return
     _require_quantization(n, y)
     _require_one_scale(n, y)
     yield apply(spec.QUANTIZE, x, out=y)
+
+
+def _rounded(n: Node, stored: Value | None) -> Iterator[Call]:
+    """Emit the outputs: all x as what quantizes and dequantizes it makes of it, in float32."""
+    x, q = n.input(0), stored.quantization if stored is not None else None
+    if stored is None or q is None:
+        raise Reject(Reason.QUANTIZATION, f"{x.name} has no quantization parameters")
+    require_scale(stored)
+    _require_one_scale(n, stored)
+    detail = f"{stored.name} is quantized to {stored.dtype.name}, which takes float32 to compute"
+    n.require(x.dtype is DType.FLOAT and not n.target.relaxed, Reason.DTYPE, detail)
+    (scale,), (zero,), limits = q.scale, q.zero_point, np.iinfo(stored.dtype.numpy)
+    ends = (n.scalar(end - zero, x) for end in (limits.min, limits.max))
+    share = yield from compute(n, spec.DIV, x, n.scalar(scale, x))
+    half = yield from compute(n, spec.ADD, share, n.scalar(0.5, x))
+    whole, inside = (yield from compute(n, spec.FLOOR, half)), n.temp(x)
+    yield from clip(n, whole, (next(ends), next(ends)), inside)
+    first, *others = n.outputs
+    yield apply(spec.MUL, inside, n.scalar(scale, x), out=first)
+    for other in others:
+        yield from reshape(n, first, other)
 
 
 @op("DequantizeLinear", since=10)

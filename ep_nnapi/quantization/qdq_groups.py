@@ -134,22 +134,27 @@ def group_qdq(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[G
     A group's operator has only dequantized or constant float inputs. All its float outputs are
     quantized, possibly through a Relu or Clip. If only constants are
     dequantized for an operator, these and the operator form a group that has the real numbers as
-    its constants.
+    its constants. A tensor of 16 bits is in no such group: its QuantizeLinear and what dequantizes
+    it are one, at the position of the first, of which inputs and outputs are real numbers.
     """
     edges = _Edges.of(nodes, outputs)
-    groups = [g for n in nodes if (g := edges.group(n) or edges.fold_constants(n)) is not None]
+    every = (edges.group(n) or edges.fold_constants(n) or edges.rounding(n) for n in nodes)
+    groups = [group for group in every if group is not None]
     position = {n.id: i for i, n in enumerate(nodes)}
-    last = {max(g.members, key=position.__getitem__): g for g in groups}
+    places = {
+        g.id if g.op_type == QUANTIZE else max(g.members, key=position.__getitem__): g
+        for g in groups
+    }
     inside = {i for g in groups for i in g.members}
-    return tuple(_replace_members(nodes, last, inside))
+    return tuple(_replace_members(nodes, places, inside))
 
 
 def _replace_members(
-    nodes: Iterable[GraphNode], last: Mapping[int, GraphNode], inside: set[int]
+    nodes: Iterable[GraphNode], places: Mapping[int, GraphNode], inside: set[int]
 ) -> Iterator[GraphNode]:
     for node in nodes:
-        if node.id in last:
-            yield last[node.id]
+        if node.id in places:
+            yield places[node.id]
         elif node.id not in inside:
             yield node
 
@@ -215,13 +220,30 @@ class _Edges:
         )
         return _group_node(replace(node, inputs=inputs), (*_unique(known), node))
 
+    def rounding(self, node: GraphNode) -> GraphNode | None:
+        """A QuantizeLinear to 16 bits with the nodes that dequantize all of it, or None."""
+        stored = node.outputs[0]
+        if node.op_type != QUANTIZE or node.claimed_by or stored is None or not _is_16bit(stored):
+            return None
+        readers = [self.by_id.get(i) for i in dict.fromkeys(self.consumers[stored.name])]
+        known = [
+            r
+            for r in readers
+            if r is not None and r.op_type == DEQUANTIZE and not r.claimed_by
+            if r.inputs[0] is not None and r.inputs[0].quantization == stored.quantization
+        ]
+        if not readers or len(known) < len(readers) or stored.quantization is None:
+            return None
+        outputs = tuple(r.outputs[0] for r in known)
+        return _group_node(replace(node, outputs=outputs), (node, *known))
+
     def _dequantizer(self, value: Value | None, node: GraphNode) -> GraphNode | None:
         """The DequantizeLinear that computes `value`, if only `node` reads it; else None."""
         if value is None or set(self.consumers[value.name]) != {node.id}:
             return None
         source = self.producers.get(value.name)
         known = source is not None and source.op_type == DEQUANTIZE and not source.claimed_by
-        return source if known and source is not None and _has_quantization(source) else None
+        return source if known and source is not None and _can_be_inside(source) else None
 
     def _activation(self, node: GraphNode) -> GraphNode | None:
         if len(node.outputs) != 1 or node.outputs[0] is None:
@@ -238,7 +260,8 @@ class _Edges:
             return value
         after = self._only_consumer(value)
         fits = after is not None and after.op_type == QUANTIZE and not after.claimed_by
-        return after if fits else None
+        stored = after.outputs[0] if after is not None and fits else None
+        return after if stored is not None and not _is_16bit(stored) else None
 
     def _only_consumer(self, value: Value) -> GraphNode | None:
         consumers = self.consumers[value.name]
@@ -263,9 +286,15 @@ def _all_quantized(node: GraphNode, sources: Sequence[GraphNode | None]) -> bool
     )
 
 
-def _has_quantization(dequantize: GraphNode) -> bool:
+def _can_be_inside(dequantize: GraphNode) -> bool:
     value = dequantize.inputs[0]
-    return value is not None and value.quantization is not None
+    if value is None or value.quantization is None:
+        return False
+    return value.constant is not None or not _is_16bit(value)
+
+
+def _is_16bit(value: Value) -> bool:
+    return value.dtype in (DType.UINT16, DType.INT16)
 
 
 def _dequantizes_constant(dequantize: GraphNode) -> bool:

@@ -346,3 +346,40 @@ def test_quantized_operators_of_onnx_runtimes_own_are_refused_with_what_would_do
     reason, detail = refusal(one("DynamicQuantizeMatMul", fed, given, 1, domain=MS))
     assert reason == "OP"
     assert "quantize in QDQ form" in detail
+
+
+def rounding(kind: type, zero: int, readers: int = 1, *, seen: bool = False) -> onnx.ModelProto:
+    """A QuantizeLinear to 16 bits, and so many DequantizeLinear of it; seen: it is an output."""
+    text = "q = QuantizeLinear (x, s, z)"
+    text += "".join(f" y{i} = DequantizeLinear (q, s, z)" for i in range(readers))
+    outputs = {f"y{i}": (3, 40) for i in range(readers)} | ({"q": (kind, (3, 40))} if seen else {})
+    constants = {"s": np.float32(1 / 1024), "z": kind(zero)}
+    return model_of(text, {"x": (3, 40)}, outputs, constants, opset=21, ir_version=10)
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "zero"),
+    [(np.uint16, 1000), (np.int16, 0), (np.int16, -32000), (np.uint16, 65535)],
+    ids=["uint16", "int16", "cut below", "cut above"],
+)
+def test_16_bits_are_rounded_in_floats(kind: type, zero: int, readers: int):
+    """Ties, of which there are some with a power of two as the scale, are to even in ONNX."""
+    model = rounding(kind, zero, readers)
+    report = ep_nnapi.check(model.SerializeToString())
+    assert not report.rejections
+    assert "16 are rounded as real numbers" in next(iter(report.notes)).detail
+    given = {"x": np.random.default_rng(1).uniform(-2, 2, (3, 40)).astype(np.float32)}
+    for got, want in zip(q.on_nnapi(model, given), q.on_cpu(model, given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=1 / 1024)
+        assert np.mean(got == want) > 0.9
+
+
+def test_16_bits_that_are_not_rounded_are_refused():
+    relaxed = ep_nnapi.check(rounding(np.uint16, 9).SerializeToString(), flags="USE_FP16")
+    (refused,) = (r for r in relaxed.rejections if r.op_type == "QuantizeLinear")
+    assert refused.reason is Reason.DTYPE
+    assert "q is quantized to UINT16, which takes float32 to compute" in refused.detail
+    seen = ep_nnapi.check(rounding(np.uint16, 9, seen=True).SerializeToString())
+    for refused in seen.rejections:
+        assert "q is quantized to UINT16; NNAPI computes with 8 bits" in refused.detail

@@ -119,7 +119,59 @@ def dynamic_quantize_lstm(rng: Random) -> Drawn:
     return quantized_lstm(direction=one(rng, "forward", "reverse", "bidirectional"), **more), {}
 
 
+def curve(op_type: str, *, bias: bool = False) -> Callable[[Random], Drawn]:
+    def draw(rng: Random) -> Drawn:
+        shape = tuple(int(n) for n in rng.integers(1, 20, rng.integers(1, 5)))
+        given = [f32(*shape, low=-9, high=9), *([f32(shape[-1])] if bias else [])]
+        more = some(rng, alpha=0.7) if op_type == "QuickGelu" else {}
+        return node(op_type, *given, domain="com.microsoft", output_types=like(*shape), **more), {}
+
+    return draw
+
+
+ACTIVATIONS = (
+    *({"activation": name} for name in ("Relu", "Sigmoid", "Tanh")),
+    {"activation": "LeakyRelu", "activation_params": [0.3]},
+    {"activation": "Clip", "activation_params": [-0.5, 4.0]},
+)
+
+
+def fused_conv(rng: Random) -> Drawn:
+    batch, channels, filters, kernel = (int(n) for n in rng.integers(1, 5, 4))
+    sizes = [int(n) + kernel for n in rng.integers(0, 9, 2)]
+    shape = batch, filters, *(size - kernel + 1 for size in sizes)
+    weights = rng.uniform(-1, 1, (filters, channels, kernel, kernel)).astype(np.float32)
+    biases = rng.uniform(-1, 1, filters).astype(np.float32)
+    given = f32(batch, channels, *sizes), weights, biases, *one(rng, (), (f32(*shape),))
+    options = {"domain": "com.microsoft", "output_types": like(*shape)}
+    return node("FusedConv", *given, **options, **one(rng, *ACTIVATIONS)), {}
+
+
+def product_of(op_type: str) -> Callable[[Random], Drawn]:
+    def draw(rng: Random) -> Drawn:
+        rows, depth, columns, batch = (int(n) for n in rng.integers(1, 20, 4))
+        turned = some(rng, transA=1, transB=1)
+        a = (depth, rows) if "transA" in turned else (rows, depth)
+        b = (columns, depth) if "transB" in turned else (depth, columns)
+        first = () if op_type == "FusedGemm" else one(rng, (), (batch,))
+        given = f32(*first, *a), f32(*first, *b)
+        if op_type == "FusedGemm":
+            given += one(rng, (), (rng.uniform(-1, 1, columns).astype(np.float32),))
+            turned |= {"activation": one(rng, "Relu", "Sigmoid", "Tanh"), **some(rng, beta=0.5)}
+        options = {"domain": "com.microsoft", "output_types": like(*first, rows, columns)}
+        return node(op_type, *given, **options, **turned, **some(rng, alpha=0.5)), {}
+
+    return draw
+
+
 OPERATORS = {
+    "BiasGelu": curve("BiasGelu", bias=True),
+    "FastGelu": curve("FastGelu", bias=True),
+    "FusedConv": fused_conv,
+    "FusedGemm": product_of("FusedGemm"),
+    "FusedMatMul": product_of("FusedMatMul"),
+    "Gelu": curve("Gelu"),
+    "QuickGelu": curve("QuickGelu"),
     "DynamicQuantizeLSTM": dynamic_quantize_lstm,
     "GatherBlockQuantized": gather_block_quantized,
     "GroupQueryAttention": group_query_attention,

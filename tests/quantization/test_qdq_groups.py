@@ -194,3 +194,33 @@ def test_dequantized_constants_alone_are_folded_into_the_operator() -> None:
     assert weights is not None
     assert weights.constant is not None
     np.testing.assert_array_equal(weights.constant.array, [[0, 0.5], [1, 126]])
+
+
+def rounding(readers: int, *outputs: str) -> tuple[GraphNode, ...]:
+    """Relu, QuantizeLinear to 16 bits, and so many pairs of DequantizeLinear and Relu behind it."""
+    x, r, *_ = (Value(name, DType.FLOAT, (2,)) for name in "xr")
+    stored = Value("q", DType.UINT16, (2,), HALF)
+    nodes = [
+        GraphNode(0, "relu", "Relu", "", 14, (x,), (r,)),
+        GraphNode(1, "quantize", QUANTIZE, "", 21, (r, scalar("s")), (stored,)),
+    ]
+    for i in range(readers):
+        real, end = (Value(f"{name}{i}", DType.FLOAT, (2,)) for name in "dy")
+        given = (stored, scalar("s"))
+        nodes.append(GraphNode(2 + 2 * i, f"d{i}", DEQUANTIZE, "", 21, given, (real,)))
+        nodes.append(GraphNode(3 + 2 * i, f"end{i}", "Relu", "", 14, (real,), (end,)))
+    return group_qdq(tuple(nodes), [Value(n, DType.FLOAT, (2,)) for n in ("y0", *outputs)])
+
+
+def test_16_bits_are_a_group_of_real_numbers_before_what_reads_them() -> None:
+    found = rounding(2)
+    assert [n.op_type for n in found] == ["Relu", QUANTIZE, "Relu", "Relu"]
+    group = found[1]
+    assert [v.name for v in group.outputs if v is not None] == ["d0", "d1"]
+    assert [p.op_type for p in group.parts] == [QUANTIZE, DEQUANTIZE, DEQUANTIZE]
+    assert not group.quantized
+
+
+def test_16_bits_that_are_read_as_such_are_no_group() -> None:
+    assert all(not n.parts for n in rounding(1, "q"))
+    assert all(not n.parts for n in rounding(0))
