@@ -302,8 +302,8 @@ class TableReader:
                 (outputs, model.outputs if model else ()),
             )
         ]
+        text = self.text(composites)
         if model:
-            text = self.text(composites)
             model = replace(model, composites=unpacked(text, model, weights))
         data = None
         if size:

@@ -39,7 +39,7 @@ def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) ->
         dtype = next(t.dtype for t in TABLES if t.name == table)
         first, count = header[table].tolist()
         rows = np.frombuffer(writable, dtype, count, first)
-    change(rows[row : row + 1])
+    change(rows[row : row + 1 or None])
     return with_checksum(bytes(writable)) + data[len(program) :]
 
 
