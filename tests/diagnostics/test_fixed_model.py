@@ -55,25 +55,24 @@ def test_a_symbol_is_fixed_wherever_it_occurs(tmp_path: Path) -> None:
     assert y.type.tensor_type.shape.dim[0].dim_value == 5
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("fix", [SYMBOLS, SHAPE])
 @pytest.mark.parametrize("target", ["ep-nnapi", "builtin-nnapi"])
 def test_every_command_sees_what_is_prepared(
-    command: str, fix: str, target: str, tmp_path: Path, monkeypatch, capsys
+    fix: str, target: str, tmp_path: Path, monkeypatch, capsys
 ) -> None:
     """Shape arithmetic is folded, and border bytes are those of the sizes."""
     monkeypatch.chdir(tmp_path)
     path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5))
     options = ["--fix", fix, "--target", target]
     (prepared,) = ep_nnapi.prepare(path, tmp_path / "out", fix=fix, target=target).models
-    verb, *rest = COMMANDS[command]
-    assert main([verb, path, "--json", *rest, *options]) == 0
-    found = json.loads(capsys.readouterr().out)
-    for report in found if command == "levels" else [found.get("report", found)]:
-        same = ("nodes", "capable", "taken", "clusters", "rejections")
-        assert {k: report[k] for k in same} == {k: prepared.report[k] for k in same}
-        assert (report["nodes"], report["taken"]) == (2, 2)
-        assert [c["boundary_bytes"] for c in report["clusters"]] == [2 * 120 * 4]
+    same = ("nodes", "capable", "taken", "clusters", "rejections")
+    for command, (verb, *rest) in COMMANDS.items():
+        assert main([verb, path, "--json", *rest, *options]) == 0, command
+        found = json.loads(capsys.readouterr().out)
+        for report in found if command == "levels" else [found.get("report", found)]:
+            assert {k: report[k] for k in same} == {k: prepared.report[k] for k in same}, command
+            assert (report["nodes"], report["taken"]) == (2, 2), command
+            assert [c["boundary_bytes"] for c in report["clusters"]] == [2 * 120 * 4], command
 
 
 def test_a_session_of_symbols_does_too(tmp_path: Path) -> None:

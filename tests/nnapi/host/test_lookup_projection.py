@@ -1,4 +1,4 @@
-"""LSH_PROJECTION against bits computed one by one, and the fingerprint against published ones."""
+"""LSH_PROJECTION against bits computed one by one, and the lookup against published ones."""
 
 import doctest
 import struct
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernels import lookup as fingerprint
+from ep_nnapi.nnapi.host.kernels import lookup
 from ep_nnapi.nnapi.host.kernels.lookup import fingerprint64
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.boxed import refuses
@@ -57,7 +57,7 @@ def test_keys_are_hashed_one_by_one(length):
 def test_the_shortest_key():
     with pytest.raises(ValueError, match="keys of 3 bytes, the shortest have 4"):
         fingerprint64(np.zeros((1, 3), np.uint8))
-    assert doctest.testmod(fingerprint).failed == 0
+    assert doctest.testmod(lookup).failed == 0
 
 
 def bit(seed, items, weights):
@@ -106,12 +106,13 @@ def test_lsh_projection(hashes, code, shape, weighted):
         assert got.tolist() == expected
 
 
-def test_many_keys_are_hashed_in_blocks():
-    """More bytes than a block holds: 40 seeds for 3000 items of 4 bytes."""
+def test_many_keys_are_hashed_in_blocks(monkeypatch):
+    """More bytes than a block holds: 40 seeds for 300 items of 4 bytes."""
+    monkeypatch.setattr(lookup, "_BLOCK", 1 << 14)
     rng = np.random.default_rng(SEED)
     given = {
         "hash": store(rng.uniform(-9, 9, (20, 2)), F32),
-        "input": store(rng.integers(0, 1000, 3000), I32),
+        "input": store(rng.integers(0, 1000, 300), I32),
         "weight": None,
     }
     (got,) = run(spec.LSH_PROJECTION, given | {"type": DENSE}, Operand(I32))
