@@ -1,4 +1,4 @@
-"""Drawn graphs with symbols for their sizes: lowered once, and anew for other sizes."""
+"""Drawn graphs with symbols for their sizes: lowered once, and anew for other sizes; run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
+from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_backend.trial import provider_session, quiet
 from tests.onnx_graph import graph_of
-from tests.random_graphs.trial import draw
+from tests.random_graphs.trial import Subject, assert_same, draw, moved_feeds
 
 RUNTIME = HostRuntime()
 COMPILER = Compiler(Target(8), RUNTIME, RUNTIME.devices()[0])
@@ -77,6 +79,45 @@ def attempt(seed: int) -> Counter[str]:
             if found["bindings"] == BINDINGS:
                 break
     return found
+
+
+def attempt_runs(seed: int) -> Counter[str]:
+    """Counts the sizes that a session computes as the CPU provider does; raises if it does not.
+
+    Left out are graphs and sizes that the CPU provider refuses: the model contradicts them.
+    """
+    subject = draw(seed)
+    symbols = with_symbols(subject.model)
+    content, rng, found = subject.model.SerializeToString(), random.Random(seed), Counter[str]()
+    others = [{name: rng.randint(2, MOST) for name in symbols} for _ in range(TRIES)]
+    try:
+        cpu = session_of(content, quiet())
+    except Exception:  # whatever ONNX Runtime raises
+        return found
+    with provider_session(content, quiet(), subject.options) as (ours, provider):
+        found["nodes"] += provider().report.taken
+        for sizes in (symbols, *others):
+            feeds = _resized(subject, sizes)
+            try:
+                want, *moved = (
+                    cpu.run(None, given) for given in (feeds, *moved_feeds(feeds, subject.half, 2))
+                )
+            except Exception:
+                continue
+            assert_same(ours.run(None, feeds), want, moved, subject)
+            found["runs"] += 1
+            if found["runs"] == BINDINGS or not symbols:
+                break
+    return found
+
+
+def _resized(subject: Subject, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Its inputs with these sizes, their numbers cut or repeated."""
+    shapes = {
+        value.name: [sizes.get(d.dim_param, d.dim_value) for d in value.type.tensor_type.shape.dim]
+        for value in subject.model.graph.input
+    }
+    return {name: np.resize(array, shapes[name]) for name, array in subject.feeds.items()}
 
 
 def assert_equal(one: Lowered, other: Lowered, seed: int) -> None:

@@ -115,7 +115,7 @@ def attempt(seed: int, values: Values = Values.ORDINARY, **options: object) -> R
         session = session_of(content, quiet())
         want = session.run(None, feeds)
         times = 2 if values is Values.ORDINARY else 6
-        moved = [session.run(None, f) for f in _moved(feeds, subject.half, times)]
+        moved = [session.run(None, f) for f in moved_feeds(feeds, subject.half, times)]
     except Exception as error:  # whatever ONNX Runtime raises
         return Result(seed, Ended.CPU_FAILS, str(error)[:300])
     try:
@@ -124,7 +124,7 @@ def attempt(seed: int, values: Values = Values.ORDINARY, **options: object) -> R
             got = tried.run(None, feeds)
             require_sound(provider)
             operators = frozenset(delegated(subject.model, tried, provider))
-            _compare(got, want, moved, subject)
+            assert_same(got, want, moved, subject)
             if values is not Values.ORDINARY and not _same_zeros(got, want, moved):
                 return Result(seed, Ended.KNOWN, operators=operators, causes=frozenset((ZERO,)))
     except Exception as error:
@@ -149,8 +149,10 @@ def _culprits(found: Comparison) -> list[ClusterErrors]:
     return [] if found.culprit is None else [found.culprit.errors]
 
 
-def _moved(feeds: Mapping[str, np.ndarray], half: bool, times: int) -> list[dict[str, np.ndarray]]:
-    """The feeds with each float a little larger, and a little nearer to or farther from 0."""
+def moved_feeds(
+    feeds: Mapping[str, np.ndarray], half: bool, times: int
+) -> list[dict[str, np.ndarray]]:
+    """The feeds some times, with each float a little nearer to 0 or farther from it."""
     rng, by = np.random.default_rng(0), MOVED_HALF if half else MOVED
 
     def shifted(array: np.ndarray, sign: np.ndarray) -> np.ndarray:
@@ -178,12 +180,13 @@ def _kind(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), 2, np.where(np.isinf(array), np.sign(array), 0))
 
 
-def _compare(
+def assert_same(
     got: Sequence[np.ndarray],
     want: Sequence[np.ndarray],
     moved: Sequence[Sequence[np.ndarray]],
     subject: Subject,
 ) -> None:
+    """Results are those wanted, but for what results of inputs `moved` a little differ by."""
     close = CLOSE_HALF if subject.half else CLOSE
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
         called = subject.model.graph.output[i].name
