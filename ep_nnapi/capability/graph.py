@@ -24,7 +24,7 @@ from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent
-from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
+from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, suppose_ranges
 from ep_nnapi.sizes.symbols import Shapes, present
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 
@@ -80,20 +80,22 @@ class SampledGraph:
 
 def _prepared(graph: Graph, target: Target, options: Options) -> SampledGraph:
     """The graph and its samples after the passes that precede the check of their nodes."""
-    graph = _before_sizes(graph)
+    graph = _before_sizes(graph, target)
     with _named("bind sample sizes"):
         found = _bind_samples(graph, target, options)
     own = (s if s is found.graph else _with_sizes(s) for s in found.samples)
     return SampledGraph(found.graph, tuple(own))
 
 
-def _before_sizes(graph: Graph) -> Graph:
-    return _passed(
+def _before_sizes(graph: Graph, target: Target) -> Graph:
+    graph = _passed(
         graph,
         ("drop untrusted shapes", drop_untrusted_shapes),
         ("propagate quantization", propagate_quantization),
-        ("mark INT32 ranges", mark_int32_ranges),
     )
+    if target.checks_numbers:
+        graph = _passed(graph, ("suppose ranges", suppose_ranges))
+    return _passed(graph, ("mark INT32 ranges", mark_int32_ranges))
 
 
 def _with_sizes(sample: Graph) -> Graph:
@@ -123,7 +125,7 @@ def judge_traced(
     Nodes that are rejected leave no conditions. Returns None if one is rejected for its shapes,
     which may be those of the sizes only. Raises what the passes over a graph raise.
     """
-    graph = _before_sizes(graph)
+    graph = _before_sizes(graph, target)
     sample = _with_sizes(bind(graph))
     stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
     verdicts = Capability(graph, {}, ({},), {}, unverified_tensors(graph))

@@ -47,10 +47,10 @@ def check(model: ModelSource, **options: Unpack[OptionKeywords]) -> Report:
     return checked(model, parse(options))
 
 
-def checked(model: ModelSource, options: Options) -> Report:
-    """Returns the report of `check`."""
+def checked(model: ModelSource, options: Options, *, written: bool = False) -> Report:
+    """Returns the report of `check`; `written`: as for `Provider`."""
     model = source(model)
-    report = with_sources(partitioned(model, options).report, model)
+    report = with_sources(partitioned(model, options, written=written).report, model)
     if options.partitioning is Partitioning.AUTO:
         report = replace(report, clusters=tuple(_as_in_sessions(report)))
     return replace(report, digest=digest_of(model))
@@ -64,10 +64,12 @@ def _as_in_sessions(report: Report) -> Iterator[ClusterReport]:
         yield replace(cluster, reason=Reason.NOT_WORTH_IT) if alone else cluster
 
 
-def partitioned(model: ModelSource, options: Options = _DEFAULTS, *, fast: bool = True) -> Provider:
+def partitioned(
+    model: ModelSource, options: Options = _DEFAULTS, *, fast: bool = True, written: bool = False
+) -> Provider:
     """Returns the provider after it has partitioned `model`; raises as `check`.
 
-    fast   as for `partitioned_at`
+    fast, written  as for `partitioned_at`
     """
     if options.receipt is not None:
         raise OptionError(
@@ -75,7 +77,8 @@ def partitioned(model: ModelSource, options: Options = _DEFAULTS, *, fast: bool 
             "session"
         )
     with fixed_model(source(model), options) as (static, rest):
-        provider = partitioned_at(static, rest, _Level.ORT_ENABLE_BASIC, fast=fast)
+        basic = _Level.ORT_ENABLE_BASIC
+        provider = partitioned_at(static, rest, basic, fast=fast, written=written)
     check_excluded(options, provider.report)
     return provider
 
@@ -87,6 +90,7 @@ def partitioned_at(
     runtime: Runtime | None = None,
     *,
     fast: bool = False,
+    written: bool = False,
 ) -> Provider:
     """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`.
 
@@ -95,9 +99,10 @@ def partitioned_at(
     runtime   replaces the runtime of the options
     fast      use a session's devices; without it clusters are lowered for no device of the host in
               particular, as in files that are written for others
+    written   as for `Provider`
     """
     shown = replace(options, partitioning=options.partitioning.whole)
-    with provider_of_session(shown, runtime, fast=fast) as (strings, found):
+    with provider_of_session(shown, runtime, fast=fast, written=written) as (strings, found):
         _partition(model, strings, level)
         return found()
 

@@ -231,14 +231,15 @@ def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
 
 @contextmanager
 def provider_of_session(
-    options: Options, runtime: Runtime | None = None, *, fast: bool = True
+    options: Options, runtime: Runtime | None = None, *, fast: bool = True, written: bool = False
 ) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
     """Yields as `given_to_session`, for a provider with these options.
 
-    fast   as for `Provider`
+    fast, written  as for `Provider`
     Raises OptionError for invalid options.
     """
-    with given_to_session(Provider(options, runtime, fast=fast, measure=True)) as given:
+    provider = Provider(options, runtime, fast=fast, measure=True, written=written)
+    with given_to_session(provider) as given:
         yield given
 
 

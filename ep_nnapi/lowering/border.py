@@ -23,8 +23,22 @@ Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 """`allocate(i, shape)` returns a writable array for ONNX output `i`."""
 
 
-class OtherSizes(ModelError):
+class OtherInput(ModelError):
+    """An input tensor of a cluster is none that it was compiled for; `kind` says of all of them."""
+
+    kind = ""
+
+
+class OtherSizes(OtherInput):
     """An input tensor of a cluster has another shape than the model declares."""
+
+    kind = "inputs of other sizes than the model declares"
+
+
+class OtherNumbers(OtherInput):
+    """An INT64 input of a cluster has numbers for which its arithmetic may exceed INT32."""
+
+    kind = "inputs with numbers for which arithmetic may exceed INT32"
 
 
 @immutable
@@ -36,6 +50,7 @@ class Crossing:
     perm         layout of the operand: its axis i is ONNX axis `perm[i]`; None: same layout
     nnapi_shape  shape of the operand (`value.held`)
     nnapi_dtype  element type of the operand
+    limit        of the absolute values of an INT64 tensor; 0: any
     """
 
     name: str
@@ -45,6 +60,7 @@ class Crossing:
     perm: tuple[int, ...] | None
     nnapi_shape: tuple[int, ...]
     nnapi_dtype: np.dtype[np.generic]
+    limit: int = 0
 
     def with_sizes(self, symbols: Symbols) -> Crossing:
         """Returns the crossing with numbers for its sizes."""
@@ -70,12 +86,17 @@ class Crossing:
     def enter(self, array: Array) -> Array:
         """Returns an ONNX tensor converted for the operand; without a copy if `plain`.
 
-        Raises OtherSizes if its shape differs from the shape that the model declares.
+        Raises OtherSizes if its shape differs from the shape that the model declares, OtherNumbers
+        if one of its elements is beyond `limit`.
         """
         if array.shape != self.shape:
             raise OtherSizes(
                 f"{self.name} has sizes {list(array.shape)}, where the model declares "
                 f"{list(self.shape)}; declare them right, or not at all"
+            )
+        if self.limit and not (abs(array) <= self.limit).all():
+            raise OtherNumbers(
+                f"{self.name} has numbers beyond {self.limit}; arithmetic on them may exceed INT32"
             )
         if self._signs_change:
             array = array.view(np.uint8) ^ _SIGN
@@ -183,7 +204,7 @@ class BoundBorder:
                 return None
         leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
         return Unconverted(
-            tuple(Place(position, c.shape, c.narrowed) for position, c in self.inputs),
+            tuple(Place(i, c.shape, c.narrowed, most=c.limit) for i, c in self.inputs),
             tuple(Place(position, c.shape, c.narrowed) for position, c in leaving),
         )
 

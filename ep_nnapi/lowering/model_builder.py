@@ -169,8 +169,9 @@ def _write(
 def _crossing(boundary: BoundaryValue, position: int) -> Crossing:
     value, inside = boundary.value, boundary.inside
     dtype = _code(inside).numpy
-    dims = operand_shape(inside.shape)
-    return Crossing(value.name, value.dtype, value.shape, position, boundary.perm, dims, dtype)
+    dims, perm = operand_shape(inside.shape), boundary.perm
+    limit = value.limit
+    return Crossing(value.name, value.dtype, value.shape, position, perm, dims, dtype, limit)
 
 
 @dataclass

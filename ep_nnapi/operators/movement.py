@@ -14,12 +14,15 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.emit import (
+    EXACT_IN_FLOAT,
     Computed,
     as_number,
+    compute,
     compute_as,
     each,
     of_any_type,
     output_or_temp,
+    recast,
     require_same_quantization,
     reshape,
     reshaped,
@@ -103,19 +106,33 @@ def concat(n: Node) -> Iterator[Call]:
 
 
 def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
-    """Emit CONCATENATION; it does not take INT32: PACK replaces it there for equal shapes."""
+    """Emit CONCATENATION; it does not take INT32: PACK replaces it there for equal shapes.
+
+    Small numbers are floats meanwhile.
+    """
     if y.dtype is DType.INT32 and all(p.shape == parts[0].shape for p in parts):
         before, size, after = sizes_around(parts[0].shape, axis)
         rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
         packed = n.temp(y, (before, len(parts), size * after))
         yield apply(spec.PACK, axis=1, inputs=rows, out=packed)
         yield from reshape(n, packed, y)
+    elif y.dtype is DType.INT32 and y.magnitude is not None and y.magnitude <= EXACT_IN_FLOAT:
+        floats = yield from each(_as_floats(n, p) for p in parts)
+        whole = n.temp(floats[0], y.shape)
+        yield from _concatenated(n, floats, axis, whole)
+        yield apply(spec.CAST, whole, out=y)
     elif y.rank <= MAX_RANK:
         yield apply(spec.CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
         rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
         shape = sizes_around(y.shape, axis)
         yield from compute_as(n, y, shape, spec.CONCATENATION, inputs=rows, axis=1)
+
+
+def _as_floats(n: Node, x: Value) -> Computed:
+    if x.constant is not None and not x.constant.numbers:
+        return recast(n, x, DType.FLOAT)
+    return (yield from compute(n, spec.CAST, x, dtype=DType.FLOAT))
 
 
 @op("Split", since=2, moves=True)

@@ -58,6 +58,7 @@ class Target:
 
     profiled                a device profile says what the device computes
     max_dequantized_bytes   most bytes that weights of a few bits may take as floats, for each node
+    checking                what runs the clusters checks the numbers of their INT64 inputs
     """
 
     feature_level: int = MAX_FEATURE_LEVEL
@@ -65,6 +66,7 @@ class Target:
     rules: RuleSet = RuleSet.EP_NNAPI
     profiled: bool = False
     max_dequantized_bytes: int = DEQUANTIZED_BYTES
+    checking: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.feature_level <= MAX_FEATURE_LEVEL:
@@ -76,6 +78,11 @@ class Target:
     def kernel_level(self) -> int:
         """The level whose kernels of Android's own must do; the newest where a profile decides."""
         return MAX_FEATURE_LEVEL if self.profiled else self.feature_level
+
+    @property
+    def checks_numbers(self) -> bool:
+        """True if INT64 inputs may be supposed to have numbers for which arithmetic fits INT32."""
+        return self.checking and self.rules is RuleSet.EP_NNAPI
 
     @property
     def nchw(self) -> bool:

@@ -179,7 +179,7 @@ def _at_level(
     onnx.save(model, str(scratch))
     at = replace(options, feature_level=level)
     ort_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = partitioned_at(str(scratch), at, ort_level)
+    provider = partitioned_at(str(scratch), at, ort_level, written=True)
     clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
     if not clusters:
         return None

@@ -56,7 +56,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     runtime = LiteRtRuntime()
-    provider = partitioned_at(str(model), options, level, runtime)
+    provider = partitioned_at(str(model), options, level, runtime, written=True)
     inside = {node.name for node in proto.graph.node}
     static = static_clusters(model, options, provider, runtime)
     # those of control flow have no inputs of their own

@@ -87,7 +87,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = partitioned_at(str(model), options, level)
+    provider = partitioned_at(str(model), options, level, written=True)
     clusters = static_clusters(model, options, provider)
     bucketed = list(_bucketed(proto, provider, job))
     if bucketed:  # the static ones beside them, not those of a partition without them
@@ -149,7 +149,7 @@ def static_clusters(
         # partition again: nodes with static shapes must form clusters without the dynamic ones
         static = replace(options, dynamic_shapes=DynamicShapes.OFF)
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        clusters = partitioned_at(str(model), static, level, runtime).clusters
+        clusters = partitioned_at(str(model), static, level, runtime, written=True).clusters
     return [c for c in clusters if isinstance(c, CompiledCluster)]
 
 

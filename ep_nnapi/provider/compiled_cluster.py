@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
+from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode, result_code
@@ -41,7 +41,7 @@ class CompiledCluster:
     """One cluster, compiled for one device.
 
     cpu       its ONNX nodes for the CPU provider, if the option `fallback` is CPU or inputs may
-              have other shapes than the model declares; else None
+              have other shapes than the model declares, or other numbers; else None
     compiler  compiled it; compiles it again after its driver has died
     failures  failures of its device so far
     durations  what its device measured, if the session measures
@@ -119,8 +119,8 @@ class Runner:
 
         If the device fails, after a second try where that may help, this and all later runs use the
         option `fallback`, and a warning is logged. Raises RuntimeFailure if there is no fallback.
-        A run with other shapes than the model declares uses the CPU provider; the first one logs a
-        warning. Raises OtherSizes if the cluster has no CPU model.
+        A run with inputs that the cluster is not compiled for uses the CPU provider; the first one
+        logs a warning. Raises OtherInput if the cluster has no CPU model.
         """
         run = partial(self._run, inputs, allocate, stop)
         record = self.cluster.record
@@ -179,10 +179,10 @@ class Runner:
                 raise
             self._replace_device(replaced, named)
             return by
-        except OtherSizes as other:
+        except OtherInput as other:
             note_fallback(events, Fallback.CPU)
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
-            return self._in_place(CPU_FALLBACK, "inputs of other sizes than the model declares")
+            return self._in_place(CPU_FALLBACK, other.kind)
 
     def _in_place(self, to: str, reason: str) -> Substitute:
         """Returns that runs are computed elsewhere than on the device that was meant at first."""
@@ -254,7 +254,7 @@ class Runner:
                 self._replaced = self._fallback(why)
         return self._replaced
 
-    def _cpu_executor_for(self, other: OtherSizes) -> Executor:
+    def _cpu_executor_for(self, other: OtherInput) -> Executor:
         """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
         if self.cluster.cpu is None:
             raise other

@@ -29,9 +29,13 @@ _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own f
 
 @dataclass
 class CpuModel:
-    """A model stored on disk with external weights; its session is created on first use."""
+    """A model stored on disk with external weights; its session is created on first use.
+
+    make   returns what is not stored yet; None once it is
+    """
 
     folder: Path
+    make: Callable[[], onnx.ModelProto] | None = None
     _session: onnxruntime.InferenceSession | None = None
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -43,21 +47,34 @@ class CpuModel:
     @staticmethod
     def write(model: onnx.ModelProto) -> CpuModel:
         """Writes `model` to a temporary folder, which is removed together with the result."""
-        stored = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
-        weakref.finalize(stored, _remove, stored.folder, os.getpid())
-        onnx.save_model(
-            model,
-            str(stored.path),
-            save_as_external_data=True,
-            location="weights",
-            size_threshold=_MIN_EXTERNAL_BYTES,
-        )
+        stored = CpuModel.of(lambda: model)
+        stored._store()
         return stored
+
+    @staticmethod
+    def of(make: Callable[[], onnx.ModelProto]) -> CpuModel:
+        """Returns what the first run writes to such a folder."""
+        made = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")), make)
+        weakref.finalize(made, _remove, made.folder, os.getpid())
+        return made
+
+    def _store(self) -> None:
+        """Writes what is not stored yet."""
+        make, self.make = self.make, None
+        if make is not None:
+            onnx.save_model(
+                make(),
+                str(self.path),
+                save_as_external_data=True,
+                location="weights",
+                size_threshold=_MIN_EXTERNAL_BYTES,
+            )
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """Returns the outputs computed by the CPU provider; the first run creates the session."""
         with self._lock:
             if self._session is None:
+                self._store()
                 self._session = self._create_session()
         return list(self._session.run(list(outputs), dict(feeds)))
 

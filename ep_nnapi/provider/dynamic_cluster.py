@@ -163,7 +163,7 @@ class DynamicCluster:
             placed.compilation,
             placed.compiler,
             self.fallback,
-            self.cpu_model() if self.fallback is Fallback.CPU else None,
+            self._cpu_of_runs(),
             self.failures,
             self.durations,
             self.record,
@@ -176,15 +176,12 @@ class DynamicCluster:
         The result does not reference the arrays.
         """
         shapes = {name: array.shape for name, array in given.items()}
-        contents = {name: given[name] for name in self.shape_inputs}
-        graph = self._graph(self._with_contents(contents))
-        lowered = self.compiler.lower_for_shapes(graph, shapes)
-        placed = self.compiler.compile(lowered)
+        graph = self._graph(self._with_contents({name: given[name] for name in self.shape_inputs}))
+        placed = self.compiler.compile(self.compiler.lower_for_shapes(graph, shapes))
         if placed.substitute is None and placed.device.name != self.report.device:
             placed = replace(placed, substitute=self.elsewhere(placed.device.name))
-        cpu = self.cpu_model() if self.fallback is Fallback.CPU else None
         made = CompiledCluster.of(
-            self.node_ids, self.report, placed, self.fallback, cpu, self.record
+            self.node_ids, self.report, placed, self.fallback, self._cpu_of_runs(), self.record
         )
         return replace(made, failures=self.failures, durations=self.durations)
 
@@ -214,17 +211,19 @@ class DynamicCluster:
 
     def output_shapes(self, shapes: Shapes) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of its outputs for inputs of these shapes."""
-        bound = bind_shapes(self._graph(self.inputs), shapes)
-        return {value.name: value.shape for value in bound.outputs}
+        return {v.name: v.shape for v in bind_shapes(self._graph(self.inputs), shapes).outputs}
+
+    def _cpu_of_runs(self) -> CpuModel | None:
+        """Returns the model for the CPU provider if a run may need it though sizes fit."""
+        limited = any(value.limit for value in self.inputs)
+        return self.cpu_model() if limited or self.fallback is Fallback.CPU else None
 
     def cpu_model(self) -> CpuModel:
-        """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
+        """Returns its ONNX nodes for the CPU provider, for any shapes."""
         if not self._cpu_model:
             nodes = [part for n in self.nodes for part in n.originals]
-            model = model_of(
-                nodes, without_shapes(self.inputs), without_shapes(self.outputs), self.opsets
-            )
-            self._cpu_model.append(CpuModel.write(model))
+            ends = without_shapes(self.inputs), without_shapes(self.outputs)
+            self._cpu_model.append(CpuModel.of(partial(model_of, nodes, *ends, self.opsets)))
         return self._cpu_model[0]
 
 
@@ -380,8 +379,9 @@ class DynamicRunner:
         """Returns the inputs that have this key."""
         shapes, contents = key
         known = dict(zip(self.cluster.shape_inputs, contents, strict=True))
+        limits = {value.name: value.limit for value in self.cluster.inputs}
         return tuple(
-            Place(position, shape, contents=known.get(name))
+            Place(position, shape, contents=known.get(name), most=limits.get(name, 0))
             for position, (name, shape) in enumerate(zip(self.inputs, shapes, strict=True))
         )
 

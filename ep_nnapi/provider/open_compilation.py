@@ -140,7 +140,7 @@ class OpenCompilation:
             yield replace(run, given=given, sizes=self._open_sizes(input_names))
 
     def _limited(self, place: Place, input_names: Sequence[str]) -> Place:
-        _, most = self.lowered.ranges.get(input_names[place.position], (0, 0))
+        _, most = self.lowered.ranges.get(input_names[place.position], (0, place.most))
         return replace(place, most=most)
 
     def _open_sizes(self, input_names: Sequence[str]) -> OpenSizes:

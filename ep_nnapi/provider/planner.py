@@ -7,7 +7,7 @@ until every cluster compiles: a failure in ONNX Runtime's Compile would end the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -265,7 +265,7 @@ class Planner:
         lowered = self.compiler.lower(sampled[0], *edges[0])
         placed = self._compiler_for(cluster, verdicts.graph).compile(lowered)
         cpu = None
-        if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
+        if fallback is Fallback.CPU or _is_checked(inputs, verdicts.unverified):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
@@ -311,6 +311,11 @@ class Planner:
         is_whole = len(cluster) == len(graph.nodes) and not graph.key
         alone = is_whole and self.options.spinning is Spinning.AUTO
         return replace(self.compiler, alone=True) if alone else self.compiler
+
+
+def _is_checked(inputs: Iterable[Value], unverified: Collection[str]) -> bool:
+    """Returns True if runs may have other shapes or numbers than a cluster is compiled for."""
+    return any(v.limit or v.name in unverified for v in inputs)
 
 
 def _report(

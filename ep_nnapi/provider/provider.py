@@ -68,15 +68,20 @@ class Provider:
         *,
         fast: bool = True,
         measure: bool = False,
+        written: bool = False,
     ) -> None:
         """Create a provider.
 
         runtime   replaces the runtime of the options
         fast      without it, nnapi-reference runs what host-cpu could run too
+        written   clusters are for files: what runs them checks no numbers of their INT64 inputs
         measure   devices measure their runs, where they can, and reports have outlines and
                   estimated times
         """
-        self._planner = planner_of(options, runtime, fast=fast, measure=measure)
+        planner = planner_of(options, runtime, fast=fast, measure=measure)
+        compiler = planner.compiler
+        target = replace(compiler.target, checking=not written)
+        self._planner = replace(planner, compiler=replace(compiler, target=target))
         self.options = options
         self.facts = SessionFacts()
         self.target = self._planner.compiler.target

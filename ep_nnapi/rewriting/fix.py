@@ -153,7 +153,7 @@ class RewriteSearch:
     def _checked(self, model: ModelProto) -> Report:
         path = self._folder / "checked.onnx"
         save(model, path)
-        return checked(path, self._options)
+        return checked(path, self._options, written=True)
 
 
 def save(model: ModelProto, path: Path) -> None:
@@ -318,7 +318,7 @@ def _searched(given: _FixInputs, progress: Progress) -> tuple[Fixed, RewriteSear
     """Tries all rewrites; returns what is gained, and the search with the model."""
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")
-    before = checked(given.model, given.checked_options)
+    before = checked(given.model, given.checked_options, written=True)
     proto = _loaded(given.model, given.options.fix)
     check_ranges(proto, given.ranges)
     given.inputs()  # inputs outside of the ranges are refused before the work

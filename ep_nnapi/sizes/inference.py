@@ -96,7 +96,8 @@ def infer_shapes(
     nodes      single nodes in topological order; `known` has all their outputs
     declared   names of values with shapes declared in the model, which are checked by inference
     assume     gives shapes to outputs without any, if their node's inputs are consistent
-    until      stop at the first conflict, or at the node of this position, which counts as one
+    until      stop at the first conflict, or at the node of this position, which counts as one, and
+               check the sizes that symbols of outputs say, too
 
     A folded value has its elements as its constant and `folded` set.
     """
@@ -109,7 +110,8 @@ def infer_shapes(
             outputs=tuple(v and found[v.name] for v in node.outputs),
         )
         outputs, valid = outputs_of(bound), True
-        if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
+        known_by_name = all(is_sized(v) and v.name not in declared for v in outputs)
+        if until is not None or not known_by_name:
             try:
                 outputs = infer_outputs(bound)
             except shape_inference.InferenceError:

@@ -1,7 +1,8 @@
 """Range analysis of INT64 values, to find those whose elements fit INT32.
 
-NNAPI has no 64-bit integers. A model's INT64 inputs may have any value. But an index is less than a
-size, and a few sums and products of indices stay small.
+NNAPI has no 64-bit integers. An index is less than a size, and a few sums and products of indices
+stay small. A model's INT64 inputs may have any value: what positions and masks are supposed to have
+at most, each run of a cluster checks.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _MAX_READ = 4096
 _MAX_DIM = 2**31 - 1
 """The maximum elements along a dimension, or in total, that INT32 can hold."""
 _INT32 = (-(2**31), 2**31 - 1)
+_SUPPOSED = (1 << 24, 1 << 15, 1 << 7, 1)
+"""What inputs may be supposed to have at most: positions and counts, ..., masks."""
+_USUAL_DIM = 512
+"""What unknown dimensions are taken for where the choice among these depends on them."""
 _TYPE_INTERVALS: Mapping[DType, Interval] = {
     DType.BOOL: (0, 1),
     **{
@@ -38,6 +43,11 @@ _TYPE_INTERVALS: Mapping[DType, Interval] = {
 
 _INDEX_OUTPUTS = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
 """Operators that return indices, with the position of that output."""
+_ANY_NUMBERS = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "Shape": 0, "Size": 0}
+"""Operators that read indexes, which fit what they index, or a shape: position of that input."""
+_BOUNDED = frozenset(("Slice",))
+"""Operators whose inputs after the first are bounds of any size, which are read as they are."""
+_SUMS = frozenset(("CumSum", "ReduceSum"))
 _SIZE_OPERATORS = frozenset(("Shape", "Size"))
 _SELECTORS: Mapping[str, slice] = {
     **dict.fromkeys(("Concat", "Max", "Min"), slice(None)),
@@ -50,6 +60,8 @@ _SELECTORS: Mapping[str, slice] = {
         slice(0, 1),
     ),
     "Range": slice(0, 2),
+    "ScatterElements": slice(0, 3, 2),
+    "ScatterND": slice(0, 3, 2),
     "Trilu": slice(0, 1),
     "Where": slice(1, 3),
 }
@@ -61,10 +73,65 @@ _ARITHMETIC: Mapping[str, Callable[[Interval, Interval], _Intervals]] = {
     "Div": lambda a, b: [_symmetric(a)],
     "Mod": lambda a, b: [_symmetric(b)],
 }
+_OF_ONE: Mapping[str, Callable[[Interval], Interval]] = {
+    "Abs": lambda a: (0, _greatest((-a[0], a[1]))),
+    "Neg": lambda a: (-a[1], -a[0]),
+    "Sign": lambda a: (-1, 1),
+}
+
+
+def suppose_ranges(graph: Graph) -> Graph:
+    """Returns the graph with a `limit` on INT64 inputs, and on what is computed from them.
+
+    It is the largest for which the most nodes fit INT32; there is none without which as many do.
+    """
+    names = [v.name for v in graph.inputs if v.dtype is DType.INT64 and v.constant is None]
+    limits = _limits(graph, names) if names and not graph.key else {}
+    if not limits:
+        return graph
+    proven = _intervals(graph, NO_RANGES)
+    found = _intervals(graph, {name: (-most, most) for name, most in limits.items()})
+    supposed = {
+        n: max(-low, high) for n, (low, high) in found.items() if proven.get(n) != (low, high)
+    }
+
+    def limited(value: Value | None) -> Value | None:
+        within = value is not None and value.dtype is DType.INT64 and value.name in supposed
+        return replace(value, limit=supposed[value.name]) if value and within else value
+
+    return _with_values(graph, limited)
+
+
+def _limits(graph: Graph, names: Sequence[str]) -> dict[str, int]:
+    """The limits by input."""
+    limits = dict.fromkeys(names, _SUPPOSED[0])
+    for name in names:
+        tried = [{**limits, name: most} for most in _SUPPOSED]
+        limits = max(tried, key=lambda each: _fitting_nodes(graph, each))
+    for name in names:
+        rest = {n: most for n, most in limits.items() if n != name}
+        if _fitting_nodes(graph, rest) == _fitting_nodes(graph, limits):
+            limits = rest
+    return limits
+
+
+def _fitting_nodes(graph: Graph, limits: Mapping[str, int]) -> int:
+    """The number of nodes whose INT64 values all fit, except for `_ANY_NUMBERS`."""
+    stated = {name: (-most, most) for name, most in limits.items()}
+    found = _intervals(graph, stated, _USUAL_DIM)
+
+    def fits(node: GraphNode) -> bool:
+        free = _ANY_NUMBERS.get(node.op_type)
+        given = node.inputs[:1] if node.op_type in _BOUNDED else node.inputs
+        values = (*(v for i, v in enumerate(given) if i != free), *node.outputs)
+        wide = [v for v in values if v is not None and v.dtype is DType.INT64]
+        return all(v.fits_int32 or _known_to_fit(v, found) for v in wide)
+
+    return sum(map(fits, graph.nodes))
 
 
 def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) -> Graph:
-    """Returns the graph with `fits_int32` set on the INT64 values whose elements all fit INT32.
+    """Returns the graph with what is known of INT64 values: `magnitude`, and `fits_int32`.
 
     stated  ranges of inputs of the graph, which the caller knows
     """
@@ -73,15 +140,21 @@ def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) 
     found = _intervals(graph, stated)
 
     def marked(value: Value | None) -> Value | None:
-        if value is None or value.dtype is not DType.INT64:
+        interval = _interval(value, found) if value and value.dtype is DType.INT64 else None
+        if value is None or interval is None:
             return value
-        return replace(value, fits_int32=value.fits_int32 or _known_to_fit(value, found))
+        fits = value.fits_int32 or _fits_int32(interval)
+        return replace(value, fits_int32=fits, magnitude=_greatest((-interval[0], interval[1])))
 
-    def with_marks(node: GraphNode) -> GraphNode:
-        ins, outs = (tuple(marked(v) for v in values) for values in (node.inputs, node.outputs))
+    return _with_values(graph, marked)
+
+
+def _with_values(graph: Graph, change: Callable[[Value | None], Value | None]) -> Graph:
+    def changed(node: GraphNode) -> GraphNode:
+        ins, outs = (tuple(change(v) for v in values) for values in (node.inputs, node.outputs))
         return replace(node, inputs=ins, outputs=outs)
 
-    return replace(graph, nodes=tuple(with_marks(n) for n in graph.nodes))
+    return replace(graph, nodes=tuple(changed(n) for n in graph.nodes))
 
 
 def values_fitting_int32(graph: Graph, stated: Mapping[str, Interval]) -> frozenset[str]:
@@ -96,7 +169,8 @@ def values_fitting_int32(graph: Graph, stated: Mapping[str, Interval]) -> frozen
 
 def narrow_to_int32(node: GraphNode) -> GraphNode:
     """Converts the node's INT64 values to INT32, if all fit and not all are constants."""
-    values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype is DType.INT64]
+    given = node.inputs[:1] if node.op_type in _BOUNDED else node.inputs
+    values = [v for v in (*given, *node.outputs) if v is not None and v.dtype is DType.INT64]
     stored = all(v.constant is not None and not v.constant.numbers for v in values)
     if stored or not all(v.fits_int32 for v in values):
         return node
@@ -107,16 +181,21 @@ def narrow_to_int32(node: GraphNode) -> GraphNode:
         constant = value.constant and value.constant.cast(DType.INT32)
         return replace(value, dtype=DType.INT32, constant=constant)
 
-    ins, outs = (tuple(narrow(v) for v in values) for values in (node.inputs, node.outputs))
-    return replace(node, inputs=ins, outputs=outs)
+    ins = (*map(narrow, given), *node.inputs[len(given) :])
+    return replace(node, inputs=ins, outputs=tuple(map(narrow, node.outputs)))
 
 
-def _intervals(graph: Graph, stated: Mapping[str, Interval]) -> dict[str, Interval]:
-    """The known ranges of the graph's INT64 values by name, constants excepted."""
+def _intervals(
+    graph: Graph, stated: Mapping[str, Interval], longest: int = _MAX_DIM
+) -> dict[str, Interval]:
+    """The known ranges of the graph's INT64 values by name, constants excepted.
+
+    longest  the most that a dimension of unknown size has
+    """
     found = dict(stated)
     for node in graph.nodes:
         if not node.domain and not node.parts:
-            found.update(_output_intervals(node, found))
+            found.update(_output_intervals(node, found, longest))
     return found
 
 
@@ -126,42 +205,71 @@ def _known_to_fit(value: Value, found: Mapping[str, Interval]) -> bool:
 
 
 def _output_intervals(
-    node: GraphNode, found: Mapping[str, Interval]
+    node: GraphNode, found: Mapping[str, Interval], longest: int
 ) -> Iterable[tuple[str, Interval]]:
-    """Yields the known ranges of the node's INT64 outputs, by name."""
+    """Yields the known ranges of the node's INT64 and INT32 outputs, by name."""
     for i, output in enumerate(node.outputs):
-        if output is not None and output.dtype is DType.INT64:
-            interval = _output_interval(node, i, found)
+        if output is not None and output.dtype in (DType.INT64, DType.INT32):
+            interval = _output_interval(node, i, found, longest)
+            if output.dtype is DType.INT32 and interval and not _fits_int32(interval):
+                continue  # it wraps
+            if interval is not None and output.limit:  # which is of absolute values
+                most = _greatest((-interval[0], interval[1]))
+                interval = -most, most
             if interval is not None:
                 yield output.name, interval
 
 
 def _output_interval(
-    node: GraphNode, output: int, found: Mapping[str, Interval]
+    node: GraphNode, output: int, found: Mapping[str, Interval], longest: int
 ) -> Interval | None:
     kind = node.op_type
     if kind in _SIZE_OPERATORS:
         return 0, _MAX_DIM
     if _INDEX_OUTPUTS.get(kind) == output:
-        return 0, _largest_dim(node) - 1
+        return 0, _largest_dim(node, longest) - 1
     given = [
         _interval(v, found) for v in node.inputs[_SELECTORS.get(kind, slice(None))] if v is not None
     ]
     known = [s for s in given if s is not None]
-    if not known or len(known) < len(given):
-        return None
+    return _computed(node, known, longest) if 0 < len(known) == len(given) else None
+
+
+def _computed(node: GraphNode, known: _Intervals, longest: int) -> Interval | None:
+    """The range of what the operator computes from numbers of these ranges."""
+    kind, found = node.op_type, None
     if kind in _SELECTORS:
-        return _hull(known)
-    if kind in _ARITHMETIC and len(known) == 2:
-        return _hull(_ARITHMETIC[kind](known[0], known[1]))
-    return None
+        found = _hull(known)
+    elif kind in _SUMS:
+        found = _sum(known[0], _terms(node, longest))
+    elif kind in _OF_ONE:
+        found = _OF_ONE[kind](known[0])
+    elif kind in _ARITHMETIC and len(known) == 2:
+        found = _hull(_ARITHMETIC[kind](known[0], known[1]))
+    return found
 
 
-def _largest_dim(node: GraphNode) -> int:
-    """The largest dimension of the first input, `_MAX_DIM` if unknown."""
+def _dims(node: GraphNode, longest: int) -> list[int]:
+    """The sizes of the first input, `longest` for each that is unknown."""
     x = node.inputs[0]
     dims = x.dims if x is not None and x.dims is not None else (None,)
-    return _greatest([d if isinstance(d, int) else _MAX_DIM for d in (*dims, 1)])
+    return [d if isinstance(d, int) else longest for d in dims]
+
+
+def _largest_dim(node: GraphNode, longest: int) -> int:
+    return _greatest([*_dims(node, longest), 1])
+
+
+def _terms(node: GraphNode, longest: int) -> int:
+    """No fewer numbers than each sum has."""
+    if node.op_type == "ReduceSum":
+        return prod(_dims(node, longest))
+    return _largest_dim(node, longest)
+
+
+def _sum(each: Interval, terms: int) -> Interval:
+    """The range of sums of so many numbers, or fewer."""
+    return min(each[0], 0) * terms, max(each[1], 0) * terms
 
 
 def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
@@ -174,6 +282,8 @@ def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
         array = value.constant.array
         if array.size and np.issubdtype(array.dtype, np.integer):
             return int(array.min()), int(array.max())
+    if value.limit:
+        return found.get(value.name, (-value.limit, value.limit))
     if value.fits_int32:
         return found.get(value.name, _INT32)
     return found.get(value.name, _TYPE_INTERVALS.get(value.dtype))

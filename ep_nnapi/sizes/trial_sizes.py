@@ -57,7 +57,8 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
     if not search.free:
         return [bound.graph]
     first, second = (search.default_sizes(i) for i in range(len(_DEFAULT_SIZES)))
-    found = (first, bound) if bound.conflict is None else search.consistent(first, bound)
+    checked = search.bind(first, _ALL) if bound.conflict is None else bound
+    found = (first, bound) if checked.conflict is None else search.consistent(first, checked)
     if found is None:
         return [bound.graph, search.bind(second).graph]
     return [found[1].graph, search.second_sample(*found, second)]

@@ -101,9 +101,9 @@ def test_the_weights_are_written_for_the_cpu_once(
 ) -> None:
     """`fallback=cpu` keeps the cluster's nodes on disk, for all sizes alike."""
     kept: list[CpuModel] = []
-    keep = CpuModel.write
+    keep = CpuModel.of
     monkeypatch.setattr(
-        CpuModel, "write", staticmethod(lambda made: kept.append(keep(made)) or kept[-1])
+        CpuModel, "of", staticmethod(lambda make: kept.append(keep(make)) or kept[-1])
     )
     made = session(model, fallback="cpu")
     for size in (8, 16, 24):

@@ -44,8 +44,6 @@ CONVOLUTIONAL = [*SMALL, "vgg_small", "kws_dscnn"]
 # What stays on the CPU provider, and why: (operator, reason) and how often.
 LEFT: dict[str, dict[tuple[str, str], int]] = {
     "detector": {("NonMaxSuppression", "OP"): 1},  # its output's size depends on the data
-    # 64-bit integers of the user's own: no range is stated that would fit them into 32 bits
-    "transformer_encoder": {("Unsqueeze", "DTYPE"): 1, ("Cast", "DTYPE"): 1},
 }
 
 

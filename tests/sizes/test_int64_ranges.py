@@ -1,5 +1,7 @@
 """INT64 values whose numbers fit into INT32, and operators on them."""
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -9,7 +11,12 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.graph.value import DType
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, narrow_to_int32, values_fitting_int32
+from ep_nnapi.sizes.int64_ranges import (
+    mark_int32_ranges,
+    narrow_to_int32,
+    suppose_ranges,
+    values_fitting_int32,
+)
 from tests.end_to_end.quantized import model, node
 from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import graph_of
@@ -143,3 +150,84 @@ def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
         x = np.random.default_rng(channels).standard_normal((1, channels, 6, 6))
         feeds = {"x": x.astype(np.float32)}
         np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])
+
+
+# Numbers that inputs are supposed to have, which each run checks
+
+POSITIONS = [  # as OPT has them, after one of padding; and what is added to its attention
+    node("CumSum", "mask axis", "counts"),
+    node("Mul", "counts mask", "seen"),
+    node("Add", "seen one", "positions"),
+    node("Slice", "mask zero one one", "first"),
+    node("Concat", "first positions", "p", axis=1),
+    node("Gather", "table p", "found"),
+    node("Gather", "table ids", "words"),
+    node("Cast", "mask", "kept", to=TensorProto.BOOL),
+    node("Where", "kept high low", "bias"),
+    node("Unsqueeze", "bias two", "column"),
+    node("Mul", "words column", "masked"),
+    node("Concat", "found masked", "y", axis=1),
+]
+OF_POSITIONS = {
+    "axis": np.array(1),
+    "zero": integers(0),
+    "one": integers(1),
+    "two": integers(2),
+    "table": np.arange(300, dtype=np.float32).reshape(100, 3),
+    "high": np.float32(1),
+    "low": np.float32(-9),
+}
+
+
+@pytest.mark.parametrize("length", [6, "length"])
+def test_positions_and_masks_are_one_cluster(length: int | str) -> None:
+    inputs = dict.fromkeys(("mask", "ids"), (WIDE, (1, length)))
+    built = model(POSITIONS, inputs, {"y": REAL}, OF_POSITIONS).SerializeToString()
+    ours, theirs = nnapi_session(built), session_of(built)
+    ids = integers(5, -1, 7, 99, 0, 1)[None]
+    for mask in ((1, 1, 1, 1, 0, 0), (1, -1, 1, -1, 1, 0), (0, 0, 1, 1, 1, 1)):
+        feeds = {"mask": integers(*mask)[None], "ids": ids}
+        np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (len(cluster["nodes"]), cluster["device_runs"]) == (len(POSITIONS), 3)
+
+
+@pytest.mark.parametrize("length", [3, "length"])
+def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> None:
+    """2^33 + 1 would be 1 in 32 bits; the receipt says why another provider has the run."""
+    nodes = [node("Add", "a c", "b"), node("Mul", "b b", "s"), node("Div", "s d", "y")]
+    constants = {"c": integers(1), "d": integers(3)}
+    built = model(nodes, {"a": (WIDE, (length,))}, {"y": WIDE}, constants).SerializeToString()
+    ours, theirs = nnapi_session(built, severity=4), session_of(built)
+    for numbers in ((3, 4, -5), (1, 1 << 33, 2), (1, -(1 << 15), 2), (1, -(1 << 15) - 1, 2)):
+        a = integers(*numbers)
+        np.testing.assert_array_equal(ours.run(None, {"a": a})[0], theirs.run(None, {"a": a})[0])
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], len(cluster["nodes"])) == (2, 3)
+    (fallback,) = cluster["fallbacks"]
+    assert (fallback["to"], fallback["runs"]) == ("cpu", 2)
+    assert "numbers for which arithmetic may exceed INT32" in fallback["reason"]
+
+
+def limits_of(*nodes: onnx.NodeProto, **constants: np.ndarray) -> dict[str, int]:
+    """The limits that the model's inputs `a` and `b` are supposed to have."""
+    inputs = dict.fromkeys("ab", (WIDE, (1, 7)))
+    graph = graph_of(model(nodes, inputs, {nodes[-1].output[0]: WIDE}, constants))
+    made = suppose_ranges(replace(graph, key=""))
+    values = (v for n in made.nodes for v in n.inputs if v is not None)
+    return {v.name: v.limit for v in values if v.name in inputs}
+
+
+def test_limits_are_no_lower_than_arithmetic_needs() -> None:
+    one = {"c": integers(1)}
+    assert limits_of(node("Add", "a b", "y")) == {"a": 1 << 24, "b": 1 << 24}
+    assert limits_of(node("Mul", "a b", "y")) == {"a": 1, "b": 1 << 24}
+    assert limits_of(node("Add", "a c", "s"), node("Mul", "s s", "y"), **one) == {"a": 1 << 15}
+    cube = [node("Mul", "a a", "s"), node("Mul", "s s", "t"), node("Mul", "t s", "y")]
+    assert limits_of(*cube) == {"a": 1}
+
+
+def test_indexes_and_what_fits_anyway_need_no_limit() -> None:
+    table = {"t": np.arange(6)}
+    assert limits_of(node("Gather", "t a", "y"), **table) == {"a": 0}
+    assert limits_of(node("Shape", "a", "s"), node("Add", "s s", "y")) == {"a": 0}
