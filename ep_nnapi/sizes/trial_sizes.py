@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.inference import Conflict
 from ep_nnapi.sizes.requirements import proposed_sizes, sizes_by_symbol
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
 
 _DEFAULT_SIZES = ((64, 32), (96, 32))
 """First size and step of the samples for free dimensions, for each of the two samples.
@@ -112,6 +112,8 @@ class _SampleSearch:
             for axis, dim in enumerate(v.dims or ())
             if not isinstance(dim, int) and dim not in known
         }
+        ones = {**dict.fromkeys((dim for dim in dims if isinstance(dim, str)), 1), **known}
+        dims = {d for d in dims if not isinstance(d, str) or size_named(d, ones) is None}
         free = tuple(sorted(dims, key=lambda dim: (not isinstance(dim, str), dim)))
         return _SampleSearch(graph, inputs, fixed, known, free, assume)
 
@@ -122,12 +124,19 @@ class _SampleSearch:
         return {**named, None: first}
 
     def shapes(self, sizes: _Sizes) -> Shapes:
-        """The shapes of the inputs."""
+        """The shapes of the inputs; sizes of names such as `past + 1` follow from the others."""
         known: dict[_Dim, int] = {**sizes}
         known.update(self.known)
+        named = {dim: size for dim, size in known.items() if isinstance(dim, str)}
+
+        def size(value: Value, axis: int, dim: Dim) -> int:
+            if isinstance(dim, int):
+                return dim
+            computed = size_named(dim, named) if dim else None
+            return known[_key(value, axis)] if computed is None else computed
+
         return {
-            v.name: self.fixed.get(v.name)
-            or tuple(d if isinstance(d, int) else known[_key(v, i)] for i, d in enumerate(v.dims))
+            v.name: self.fixed.get(v.name) or tuple(size(v, i, d) for i, d in enumerate(v.dims))
             for v in self.inputs
             if v.dims is not None
         }

@@ -214,3 +214,12 @@ def test_onnx_runtime_computes_all_samples(make: Callable[[], bytes]) -> None:
     for sample in sample_graphs(graph_of(onnx.load_from_string(make())), {}):
         given = {v.name: np.zeros(v.shape, v.dtype.numpy) for v in sample.inputs}
         assert session.run(None, given)[0].size
+
+
+def test_sizes_whose_names_are_sums_follow_from_the_others() -> None:
+    """As of a decoder's mask, which is longer than its cache by one."""
+    text = """(float[1,past] x, float[1,"past + 1"] mask) => (float[?,?] y) {
+        longer = Concat <axis = 1> (x, one) y = Add (longer, mask) }"""
+    for seen in sample_graphs(graph_of(parsed(text, one=np.ones((1, 1), np.float32))), {}):
+        (_, past), (_, masked) = (value.shape for value in seen.inputs)
+        assert masked == past + 1
