@@ -8,6 +8,7 @@ to the next one. The C plugin's is native/choice.c.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -182,7 +183,7 @@ class Choice:
             if alternative.kind is AlternativeKind.ONNX:
                 return _onnx(alternative, self.content.weights)
             if alternative.kind is AlternativeKind.LITERT:
-                return _litert(alternative, candidate.preferred)
+                return _litert(alternative, candidate.preferred, self.options)
             return self._compiled(alternative, candidate)
         except _Failed:
             raise
@@ -451,7 +452,7 @@ def _onnx(alternative: Alternative, weights: Array) -> Opened:
     return opened
 
 
-def _litert(alternative: Alternative, preferred: Preferred) -> Opened:
+def _litert(alternative: Alternative, preferred: Preferred, options: Options) -> Opened:
     """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
     from ep_nnapi.litert.device import open_runtime  # the extra
     from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
@@ -460,8 +461,10 @@ def _litert(alternative: Alternative, preferred: Preferred) -> Opened:
         raise _Failed(f"{preferred} is not there")
     accelerator = Accelerator[preferred.name.removeprefix("LITERT_")]
     assert alternative.data is not None
+    threads = options.intra_op_num_threads or len(os.sched_getaffinity(0))
+    settings = Compiling(accelerator, threads, options.half, options.instances)
     try:
-        model = Library().compile(alternative.data, Compiling(accelerator))
+        model = Library().compile(alternative.data, settings)
     except LiteRtError as error:
         raise _Failed(str(error)) from None
 

@@ -10,11 +10,13 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.litert.library import Accelerator, CompiledModel, Compiling, Library
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.spec import CONV_2D
 from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
+from tests.litert.needs import LITERT
 from tests.native import sessions
 from tests.native.test_choice import FEEDS, MODEL, RIGHT
 from tests.nnapi.library.recorded import Shim, built, needs_compiler
@@ -59,6 +61,21 @@ def test_what_works_is_chosen(path: Path, tmp_path: Path):
     assert found["tried"] == []
     (note,) = tmp_path.glob("ep-nnapi-*")
     assert (note.suffix, note.read_text()) == (".chosen", "nnapi:1 on nnapi-reference\n")
+
+
+@LITERT
+def test_litert_has_the_options_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found, compile_it = [], Library.compile
+
+    def noted(library: Library, model: bytes, settings: Compiling) -> CompiledModel:
+        found.append(settings)
+        return compile_it(library, model, settings)
+
+    monkeypatch.setattr(Library, "compile", noted)
+    path = sessions.prepared(MODEL, tmp_path, alternatives="litert")
+    given = {"intra_op_num_threads": 2, "instances": 3, "flags": "USE_FP16"}
+    assert outcome(path, tmp_path, **given)["alternative"] == "litert on litert-cpu"
+    assert found[-1] == Compiling(Accelerator.CPU, threads=2, half=True, instances=3)
 
 
 def test_the_order_may_be_given(path: Path, tmp_path: Path):
