@@ -102,6 +102,8 @@ MACS: Mapping[str, tuple[CostClass, Callable[[list[Shape], Shape], int]]] = {
     "Gemm": (CostClass.PRODUCT, _product),
     "MatMul": (CostClass.PRODUCT, _product),
     "FusedMatMul": (CostClass.PRODUCT, _product),
+    "MatMulNBits": (CostClass.PRODUCT, _product),
+    "DynamicQuantizeLSTM": (CostClass.RECURRENT, _recurrent),
     "LSTM": (CostClass.RECURRENT, _recurrent),
     "GRU": (CostClass.RECURRENT, _recurrent),
     "RNN": (CostClass.RECURRENT, _recurrent),

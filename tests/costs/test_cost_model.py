@@ -19,6 +19,7 @@ from ep_nnapi.operators import OPS
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end.quantized import Qdq
 from tests.onnx_graph import graph_of
+from tests.operators.test_packed import product
 from tests.oracle import Case, f32, node
 
 # 3 x 3 filters on 6 x 6 pictures make 4 x 4.
@@ -49,6 +50,7 @@ CASES = {
         CostClass.CONVOLUTION,
     ),
     "matrices": (node("MatMul", f32(2, 3, 4), f32(2, 4, 5)), 2 * 3 * 5 * 4, CostClass.PRODUCT),
+    "packed weights": (product(64, 6), 2 * 3 * 6 * 64, CostClass.PRODUCT),
     "recurrent": (
         node("GRU", f32(7, 1, 4), f32(1, 15, 4), f32(1, 15, 5), hidden_size=5),
         7 * (15 * 4 + 15 * 5),
