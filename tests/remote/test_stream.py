@@ -133,4 +133,4 @@ def test_random_answers(frames: int, monkeypatch: pytest.MonkeyPatch):
     assert took < 60 + frames / 100
     assert failures > 0
     assert sound > 0
-    assert len(os.listdir("/proc/self/fd")) == len(first)
+    assert len(os.listdir("/proc/self/fd")) <= len(first)  # earlier tests may leave some
