@@ -212,6 +212,17 @@ _INT32_INPUTS = {
 }
 
 
+def _is_one_cache(group: Group) -> bool:
+    """True if the cache is the past and the new rows, or keeps its size, as the kernel demands.
+
+    Sizes that are symbols of their own are so in a run, but not in a trial.
+    """
+    rows, outputs = group.input(0).shape[1], group.composite.outputs
+    past = group.input(3).shape[2] if group.given(3) else 0
+    cache = next((port.shape[2] for port in outputs[1:3] if port is not None), None)
+    return cache is None or any(identical((cache,), (n,)) for n in (past + rows, past))
+
+
 def _newer(group: Group) -> None:
     """The same node, whose schema may be newer than those of the nodes around it."""
     group.graph.opset = max(group.graph.opset, group.composite.since)
@@ -417,6 +428,7 @@ RULES: Mapping[str, NodeRule] = {
     **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
     **dict.fromkeys(("Attention", "RotaryEmbedding"), NodeRule(_newer)),
     **dict.fromkeys((*_INT32_INPUTS, f"{CONTRIB}:RotaryEmbedding"), NodeRule(_newer)),
+    f"{CONTRIB}:GroupQueryAttention": NodeRule(_newer, _is_one_cache),
     **{f"{CONTRIB}:Skip{n}LayerNormalization": NodeRule(_node) for n in ("", "Simplified")},
     **{
         f"{CONTRIB}:{n}": NodeRule(_packed, _has_kernel)

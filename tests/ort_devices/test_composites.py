@@ -279,6 +279,13 @@ def test_what_is_computed_by_a_definition_is_its_node(case: Case):
         assert_same(model, 1e-3 if half else ROUNDED, scale=1)  # members round to float16
 
 
+@pytest.mark.parametrize(("total", "past", "kept"), [(6, 5, 1), (5, 5, 1), (7, 5, 0)])
+def test_the_kernel_of_groups_demands_sizes_of_the_cache(total, past, kept):
+    """With symbols for sizes, a trial has others; then the members compute the group."""
+    case, _ = groups(total=total, past=past)
+    assert found(case_lowered(case, FL[8]).model)["GroupQueryAttention"] == kept
+
+
 def test_outputs_of_which_others_read_one_are_of_one_node():
     """Transposes of the cache, an output of the model, come behind what reads the other output."""
     case, _ = groups(2)
