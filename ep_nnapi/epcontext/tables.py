@@ -35,7 +35,7 @@ from ep_nnapi.epcontext.layout import (
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BY_CODE
@@ -286,6 +286,7 @@ class TableReader:
         if (
             is_nnapi is not bool(models[1])
             or is_nnapi is not bool(level)
+            or level > HIGHEST_LEVEL
             or (composites[1] and not is_nnapi)
             or bool(parts) is not (kind is AlternativeKind.PARTITION)
             or bool(size) is not (kind in (AlternativeKind.LITERT, AlternativeKind.ONNX))

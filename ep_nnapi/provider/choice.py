@@ -437,9 +437,12 @@ def _onnx(alternative: Alternative, weights: Array) -> Opened:
     options.add_external_initializers_from_files_in_memory([LOCATION], [weights], [weights.size])
     assert alternative.data is not None
     session = session_of(alternative.data.tobytes(), options)
+    border = alternative.border
+    if {i.name for i in session.get_inputs()} != {c.name for c in border.inputs}:
+        raise _Failed("its ONNX model has other inputs")
 
     def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
-        read = [c.name for c in alternative.border.inputs]
+        read = [c.name for c in border.inputs]
 
         def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
             given = dict(zip(inputs, arrays, strict=True))

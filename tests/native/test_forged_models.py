@@ -64,6 +64,12 @@ CHANGED: dict[str, tuple[int, str, int, Callable[[Any], None]]] = {
         lambda rows: rows["inputs"].__setitem__("count", 0),
     ),
     "a tensor of 2^63 elements": (2, "sizes", -1, lambda rows: rows.__setitem__(0, 2**63 - 1)),
+    "a level that is none": (
+        2,
+        "alternatives",
+        1,
+        lambda rows: rows.__setitem__("feature_level", 9),
+    ),
     "axes that lie outside": (2, "crossings", -1, lambda rows: _far(rows["permutation"])),
     "composites that lie outside": (2, "alternatives", 2, lambda rows: _far(rows["composites"])),
 }
