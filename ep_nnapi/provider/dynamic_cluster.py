@@ -99,18 +99,19 @@ class DynamicCluster:
         """Returns a runner for inputs and outputs with these names in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
 
-    def open(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> OpenCompilation | None:
+    def open(
+        self, shapes: Shapes, contents: Contents = NO_CONTENTS, *, sample: bool = False
+    ) -> OpenCompilation | None:
         """Returns a compilation for sizes like these of its inputs; None if there is none.
 
         contents  of `shape_inputs`
+        sample    True if the sizes are supposed: they may be beyond a table of the model's
         """
-        graph = self._graph(self._with_contents(contents))
-        return self._compiled_open(
-            lambda: self.compiler.lower_traced(graph, shapes), shapes, contents
-        )
+        lower = partial(self.compiler.lower_traced, self._graph(self._with_contents(contents)))
+        return self._compiled_open(partial(lower, shapes), shapes, contents, sample=sample)
 
     def _compiled_open(
-        self, lower: Callable[[], Lowered], shapes: Shapes, contents: Contents
+        self, lower: Callable[[], Lowered], shapes: Shapes, contents: Contents, *, sample: bool
     ) -> OpenCompilation | None:
         if self.needs_numbers:
             return None
@@ -118,7 +119,8 @@ class DynamicCluster:
             made = OpenCompilation.of(self.compiler, lower())
             symbols = made and made.symbols(shapes, contents)
             if made is None or (symbols and not made.computes(symbols)):
-                self._numbers_only.append(True)
+                if made is None or not sample:
+                    self._numbers_only.append(True)
                 return None
         except Exception as error:  # sizes that contradict the model, too
             why = error.detail if isinstance(error, Declined) else error
@@ -136,7 +138,7 @@ class DynamicCluster:
         for values in samples:
             known = {v.name: v.constant.array for v in values if v.folded and v.constant}
             contents = {name: known[name] for name in self.shape_inputs if name in known}
-            made = self.open({v.name: v.shape for v in values}, contents)
+            made = self.open({v.name: v.shape for v in values}, contents, sample=True)
             if made is not None:
                 return self._with(made)
         return None
@@ -145,7 +147,8 @@ class DynamicCluster:
         """Returns the cluster with a compilation of what it was traced to; None without one."""
         shapes = {name: tuple(map(now, sizes)) for name, sizes in traced.tracing.shapes.items()}
         contents = {v.name: v.constant.load() for v in traced.tracing.inputs if v.constant}
-        made = self._compiled_open(lambda: self.compiler.proved(traced), shapes, contents)
+        lower = partial(self.compiler.proved, traced)
+        made = self._compiled_open(lower, shapes, contents, sample=True)
         return None if made is None else self._with(made)
 
     def _with(self, made: OpenCompilation) -> DynamicCluster:
@@ -171,10 +174,7 @@ class DynamicCluster:
         )
 
     def specialize(self, given: Mapping[str, Array]) -> CompiledCluster:
-        """Returns the cluster compiled for the shapes of these inputs; raises Declined.
-
-        The result does not reference the arrays.
-        """
+        """Returns it compiled for the shapes of these inputs, not kept; raises Declined."""
         shapes = {name: array.shape for name, array in given.items()}
         graph = self._graph(self._with_contents({name: given[name] for name in self.shape_inputs}))
         placed = self.compiler.compile(self.compiler.lower_for_shapes(graph, shapes))

@@ -114,7 +114,7 @@ def test_runs_without_it_are_offered_for_the_sizes_in_the_cache_and_count_as_use
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
-    monkeypatch.setattr(DynamicCluster, "_compiled_open", lambda *_: None)
+    monkeypatch.setattr(DynamicCluster, "_compiled_open", lambda *_, **__: None)
     bound = on_host_cpu(shape_cache=2, new_sizes=9)
     assert bound.direct_runs() == []
     for rows in (1, 2):

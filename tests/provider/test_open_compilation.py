@@ -122,6 +122,38 @@ def test_one_compilation_computes_a_decoder_with_a_growing_cache() -> None:
     assert found["compiled"]["operations"] == len_of_one(model)
 
 
+TABLES = """
+agraph (int64[batch, length] ids) => (float[batch, length, 8] y)
+    <int64[1, 9] kinds = {KINDS}, float[9, 8] table = {TABLE}, int64 one = {1},
+     int64[1] zero = {0}, int64[1] first = {1}, int64[1] last = {9}> {
+    other = Equal (ids, one)
+    count = Not (other)
+    counted = Cast <to = 7> (count)
+    positions = CumSum (counted, one)
+    shape = Shape (ids)
+    batch = Slice (shape, zero, first)
+    to = Concat <axis = 0> (batch, last)
+    all = Expand (kinds, to)
+    kind = GatherElements <axis = 1> (all, positions)
+    kinds_rows = Gather (table, kind)
+    rows = Gather (table, positions)
+    y = Add (rows, kinds_rows)
+}"""
+
+
+def test_sizes_beyond_a_table_of_the_models_are_no_failure_of_the_device() -> None:
+    """The sizes that a session supposes count positions that the table has not."""
+    numbers = np.linspace(-1, 1, 72, dtype=np.float32)
+    text = TABLES.replace("{TABLE}", f"{{{', '.join(map(str, numbers))}}}")
+    text = text.replace("{KINDS}", "{0, 1, 0, 1, 0, 1, 0, 1, 0}")
+    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]>' + text)
+    ours, cpu = session(model), session_of(model.SerializeToString())
+    for length in (8, 3, 5, 7):
+        same(ours, cpu, {"ids": np.full((1, length), 2, np.int64)})
+    found = receipt()
+    assert (found["device_runs"], found["compiled"]["compilations"]) == (4, 1)
+
+
 def test_the_first_run_is_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial in the session's creation has found that runs are short."""
     monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
