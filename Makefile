@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native agents generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-litert-gpu test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native agents generate test test-long test-native-zoo test-choice-zoo test-library test-ort-floor test-torch test-litert test-litert-gpu test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -40,6 +40,11 @@ test-long: $(READY)
 # The zoo with every quantization scheme, prepared at every level, in the C plugin: about ten minutes.
 test-native-zoo: $(READY)
 	SCHEMES=all $(BIN)/python -m pytest -m long tests/native/test_zoo.py
+
+# One file of each network of the zoo on working, failing, hanging and dying libraries, in C and Python.
+test-choice-zoo: $(READY)
+	$(PIP) --editable ".[litert]"
+	ALTERNATIVES=all $(BIN)/python -m pytest -m long tests/native/test_choice_zoo.py
 
 # What touches onnxruntime, on the oldest one that is supported.
 test-ort-floor:

@@ -1,20 +1,16 @@
 /* The choice among alternatives: see choice.h. */
 #define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "choice.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "litert.h"
-#include "sha256.h"
+#include "trial.h"
 
 typedef enum { NNAPI, LITERT_NPU, LITERT_GPU, NNAPI_CPU, LITERT_CPU, CPU, KINDS } preference;
 
@@ -42,6 +38,7 @@ struct ctx_choice {
   _Atomic uint32_t tried_count;
   char name[160];
   atomic_bool proved;                      /* it has run */
+  atomic_bool settled;                     /* and begun to with the caller's tensors */
   bool stuck;                              /* a driver hangs */
   _Atomic uint64_t total_time, least_time; /* of runs, in nanoseconds, if they are measured */
   pthread_mutex_t lock;
@@ -125,9 +122,13 @@ static bool add_kind(ctx_choice *x, preference kind, ctx_error *error) {
   uint32_t i;
   if (kind != NNAPI && kind != NNAPI_CPU) return add_all(x, kind, NULL, error);
   if (x->system.nnapi == NULL) return kind == NNAPI_CPU || add_all(x, kind, NULL, error);
-  for (i = 0; i < x->system.devices->count; i++)
-    if (is_meant(&x->system, kind, &x->system.devices->items[i]))
-      TRY(add_all(x, kind, &x->system.devices->items[i], error));
+  for (i = 0; i < 2 * x->system.devices->count; i++) { /* the slowest last */
+    const ctx_device *device = &x->system.devices->items[i % x->system.devices->count];
+    const bool last = i >= x->system.devices->count;
+    if ((strcmp(device->name, CTX_REFERENCE_DEVICE) == 0) == last &&
+        is_meant(&x->system, kind, device))
+      TRY(add_all(x, kind, device, error));
+  }
   return true;
 }
 
@@ -191,8 +192,8 @@ static bool run_candidate(const ctx_choice *x, candidate *c, const void *const *
   return ran;
 }
 
-/* What is called in a thread, as it may not come back: the opening of a candidate, or its first run
- * on copies of the tensors. Whoever comes last frees it. */
+/* What may not come back: the opening of a candidate, its first run on copies of the tensors, and
+ * its release. */
 typedef struct {
   const ctx_choice *choice;
   candidate *candidate;
@@ -200,11 +201,9 @@ typedef struct {
   ctx_container container;
   ctx_weights *weights;
   ctx_engine *engine;
-  void **tensors; /* the container's first inputs, then outputs; NULL: it is to be opened */
+  void **tensors; /* the container's first inputs, then outputs; NULL: it is no run */
   ctx_error error;
-  bool succeeded, ended, left;
-  pthread_mutex_t lock;
-  pthread_cond_t end;
+  bool succeeded;
 } trial;
 
 static uint32_t tensor_count(const trial *t) {
@@ -212,76 +211,35 @@ static uint32_t tensor_count(const trial *t) {
   return first->inputs.count + first->outputs.count;
 }
 
-static void free_trial(trial *t) {
+static void free_trial(void *given) {
+  trial *t = given;
   uint32_t i;
   for (i = 0; t->tensors != NULL && i < tensor_count(t); i++) free(t->tensors[i]);
   free(t->tensors);
-  pthread_cond_destroy(&t->end);
-  pthread_mutex_destroy(&t->lock);
   free(t);
 }
 
-static void *try(void *given) {
+static void open_it(void *given) {
   trial *t = given;
-  bool last, succeeded;
-  if (t->tensors == NULL)
-    succeeded = ctx_engine_open(&t->place, &t->container, t->weights, &t->engine, &t->error);
-  else
-    succeeded = run_candidate(t->choice, t->candidate, (const void *const *)t->tensors,
-                              t->tensors + t->choice->container.chosen->inputs.count, &t->error);
-  pthread_mutex_lock(&t->lock);
-  t->succeeded = succeeded;
-  t->ended = true;
-  last = t->left;
-  pthread_cond_signal(&t->end);
-  pthread_mutex_unlock(&t->lock);
-  if (last) free_trial(t);
-  return NULL;
+  t->succeeded = ctx_engine_open(&t->place, &t->container, t->weights, &t->engine, &t->error);
 }
 
-/* Waits until it has ended; false at the deadline. */
-static bool wait_for(trial *t, uint64_t nanoseconds) {
-  struct timespec end;
-  bool ended;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_sec += (time_t)(nanoseconds / 1000000000);
-  end.tv_nsec += (long)(nanoseconds % 1000000000);
-  if (end.tv_nsec >= 1000000000) {
-    end.tv_nsec -= 1000000000;
-    end.tv_sec++;
-  }
-  pthread_mutex_lock(&t->lock);
-  while (!t->ended && pthread_cond_timedwait(&t->end, &t->lock, &end) == 0) {
-  }
-  ended = t->ended;
-  t->left = !ended;
-  pthread_mutex_unlock(&t->lock);
-  return ended;
+static void run_it(void *given) {
+  trial *t = given;
+  const uint32_t in = t->choice->container.chosen->inputs.count;
+  t->succeeded = run_candidate(t->choice, t->candidate, (const void *const *)t->tensors,
+                               t->tensors + in, &t->error);
 }
 
-/* Runs it in a thread; a trial that is left is the thread's. */
-static bool carry_out(ctx_choice *x, trial *t, ctx_error *error) {
-  pthread_t thread;
-  pthread_attr_t detached;
-  bool started;
-  pthread_attr_init(&detached);
-  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-  started = pthread_create(&thread, &detached, try, t) == 0;
-  pthread_attr_destroy(&detached);
-  if (!started) return ctx_fail(error, "no thread can be started for a trial");
-  if (wait_for(t, x->system.deadline)) {
-    *error = t->error;
-    return t->succeeded;
-  }
-  x->stuck = true;
-  return ctx_fail(error, "it did not %s within %.3g s", t->tensors == NULL ? "compile" : "run",
-                  (double)x->system.deadline / 1e9);
+static void release_it(void *given) {
+  trial *t = given;
+  ctx_engine_free(t->engine);
+  t->succeeded = true;
 }
 
 static trial *make_trial(ctx_choice *x, candidate *c, ctx_error *error) {
   static const int accelerators[KINDS] = {
       [LITERT_NPU] = CTX_LITERT_NPU, [LITERT_GPU] = CTX_LITERT_GPU, [LITERT_CPU] = CTX_LITERT_CPU};
-  pthread_condattr_t monotonic;
   trial *t = calloc(1, sizeof *t);
   if (t == NULL) return (void)ctx_out_of_memory(error), NULL;
   t->choice = x;
@@ -295,69 +253,60 @@ static trial *make_trial(ctx_choice *x, candidate *c, ctx_error *error) {
   t->place.open_onnx = x->system.open_onnx;
   t->container = ctx_choose(&x->container, c->alternative);
   t->weights = x->weights;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&t->end, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  pthread_mutex_init(&t->lock, NULL);
+  t->engine = c->engine;
   return t;
 }
 
-/* The build of the system, of which drivers are a part. */
-static void system_build(char *out, size_t capacity) {
-  struct utsname about;
-  char fingerprint[92] = ""; /* Source: PROP_VALUE_MAX of Android's system_properties.h */
-  int (*get)(const char *, char *);
-  void *found = dlsym(RTLD_DEFAULT, "__system_property_get");
-  memcpy(&get, &found, sizeof get);
-  if (get != NULL) (void)get("ro.build.fingerprint", fingerprint);
-  if (fingerprint[0] == '\0' && uname(&about) == 0)
-    snprintf(out, capacity, "%.60s %.60s", about.release, about.version);
-  else
-    snprintf(out, capacity, "%s", fingerprint);
+/* A note about the device of a candidate with this model, by this cluster of it: what ends or hangs
+ * a start does so once, whatever alternative of whatever cluster it was tried with. */
+static ctx_note note_of(const ctx_choice *x, const candidate *c) {
+  const ctx_header *h = x->container.header;
+  const bool in_file = h->weights_file.count > 0; /* whose name has the digest of all weights */
+  const void *model =
+      in_file ? (const void *)(x->container.text + h->weights_file.first) : (const void *)h->sha256;
+  char tried[256] = "choice", kind = 'c';
+  if (c != NULL && c->device != NULL) {
+    kind = 'n';
+    snprintf(tried, sizeof tried, "%.120s %.120s", c->device->name, c->device->version);
+  } else if (c != NULL) {
+    kind = 'l';
+    snprintf(tried, sizeof tried, "%s", kind_names[c->kind]);
+  }
+  return ctx_note_of(x->system.cache_dir, model, in_file ? h->weights_file.count : sizeof h->sha256,
+                     kind, tried, h->sha256, sizeof h->sha256);
 }
 
-/* The path of a note about a candidate, or about the choice (NULL); false without a folder. */
-static bool note_path(const ctx_choice *x, const candidate *c, char *out, size_t capacity) {
-  char about[512], build[128] = "", name[160] = "choice";
-  uint8_t digest[SHA256_BYTES];
-  if (x->system.cache_dir == NULL) return false;
-  system_build(build, sizeof build);
-  if (c != NULL) name_of(x, c, name, sizeof name);
-  snprintf(about, sizeof about, "%s\n%s\n%s", name,
-           c != NULL && c->device != NULL ? c->device->version : "", build);
-  sha256 hash;
-  sha256_begin(&hash);
-  sha256_add(&hash, x->container.header->sha256, sizeof x->container.header->sha256);
-  sha256_add(&hash, (const uint8_t *)about, strlen(about));
-  sha256_end(&hash, digest);
-  return ctx_cache_path(x->system.cache_dir, digest, c != NULL ? "trying" : "chosen", out,
-                        capacity);
+/* Fails if a start has ended in the candidate's device; for a CPU of NNAPI's, in any of NNAPI's
+ * devices: it is not worth that a library ends a start once more. */
+static bool is_free(const ctx_choice *x, const candidate *c, ctx_error *error) {
+  const ctx_note note = note_of(x, c);
+  return c->kind == CPU || ctx_note_is_free(&note, c->kind == NNAPI_CPU, error);
 }
 
-static void write_note(const char *path, const char *text) {
-  FILE *file = fopen(path, "we");
-  if (file == NULL) return;
-  fprintf(file, "%s\n", text);
-  fflush(file);
-  (void)fsync(fileno(file));
-  fclose(file);
-}
-
-/* Before a candidate that may end the process: false if it did so at an earlier start. */
-static bool begin_note(const ctx_choice *x, const candidate *c, bool again, ctx_error *error) {
-  char path[4096], name[160];
-  if (c->kind == CPU || !note_path(x, c, path, sizeof path)) return true;
-  if (!again && access(path, F_OK) == 0)
-    return ctx_fail(error, "an earlier start ended in it, as %.200s says", path);
-  name_of(x, c, name, sizeof name);
-  write_note(path, name);
-  return true;
-}
-
-static void end_note(const ctx_choice *x, const candidate *c) {
-  char path[4096];
-  if (c->kind != CPU && note_path(x, c, path, sizeof path)) (void)unlink(path);
+/* Does it: the CPU provider's at once, others with a deadline and a note. A trial that does not come
+ * back is no longer the caller's (*out is NULL). */
+static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const char *doing,
+                      ctx_error *error) {
+  trial *t = *out;
+  const candidate *c = t->candidate;
+  const ctx_note note = note_of(x, c);
+  char name[160];
+  bool succeeded;
+  if (c->kind == CPU) {
+    work(t);
+  } else {
+    name_of(x, c, name, sizeof name);
+    ctx_note_begin(&note, name);
+    if (!ctx_within(x->system.deadline, work, free_trial, t, doing, error)) {
+      x->stuck = true;
+      *out = NULL;
+      return false;
+    }
+    ctx_note_end(&note);
+  }
+  succeeded = t->succeeded;
+  if (!succeeded) *error = t->error;
+  return succeeded;
 }
 
 /* The lowest feature level at which a candidate's alternative runs. */
@@ -378,24 +327,16 @@ static bool may_run(const ctx_choice *x, const candidate *c, ctx_error *error) {
                   c->device->feature_level);
 }
 
-/* Opens a candidate: the CPU provider at once, others with a deadline. */
 static bool open_candidate(ctx_choice *x, uint32_t index, ctx_error *error) {
   candidate *c = &x->candidates[index];
   trial *t;
   bool opened;
-  if (!bind(x, c, error) || !may_run(x, c, error) || !begin_note(x, c, false, error)) return false;
+  if (!bind(x, c, error) || !may_run(x, c, error) || !is_free(x, c, error)) return false;
   t = make_trial(x, c, error);
   if (t == NULL) return false;
-  if (c->kind == CPU) {
-    opened = ctx_engine_open(&t->place, &t->container, t->weights, &t->engine, error);
-    t->ended = true;
-  } else {
-    opened = carry_out(x, t, error);
-  }
-  if (!t->ended) return false; /* its thread has it; the note stays */
-  end_note(x, c);
-  c->engine = opened ? t->engine : NULL;
-  free_trial(t);
+  opened = carry_out(x, open_it, &t, "compile", error);
+  if (opened) c->engine = t->engine;
+  if (t != NULL) free_trial(t);
   return opened;
 }
 
@@ -409,14 +350,15 @@ static bool choose_from(ctx_choice *x, uint32_t index, ctx_error *error) {
     atomic_store(&x->current, index);
     name_of(x, &x->candidates[index], x->name, sizeof x->name);
     atomic_store(&x->proved, x->candidates[index].kind == CPU);
+    atomic_store(&x->settled, x->candidates[index].kind == CPU);
     return true;
   }
   return false;
 }
 
 static void note_choice(const ctx_choice *x) {
-  char path[4096];
-  if (note_path(x, NULL, path, sizeof path)) write_note(path, x->name);
+  const ctx_note note = note_of(x, NULL);
+  ctx_note_write(&note, "chosen", x->name);
 }
 
 bool ctx_choice_make(const ctx_system *system, const ctx_container *container, ctx_weights *weights,
@@ -429,6 +371,7 @@ bool ctx_choice_make(const ctx_system *system, const ctx_container *container, c
   x->weights = weights;
   pthread_mutex_init(&x->lock, NULL);
   atomic_init(&x->proved, false);
+  atomic_init(&x->settled, false);
   ctx_fail(error, "no alternative of it is preferred here");
   made = find_candidates(x, error) && choose_from(x, 0, error);
   if (made && (x->candidates[x->current].kind != CPU || ctx_weights_are_right(weights, error))) {
@@ -440,18 +383,26 @@ bool ctx_choice_make(const ctx_system *system, const ctx_container *container, c
     ctx_fail(error, "no alternative runs here: %.100s: %.250s", first.name, first.reason.text);
   }
   (void)ctx_weights_are_right(weights, error); /* what is said of wrong weights means nothing */
-  (void)ctx_choice_free(x);
+  *out = ctx_choice_free(x) ? NULL : x;
   return false;
+}
+
+/* Releases an engine; what hangs in that may still read all of the choice, which is stuck then. */
+static void free_engine(ctx_choice *x, candidate *c) {
+  ctx_error ignored;
+  trial *t = c->engine != NULL ? make_trial(x, c, &ignored) : NULL;
+  if (t == NULL) return;
+  c->engine = NULL;
+  (void)carry_out(x, release_it, &t, "end", &ignored);
+  if (t != NULL) free_trial(t);
 }
 
 bool ctx_choice_free(ctx_choice *x) {
   uint32_t i;
   if (x == NULL) return true;
+  for (i = 0; !x->stuck && i < x->count; i++) free_engine(x, &x->candidates[i]);
   if (x->stuck) return false; /* what hangs may still read all of it */
-  for (i = 0; i < x->count; i++) {
-    ctx_engine_free(x->candidates[i].engine);
-    free(x->candidates[i].tensors);
-  }
+  for (i = 0; i < x->count; i++) free(x->candidates[i].tensors);
   free(x->candidates);
   free(x->tried);
   pthread_mutex_destroy(&x->lock);
@@ -485,10 +436,8 @@ static bool prove(ctx_choice *x, const void *const *inputs, void *const *outputs
   bool ran;
   if (t == NULL) return false;
   if (!copy_tensors(t, inputs, error)) return free_trial(t), false;
-  (void)begin_note(x, c, true, error);
-  ran = carry_out(x, t, error);
-  if (!t->ended) return false;
-  end_note(x, c);
+  ran = carry_out(x, run_it, &t, "run", error);
+  if (t == NULL) return false;
   for (i = 0; ran && i < x->container.chosen->outputs.count; i++)
     memcpy(outputs[i], t->tensors[in + i],
            ctx_tensor_bytes(&x->container, &x->container.outputs[i]));
@@ -522,10 +471,25 @@ static bool run_some(ctx_choice *x, const void *const *inputs, void *const *outp
   return true;
 }
 
+/* Runs what has run. The first time is noted: a driver is given other tensors than in the trial. */
+static bool run_proved(ctx_choice *x, const void *const *inputs, void *const *outputs,
+                       ctx_error *error) {
+  candidate *c = &x->candidates[x->current];
+  ctx_note note;
+  bool ran;
+  if (atomic_load(&x->settled) || atomic_exchange(&x->settled, true))
+    return run_candidate(x, c, inputs, outputs, error);
+  note = note_of(x, c);
+  ctx_note_begin(&note, x->name);
+  ran = run_candidate(x, c, inputs, outputs, error);
+  ctx_note_end(&note);
+  return ran;
+}
+
 static bool run(ctx_choice *x, const void *const *inputs, void *const *outputs, ctx_error *error) {
   bool ran;
   if (atomic_load(&x->proved)) {
-    if (run_candidate(x, &x->candidates[x->current], inputs, outputs, error)) return true;
+    if (run_proved(x, inputs, outputs, error)) return true;
     if (!x->system.gives_way) return false;
   }
   pthread_mutex_lock(&x->lock);

@@ -36,7 +36,8 @@ typedef struct ctx_choice ctx_choice;
 /* Checks the option `prefer`. */
 bool ctx_check_prefer(const char *names, ctx_error *error);
 
-/* Chooses, and compiles what is chosen; container and weights live as long as the choice. */
+/* Chooses, and compiles what is chosen; container and weights live as long as the choice. If it
+ * fails, *out is NULL, or what ctx_choice_free leaves as a driver hangs. */
 bool ctx_choice_make(const ctx_system *system, const ctx_container *container, ctx_weights *weights,
                      ctx_choice **out, ctx_error *error);
 

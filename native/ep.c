@@ -167,7 +167,10 @@ static bool align_data(Compute *compute, const char *text, size_t size) {
 
 static void free_compute(Compute *compute) {
   if (compute == NULL) return;
-  if (!ctx_choice_free(compute->choice)) return; /* what hangs keeps all of it */
+  if (!ctx_choice_free(compute->choice)) { /* what hangs keeps all of it */
+    compute->ep->stuck = true;
+    return;
+  }
   ctx_program_free(compute->program);
   ctx_weights_close(&compute->weights);
   free(compute->data);

@@ -196,10 +196,11 @@ static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
            allocate_staging(compiled->ends, slot);
   }
   if (!made) ctx_out_of_memory(error);
+  /* a burst only saves time: a driver without one computes all the same */
   if (made && nnapi->Burst_create != NULL && nnapi->Execution_burstCompute != NULL &&
-      nnapi->Burst_free != NULL) {
-    made = NN_CALL(nnapi, Burst_create, compiled->compilation, &slot->burst);
-  }
+      nnapi->Burst_free != NULL &&
+      nnapi->Burst_create(compiled->compilation, &slot->burst) != NN_NO_ERROR)
+    slot->burst = NULL;
   if (made) return slot;
   if (slot != NULL) slot_free(compiled, slot);
   return NULL;

@@ -257,6 +257,7 @@ static bool run_on(job *j, const ctx_nnapi *nnapi, const ctx_options *options, i
 static bool run_choice(job *j, const ctx_system *system, int runs, ctx_error *error) {
   const double begin = now_ms();
   bool ran = ctx_choice_make(system, &j->container, &j->weights, &j->choice, error);
+  j->stuck = !ran && j->choice != NULL;
   if (!ran) return false;
   printf("%s: compiled in %.1f ms\n", ctx_choice_name(j->choice), now_ms() - begin);
   ran = time_runs(j, NULL, runs, error);
@@ -323,14 +324,13 @@ static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
 }
 
 static int work(job *j, arguments *a) {
-  ctx_nnapi nnapi = {0};
-  ctx_devices devices = {0};
+  static ctx_nnapi nnapi; /* what hangs may still read them when this ends */
+  static ctx_devices devices;
   ctx_error error, unwritten, missing;
   uint32_t i;
   bool ran, there;
   int k;
-  there = ctx_open_runtime(&a->settings, &nnapi, &missing) &&
-          ctx_list_devices(&nnapi, &devices, &missing);
+  there = ctx_find_runtime(&a->settings, &nnapi, &devices, &missing);
   if (!there && (a->list || a->all)) return fail(FAILED, missing.text);
   if (a->list) list(&nnapi, &devices);
   if (a->model == NULL) return 0;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trial.h"
+
 #define LIBRARY "libneuralnetworks.so"
 #if UINTPTR_MAX > UINT32_MAX
 #define BITS "64"
@@ -133,6 +135,49 @@ bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *e
   if (settings->runtime != NULL) return ctx_nnapi_load(named, out, error);
   if (ctx_nnapi_load(systems, out, error)) return out->system = true;
   return beside(own, sizeof own) && ctx_nnapi_load(last, out, &ignored);
+}
+
+/* A search for the runtime, which may hang in the library. */
+typedef struct {
+  ctx_settings settings;
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  ctx_error error;
+  bool found;
+  char runtime[4096]; /* the settings' */
+} search;
+
+static void look(void *given) {
+  search *s = given;
+  s->found = ctx_open_runtime(&s->settings, &s->nnapi, &s->error) &&
+             ctx_list_devices(&s->nnapi, &s->devices, &s->error);
+}
+
+bool ctx_find_runtime(const ctx_settings *settings, ctx_nnapi *nnapi, ctx_devices *devices,
+                      ctx_error *error) {
+  const char *name = settings->runtime != NULL ? settings->runtime : "system";
+  const uint8_t nothing[1] = {0};
+  const ctx_note note = ctx_note_of(settings->cache_dir, nothing, 0, 'r', name, nothing, 0);
+  search *s;
+  bool found;
+  if (!ctx_note_is_free(&note, false, error)) return ctx_prefix(error, "runtime");
+  s = calloc(1, sizeof *s);
+  if (s == NULL) return ctx_out_of_memory(error);
+  s->settings = *settings;
+  if (settings->runtime != NULL) {
+    snprintf(s->runtime, sizeof s->runtime, "%s", settings->runtime);
+    s->settings.runtime = s->runtime;
+  }
+  ctx_note_begin(&note, name);
+  if (!ctx_within(settings->trial_timeout, look, free, s, "list its devices", error))
+    return ctx_prefix(error, "runtime");
+  ctx_note_end(&note);
+  found = s->found;
+  *nnapi = s->nnapi;
+  *devices = s->devices;
+  if (!found) *error = s->error;
+  free(s);
+  return found;
 }
 
 char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi) {

@@ -24,6 +24,12 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
 /* Loads the runtime of the settings. */
 bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error);
 
+/* The same, and its devices, within the deadline of a trial; noted in the folder `cache_dir`, so that
+ * a library that ends the process or hangs does so once. The error of one that hangs has the code
+ * NN_MISSED_DEADLINE_PERSISTENT. */
+bool ctx_find_runtime(const ctx_settings *settings, ctx_nnapi *nnapi, ctx_devices *devices,
+                      ctx_error *error);
+
 /* "system", or the path of the runtime that was opened; to be freed; NULL if memory is short. */
 char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi);
 

@@ -25,6 +25,7 @@ typedef struct {
   const char *onnxruntime; /* its version, and the minor number of that, which is its API's */
   uint32_t version;
   bool loaded;
+  ctx_error missing; /* why it is not */
   ctx_nnapi nnapi;
   ctx_devices devices;
   OrtHardwareDevice *hardware[CTX_MAX_DEVICES]; /* made for devices that ONNX Runtime has not */
@@ -112,16 +113,26 @@ static bool read_options(Ep *ep) {
   return true;
 }
 
+/* The runtime of the session: the one that was found at the registration, or that of the options. */
+static bool find_runtime(const Factory *f, Ep *ep) {
+  const bool own = ep->settings.runtime == NULL;
+  if (own && f->loaded) {
+    ep->nnapi = f->nnapi;
+    ep->devices = f->devices;
+    return true;
+  }
+  if (own && f->missing.code == NN_MISSED_DEADLINE_PERSISTENT) /* it would hang again */
+    return ep->no_runtime = f->missing, false;
+  return ctx_find_runtime(&ep->settings, &ep->nnapi, &ep->devices, &ep->no_runtime);
+}
+
 /* What may be wrong here is said when a node is compiled: ONNX Runtime would go on without the
  * provider after an error in CreateEp, and then not know what an EPContext node is. */
 static bool set_up(Factory *f, Ep *ep) {
   ep->settings = ctx_default_settings();
   ep->settings.device = ep->device_name;
   if (!read_options(ep)) return false;
-  if (ep->settings.runtime == NULL && f->loaded) ep->nnapi = f->nnapi;
-  ep->has_runtime =
-      (ep->nnapi.library != NULL || ctx_open_runtime(&ep->settings, &ep->nnapi, &ep->no_runtime)) &&
-      ctx_list_devices(&ep->nnapi, &ep->devices, &ep->no_runtime);
+  ep->has_runtime = find_runtime(f, ep);
   if (ep->has_runtime && !ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error))
     return false;
   ep->system = ctx_system_of(&ep->settings, ep->has_runtime ? &ep->nnapi : NULL, &ep->devices,
@@ -145,6 +156,7 @@ static void write_receipt(const Factory *f, Ep *ep) {
 static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *base) {
   Ep *ep = (Ep *)base;
   write_receipt((const Factory *)factory, ep);
+  if (ep->stuck) return;
   ep_close_context_data(ep);
   if (ep->entries != NULL) ort->ReleaseKeyValuePairs(ep->entries);
   free(ep->device_name);
@@ -200,7 +212,6 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
 
 static void init_factory(Factory *f) {
   const ctx_settings settings = ctx_default_settings();
-  ctx_error ignored;
   f->base.ort_version_supported = IMPLEMENTED_VERSION;
   f->base.GetName = Factory_GetName;
   f->base.GetVendor = Factory_GetVendor;
@@ -211,8 +222,7 @@ static void init_factory(Factory *f) {
   f->base.ReleaseEp = Factory_ReleaseEp;
   f->base.CreateDataTransfer = Factory_CreateDataTransfer;
   f->base.ValidateCompiledModelCompatibilityInfo = Factory_ValidateCompatibility;
-  f->loaded = ctx_open_runtime(&settings, &f->nnapi, &ignored) &&
-              ctx_list_devices(&f->nnapi, &f->devices, &ignored);
+  f->loaded = ctx_find_runtime(&settings, &f->nnapi, &f->devices, &f->missing);
   if (!f->loaded) f->devices.count = 0;
 }
 

@@ -78,6 +78,7 @@ typedef struct {
   ctx_system system;    /* what alternatives are chosen for */
   ctx_error no_runtime; /* why there is none */
   bool has_runtime;
+  bool stuck;  /* a driver hangs, and may still read all of this */
   bool usable; /* else every node fails to compile, with the error below */
   ctx_error error;
 } Ep;

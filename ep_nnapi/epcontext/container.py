@@ -31,7 +31,8 @@ from ep_nnapi.epcontext.layout import (
     TERMINATOR,
     AlternativeKind,
 )
-from ep_nnapi.epcontext.tables import ConstantPool, TableReader, TableWriter, padded
+from ep_nnapi.epcontext.pool import ConstantPool, padded
+from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, SpecError

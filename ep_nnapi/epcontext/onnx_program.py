@@ -48,7 +48,9 @@ def onnx_program(
         if array.nbytes <= INSIDE or array.dtype.hasobject:
             continue
         own = _flat(array)
-        source = _turned(array, own, by_size.get(own.size, ())) or _pieces(array, own, known)
+        alike, source = by_size.get(own.size, ()), None
+        if not any(np.array_equal(each, own) for each in alike):
+            source = _turned(array, own, alike) or _pieces(array, own, known)
         if source is None:
             arrays.append(own)
             outside.append(tensor)
@@ -136,11 +138,9 @@ def _flat(array: Array) -> Array:
 
 
 def _turned(array: Array, own: Array, known: Sequence[Array]) -> _Source | None:
-    """Another constant in another order of axes; None if there is none, or an equal one."""
+    """Another constant in another order of axes; None if there is none."""
     total = own.sum(dtype=np.uint64)
     alike = [each for each in known if each.sum(dtype=np.uint64) == total]
-    if any(np.array_equal(each, own) for each in alike):
-        return None
     for view in _views(array.shape) if alike else ():
         for perm in permutations(range(len(view))):
             turned = array.reshape(view).transpose(perm)

@@ -5,11 +5,10 @@ What is read is validated as untrusted data.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ep_nnapi.epcontext.alternatives import (
     Alternative,
     Linked,
     check,
+    constants,
     everything,
     plain_crossing,
 )
@@ -32,6 +32,8 @@ from ep_nnapi.epcontext.layout import (
     TABLES,
     AlternativeKind,
 )
+from ep_nnapi.epcontext.pool import ConstantPool
+from ep_nnapi.epcontext.pool import Range as _Range
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
@@ -41,44 +43,6 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_shape, check_value
 
-_Range: TypeAlias = tuple[int, int]
-
-
-@dataclass
-class ConstantPool:
-    """The distinct constants in the order in which they are written.
-
-    size  bytes of all constants, each padded to `ALIGNMENT`
-    """
-
-    arrays: list[Array] = field(default_factory=list)
-    size: int = 0
-    _found: dict[object, _Range] = field(default_factory=dict)
-    _same: dict[int, tuple[_Range, Array]] = field(default_factory=dict)
-
-    def add(self, data: Array) -> _Range:
-        """Adds a constant unless its bytes are there; returns their offset and size in the pool."""
-        if id(data) not in self._same:
-            key = data.size, hashlib.sha256(data.data).digest()
-            if key not in self._found:
-                self._found[key] = self.append(data)
-            self._same[id(data)] = (self._found[key], data)  # which keeps its id
-        return self._same[id(data)][0]
-
-    def append(self, data: Array) -> _Range:
-        """Adds bytes at the end; returns their offset and size."""
-        offset = self.size
-        self.arrays.append(data)
-        self.size += data.size + (-data.size % ALIGNMENT)
-        return offset, data.size
-
-
-def padded(arrays: Sequence[Array]) -> Iterator[bytes]:
-    """Yields the bytes of constants and their padding, block by block."""
-    for array in arrays:
-        yield array.tobytes()
-        yield b"\0" * (-array.size % ALIGNMENT)
-
 
 class TableWriter:
     """The tables of one cluster; `pool` gets its constants."""
@@ -87,6 +51,7 @@ class TableWriter:
         self._pool = pool
         self._rows: dict[str, list[Any]] = {table.name: [] for table in TABLES}
         every = everything(alternatives)
+        pool.expect(constant for each in every for constant in constants(each))
         reserved = _reserved(every, pool)
         rows = [self._alternative(each) for each in every]
         first = len(alternatives)

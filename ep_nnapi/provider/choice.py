@@ -7,15 +7,12 @@ to the next one. The C plugin's is native/choice.c.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from logging import INFO, WARNING
-from pathlib import Path
-from threading import Thread
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -25,13 +22,14 @@ from ep_nnapi.epcontext.container import ContainerContent, check_programs
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.epcontext.onnx_program import LOCATION
 from ep_nnapi.lowering.border import Allocate, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Preferred
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
@@ -41,6 +39,8 @@ from ep_nnapi.provider.cpu_fallback import Executor, Stop
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
+from ep_nnapi.provider.session_runtime import NoRuntime
+from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 from ep_nnapi.report.report import ClusterReport
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
@@ -98,6 +98,7 @@ class Choice:
     report    of the cluster, whose device is that of the candidate
     record    of the runs of all candidates
     proved    True if the one that is chosen has run
+    settled   True if it has begun to run with the caller's tensors
     """
 
     node: int
@@ -109,8 +110,9 @@ class Choice:
     tried: list[Tried] = field(default_factory=list)
     current: int = -1
     proved: bool = False
+    settled: bool = False
     _opened: dict[int, Opened] = field(default_factory=dict)
-    _devices: dict[str, str] = field(default_factory=dict)
+    _stuck: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @property
@@ -120,8 +122,8 @@ class Choice:
 
     @property
     def device(self) -> str:
-        """What computes it: a faster device of the host may be in the place of the candidate's."""
-        return self._devices.get(self.chosen.name, self.chosen.device)
+        """The device that computes it."""
+        return self.chosen.device
 
     @property
     def opened(self) -> Opened:
@@ -139,7 +141,8 @@ class Choice:
                 self._note(candidate, failed)
                 continue
             self.current, self.proved = index, candidate.preferred is Preferred.CPU
-            self._write("chosen", None, candidate.name)
+            self.settled = self.proved
+            self._note_of(None).write("chosen", candidate.name)
             return True
         return False
 
@@ -153,9 +156,12 @@ class Choice:
         self._check(candidate)
         if candidate.preferred is Preferred.CPU:
             return self._attempt(candidate.alternative, candidate)
-        note = self._note_path("trying", candidate)
-        if note is not None and note.exists():
-            raise _Failed(f"an earlier start ended in it, as {note} says")
+        try:
+            # a CPU of NNAPI's is not worth that a library ends a start once more
+            whole = candidate.preferred is Preferred.NNAPI_CPU
+            self._note_of(candidate).check_free(whole=whole)
+        except DidNotReturn as ended:
+            raise _Failed(str(ended)) from None
         work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
@@ -169,6 +175,8 @@ class Choice:
             raise _Failed("it has other tensors or sizes")
         needed = candidate.alternative.needed
         if candidate.compiler is not None:
+            if isinstance(candidate.compiler.runtime, NoRuntime):
+                raise _Failed(candidate.compiler.runtime.why)
             level = candidate.compiler.target.feature_level
             level = min(level, candidate.compiler.device.feature_level)
             if needed > level:
@@ -200,9 +208,10 @@ class Choice:
             raise _Failed("it needs NNAPI")
         check_programs([alternative])
         lowered = compiler.prepare(alternative.lowered)
-        compiler.check_supported(lowered)
-        placed = compiler.compile(lowered)
-        self._devices[candidate.name] = placed.device.name
+        try:
+            placed = compiler.compile(lowered)
+        except Declined as failed:
+            raise _reason(compiler, lowered, failed) from None
         whole = not candidate.alternative.parts
         record = self.record if whole else compiler.new_record()
         cluster = CompiledCluster.of(
@@ -212,27 +221,27 @@ class Choice:
 
     def _carry_out(self, candidate: _Contender, doing: str, work: Callable[[], T]) -> T:
         """Does what may not come back, with a deadline, and a note as long as it lasts."""
-        found: list[T] = []
-        failed: list[BaseException] = []
+        note = self._note_of(candidate)
+        try:
+            return note.within(self.options.trial_timeout, doing, candidate.name, work)
+        except DidNotReturn as error:
+            self._stuck = True
+            raise _Failed(str(error)) from None
 
-        def run() -> None:
-            try:
-                found.append(work())
-            except BaseException as error:
-                failed.append(error)
+    def _note_of(self, candidate: _Contender | None) -> TrialNote:
+        """Returns the note about a candidate's device with this model; None: about the choice.
 
-        self._write("trying", candidate, candidate.name)
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(self.options.trial_timeout)
-        if thread.is_alive():
-            raise _Failed(f"it did not {doing} within {self.options.trial_timeout:g} s")
-        note = self._note_path("trying", candidate)
-        if note is not None:
-            note.unlink(missing_ok=True)
-        if failed:
-            raise failed.pop()  # which would keep itself alive there
-        return found[0]
+        What ends or hangs a start does so once, whatever alternative of whatever cluster it was
+        tried with.
+        """
+        content = self.content
+        model = content.file.encode() if content.file else content.digest
+        kind, tried = "c", "choice"
+        if candidate is not None and candidate.compiler is not None:
+            kind, tried = "n", f"{candidate.device} {candidate.compiler.device.version}"
+        elif candidate is not None:
+            kind, tried = "l", candidate.device
+        return TrialNote.of(self.options.cache_dir, model, kind, tried, content.digest)
 
     def run(self, bound: Bound, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Runs what is chosen, or the next ones in its place, until one runs.
@@ -241,13 +250,25 @@ class Choice:
         """
         if self.proved:
             try:
-                bound.executor(self)(inputs, allocate, stop)
+                self._run_proved(bound, inputs, allocate, stop)
                 return
-            except NnapiError:
+            except (NnapiError, _Failed) as failure:
                 if self.options.fallback is Fallback.NONE:
-                    raise
+                    raise _named(failure) from None
         with self._lock:
             self._run_some(bound, inputs, allocate, stop)
+
+    def _run_proved(
+        self, bound: Bound, inputs: Sequence[Array], allocate: Allocate, stop: Stop
+    ) -> None:
+        """Runs what has run; the first time is noted: the trial had other tensors."""
+        executor = bound.executor(self)
+        if self.settled:
+            executor(inputs, allocate, stop)
+            return
+        self.settled = True
+        with self._note_of(self.chosen).written(self.chosen.name):
+            executor(inputs, allocate, stop)
 
     def _run_some(
         self, bound: Bound, inputs: Sequence[Array], allocate: Allocate, stop: Stop
@@ -269,7 +290,7 @@ class Choice:
             if not self.choose_from(self.current + 1):
                 del self.tried[tried:]
                 self.current, self.proved = first, proved
-                raise ModelError(str(error)) if isinstance(error, _Failed) else error
+                raise _named(error)
 
     def _prove(
         self, executor: Executor, bound: Bound, inputs: Sequence[Array], allocate: Allocate
@@ -287,25 +308,17 @@ class Choice:
         for index, result in results.items():
             np.copyto(allocate(index, result.shape), result)
 
-    def _note_path(self, suffix: str, candidate: _Contender | None) -> Path | None:
-        """The file of a note about a candidate, or about the choice; None without a folder.
+    def close(self) -> None:
+        """Releases what runs, as trials: a driver may not come back from that either.
 
-        Its name is made of the container, the candidate, its driver's version and the system.
+        Nothing is released if one hangs, which may still use all of it.
         """
-        if self.options.cache_dir is None:
-            return None
-        system = f"{platform.release()[:60]} {platform.version()[:60]}"
-        compiler = candidate.compiler if candidate else None
-        version = compiler.device.version if compiler else ""
-        about = f"{candidate.name if candidate else 'choice'}\n{version}\n{system}"
-        digest = hashlib.sha256(self.content.digest + about.encode()).hexdigest()
-        return Path(self.options.cache_dir, f"ep-nnapi-{digest[:16]}.{suffix}")
-
-    def _write(self, suffix: str, candidate: _Contender | None, text: str) -> None:
-        path = self._note_path(suffix, candidate)
-        if path is not None:
-            with suppress(OSError):
-                path.write_text(f"{text}\n")
+        opened = self._opened
+        for index in [] if self._stuck else [*opened]:
+            candidate = self.candidates[index]
+            if candidate.preferred is not Preferred.CPU:
+                with suppress(_Failed):
+                    self._carry_out(candidate, "end", partial(_forget, opened, index))
 
     def to_json(self) -> dict[str, object]:
         """What a receipt says of the choice."""
@@ -377,8 +390,8 @@ class Bound:
             record.add_run(None, start)
 
     def direct_runs(self) -> list[DirectRun]:
-        """Returns what may run without this runner; nothing before the first run."""
-        executor = self.executor(self.choice) if self.choice.proved else None
+        """Returns what may run without this runner; nothing before the second run."""
+        executor = self.executor(self.choice) if self.choice.settled else None
         return executor.direct_runs() if isinstance(executor, Runner) else []
 
 
@@ -411,19 +424,38 @@ def _candidates(
             yield from (_Contender(a, preferred) for a in fitting)
             continue
         for device in _devices(preferred, compiler, options):
-            own = device == compiler.device
-            at = compiler if own else replace(compiler, device=device, fast=())
+            at = replace(compiler, device=device, fast=())
             yield from (_Contender(a, preferred, at) for a in fitting)
 
 
 def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list[Device]:
-    """Accelerators, or CPUs; the session's own first, and alone if it was asked for."""
+    """Accelerators, or CPUs; the session's own alone if it was asked for."""
+    if isinstance(compiler.runtime, NoRuntime):
+        stand_in = replace(compiler.device, name=str(Preferred.NNAPI), version="")
+        return [stand_in] if preferred is Preferred.NNAPI else []
     if options.device is not None:
         return [compiler.device] if preferred is Preferred.NNAPI else []
     is_cpu = preferred is Preferred.NNAPI_CPU
-    if is_cpu and compiler.device.type is DeviceCode.CPU:
-        return [compiler.device]
-    return [d for d in compiler.runtime.devices() if (d.type is DeviceCode.CPU) is is_cpu]
+    found = [d for d in compiler.runtime.devices() if (d.type is DeviceCode.CPU) is is_cpu]
+    return sorted(found, key=lambda device: device.name == REFERENCE_DEVICE)  # the slowest last
+
+
+def _reason(compiler: Compiler, lowered: Lowered, failed: Declined) -> Declined:
+    """Returns what a device that does not compile declines, if it says so; it is asked only now."""
+    try:
+        compiler.check_supported(lowered)
+    except Declined as declined:
+        return declined if declined.names else failed
+    return failed
+
+
+def _named(error: Exception) -> Exception:
+    """Returns the error of a run as sessions raise it."""
+    return ModelError(str(error)) if isinstance(error, _Failed) else error
+
+
+def _forget(opened: dict[int, Opened], index: int) -> None:
+    del opened[index]
 
 
 def _tensor(crossing: Crossing) -> tuple[object, ...]:
@@ -446,7 +478,10 @@ def _onnx(alternative: Alternative, weights: Array) -> Opened:
 
         def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
             given = dict(zip(inputs, arrays, strict=True))
-            results = session.run(list(outputs), {name: given[name] for name in read})
+            try:
+                results = session.run(list(outputs), {name: given[name] for name in read})
+            except Exception as error:  # which have no common base
+                raise _Failed(f"ONNX Runtime: {error}") from None
             for i, result in enumerate(results):
                 np.copyto(allocate(i, result.shape), result)
 

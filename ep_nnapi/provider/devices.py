@@ -44,6 +44,15 @@ def _litert(path: str | None = None) -> Runtime:
 RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host, LITERT: _litert}
 
 
+def is_library(name: str) -> bool:
+    """Returns True if a value of the option `runtime` is an NNAPI library."""
+    return not (name in RUNTIMES or is_remote(name) or _is_litert(name))
+
+
+def _is_litert(name: str) -> bool:
+    return Path(name).name.startswith("libLiteRt")
+
+
 def open_runtime(name: str) -> Runtime:
     """Returns the runtime with the name `name`, a value of the option `runtime`, for one session.
 
@@ -55,7 +64,7 @@ def open_runtime(name: str) -> Runtime:
         from ep_nnapi.remote.connect import remote_runtime
 
         return remote_runtime(name)
-    if Path(name).name.startswith("libLiteRt"):
+    if _is_litert(name):
         return _litert(name)
     from ep_nnapi.nnapi.library import LibraryRuntime, load
 
@@ -256,14 +265,3 @@ def compile_options(options: Options) -> CompileOptions:
         spin=Spin.NEVER if options.spinning is Spinning.NEVER else Spin.IN_RUNS,
         instances=options.instances,
     )
-
-
-def check_session(options: Options) -> None:
-    """Raises OptionError if a session with these options would: its device, files and folders."""
-    runtime, device, _ = placement(options)
-    compile_options(options)
-    recorded = recorded_costs(runtime, device)
-    if options.calibration is not None or recorded is not None:
-        from ep_nnapi.costs.calibration import cost_model  # imports the partitioner
-
-        cost_model(options, device, recorded)

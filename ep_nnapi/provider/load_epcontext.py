@@ -7,7 +7,6 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.epcontext.layout import CONTEXT_OP
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
@@ -17,6 +16,7 @@ from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
@@ -65,15 +65,7 @@ def load(
 
     Returns an UnusableCluster if the container is invalid or the device declines it.
     """
-    values = (*inputs_of(node), *outputs_of(node))
-    report = ClusterReport(
-        (node.name,),
-        tuple(v.name for v in inputs_of(node)),
-        tuple(v.name for v in outputs_of(node)),
-        sum(bytes_of(v) for v in values),
-        compiler.device.name,
-        (CONTEXT_OP,),
-    )
+    report = _report(node, compiler.device.name)
     try:
         content = _content(node, graph.path, compiler.target.feature_level, weights)
         if len(content.alternatives) > 1 or content.alternatives[0].model is None:
@@ -90,6 +82,26 @@ def load(
         refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
         return UnusableCluster((node.id,), report, refused)
     return CompiledCluster.of((node.id,), report, placed, options.fallback)
+
+
+def _report(node: GraphNode, device: str) -> ClusterReport:
+    values = (*inputs_of(node), *outputs_of(node))
+    return ClusterReport(
+        (node.name,),
+        tuple(v.name for v in inputs_of(node)),
+        tuple(v.name for v in outputs_of(node)),
+        sum(bytes_of(v) for v in values),
+        device,
+        (node.op_type,),
+    )
+
+
+def without_runtime(node: GraphNode, why: str) -> UnusableCluster:
+    """Returns a cluster of a node with which the creation of a session ends: there is no runtime.
+
+    Otherwise the session would run on the CPU without a word.
+    """
+    return UnusableCluster((node.id,), _report(node, str(Preferred.NNAPI)), ModelError(why))
 
 
 def _content(

@@ -36,8 +36,9 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from ep_nnapi.provider.load_epcontext import UnusableCluster, load
+from ep_nnapi.provider.load_epcontext import UnusableCluster, load, without_runtime
 from ep_nnapi.provider.outline import outline_of, with_times
+from ep_nnapi.provider.session_runtime import NoRuntime
 from ep_nnapi.provider.whole_graph import NotWhole, WholeGraph
 from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
@@ -96,7 +97,11 @@ class Planner:
             except NotWhole:
                 logger.debug("the graph is judged for sample sizes: it is several clusters")
         verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
-        return self._planned(graph, verdicts, progress)
+        plan = self._planned(graph, verdicts, progress)
+        runtime = self.compiler.runtime
+        if isinstance(runtime, NoRuntime) and graph.nodes and not (plan.clusters or graph.key):
+            return replace(plan, clusters=(without_runtime(graph.nodes[0], runtime.why),))
+        return plan
 
     def _planned(self, graph: Graph, verdicts: Capability, progress: Progress) -> PartitionedGraph:
         context_nodes = [n for n in graph.nodes if is_own(n)]

@@ -38,12 +38,14 @@ from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.receipt import ModelFile, SessionFacts
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.provider.session_runtime import session_runtime
 from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes, how_to_fix, require_symbols
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
+    from ep_nnapi.provider.choice import Choice
 
 logger = module_logger(__name__)
 MANY_CLUSTERS = 300
@@ -166,6 +168,10 @@ class Provider:
     def end(self) -> None:
         """Notes that the session has ended: its receipt is written, if the options say where."""
         receipt.end(self)
+        for cluster in self.clusters:
+            choice: Choice | None = getattr(cluster, "choice", None)
+            if choice is not None:
+                choice.close()
 
     @property
     def compatibility_info(self) -> str:
@@ -271,7 +277,8 @@ def open_provider(entries: Mapping[str, str]) -> Provider:
     """Returns the provider for a session's option strings; raises OptionError for invalid ones."""
     provider = _handed_over.get(entries.get(PROVIDER_ID, ""))
     if provider is None:
-        provider = Provider(options_of_session(entries))
+        options = options_of_session(entries)
+        provider = Provider(options, session_runtime(options))
     provider.opened = True
     return provider
 

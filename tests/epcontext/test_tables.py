@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ep_nnapi.epcontext.container import pack, split, unpack
 from ep_nnapi.epcontext.layout import ALIGNMENT, TABLES
-from ep_nnapi.epcontext.tables import ConstantPool
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import Data, Model
@@ -56,12 +54,6 @@ def test_tables_and_constants_are_aligned() -> None:
     addresses = [c.ctypes.data for c in constants]
     assert len(set(addresses)) > 10
     assert {(a - min(addresses)) % ALIGNMENT for a in addresses} == {0}
-
-
-def test_a_constant_is_pooled_once() -> None:
-    pool, first, second = ConstantPool(), np.zeros(3, np.uint8), np.ones(ALIGNMENT, np.uint8)
-    assert [pool.add(a) for a in (first, second, first)] == [(0, 3), (ALIGNMENT, 64), (0, 3)]
-    assert (len(pool.arrays), pool.size) == (2, 2 * ALIGNMENT)
 
 
 DATA = pack(branching()).with_embedded_weights()

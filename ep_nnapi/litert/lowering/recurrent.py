@@ -35,6 +35,10 @@ _EPSILON = 1e-8
 _ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 6: "LOGISTIC"}
 """Operators by the codes of activations. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
 
+_GATES = (0, 3, 1, 2)
+"""Gates of an LSTM's stacks: NNAPI's input, forget, cell and output in ONNX's order, so that the
+stacks of a container's programs are one."""
+
 States: TypeAlias = Sequence[int]
 """Tensors of a cell's state [batches, …]; the first one is the step's output."""
 
@@ -60,13 +64,14 @@ class Cell:
         return self.op.shape(self.prefix + name)[0]
 
     def stacked(self, names: tuple[str, ...]) -> int:
-        """Those of the operands that are given, one below the other; -1 if there are none."""
+        """Those of the gates' operands that are given, one below the other; -1: none is."""
         if names not in self._stacks:
             self._stacks[names] = self._made(names)
         return self._stacks[names]
 
     def _made(self, names: tuple[str, ...]) -> int:
-        indexes = [self.op.index(self.prefix + name) for name in names if self.given(name)]
+        given = (names[gate] for gate in _GATES if self.given(names[gate]))
+        indexes = [self.op.index(self.prefix + name) for name in given]
         operands = [self.op.scope.operand(i) for i in indexes]
         if len(indexes) < 2:
             return self.op.scope.value(indexes[0]) if indexes else -1
@@ -152,7 +157,7 @@ class Lstm(Cell):
         hidden, cell = states
         total = self.both("ADD", sums, self.product(hidden, self.stacked(RECURRENT)))
         gates = self._split(total, self.op.graph.tensors[cell])
-        forget, candidate = self._gate(gates[-3], 1, cell), self._gate(gates[-2], 2, None)
+        forget, candidate = self._gate(gates[-2], 1, cell), self._gate(gates[-1], 2, None)
         kept = self.both("MUL", forget, cell)
         candidate = self.activated(candidate)
         if self.given(INPUT_GATE[0]):
@@ -160,7 +165,7 @@ class Lstm(Cell):
         else:
             new = self.both("SUB", candidate, self.both("MUL", candidate, forget))
         cell = self.clipped(self.both("ADD", kept, new), "cell_clip")
-        hidden = self.both("MUL", self._gate(gates[-1], 3, cell), self.activated(cell))
+        hidden = self.both("MUL", self._gate(gates[-3], 3, cell), self.activated(cell))
         if self.given(PROJECTION[0]):
             bias = self.tensor(PROJECTION[1]) if self.given(PROJECTION[1]) else -1
             hidden = self.product(hidden, self.tensor(PROJECTION[0]), bias)

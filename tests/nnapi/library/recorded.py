@@ -64,6 +64,9 @@ class Recorded(Functions):
         super().free(name, handle)
 
 
+DIES = -1
+"""In place of a result code: the call ends the process."""
+
 FIXED = Path(__file__).with_name("shim.c")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
@@ -142,10 +145,15 @@ def built(folder: Path, level: int = 8) -> Shim:
         "-ldl",
     ]
     subprocess.run(command, check=True)
-    control = ctypes.CDLL(str(library))
+    return shim_at(str(library))
+
+
+def shim_at(path: str) -> Shim:
+    """A library that `built` has made."""
+    control = ctypes.CDLL(path)
     control.shim_fault.argtypes = [ctypes.c_char_p, *[ctypes.c_long] * 3]
     control.shim_calls.restype = control.shim_live.restype = ctypes.c_long
-    return Shim(str(library), control)
+    return Shim(path, control)
 
 
 def _c(name: str) -> bytes:
@@ -181,7 +189,8 @@ def _body(index: int, function: Function, call: str, level: int) -> str:
         code = feature_level_code(level)
         capped = f"result > {code} ? {code} : result"
         shown = capped if function.name == "_getRuntimeFeatureLevel" else "result"
-        return f"    {function.returns} result = {call};\n    return {shown};\n"
+        before = f"    fault({index}, false);\n    {function.returns} result = {call};\n"
+        return f"{before}    return {shown};\n"
     before, after = f"    int code = fault({index}, true);\n", ""
     if function.name == "Event_wait":  # an event that fails has ended too
         return f"{before}    int result = {call};\n    return code ? code : result;\n"

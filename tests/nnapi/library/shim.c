@@ -20,7 +20,8 @@
 static const char *const names[] = { NAMES };
 
 /* A fault of a function: its nth call from now (0: every call) sleeps, then returns the code unless
- * that is 0. */
+ * that is 0; the code DIES ends the process. */
+#define DIES (-1)
 static struct { atomic_long calls, nth, code, milliseconds; } faults[FUNCTIONS];
 static atomic_long live[FUNCTIONS];  /* objects made by a function, or freed by it */
 static atomic_int per_mille;         /* of all calls that return a code; 0: no random faults */
@@ -91,6 +92,7 @@ static int fault(int i, bool returns_code) {
     long number = atomic_fetch_add(&faults[i].calls, 1) + 1, nth = atomic_load(&faults[i].nth);
     if (nth == 0 || nth == number) {
         sleep_for(atomic_load(&faults[i].milliseconds));
+        if (atomic_load(&faults[i].code) == DIES) abort();
         return (int)atomic_load(&faults[i].code);
     }
     int chance = atomic_load(&per_mille);

@@ -1,0 +1,223 @@
+/* Calls that may not come back: see trial.h. */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
+#include "trial.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nnapi_functions.h"
+#include "sha256.h"
+
+/* Whoever comes last of the thread and of who waits for it frees it. */
+typedef struct {
+  void (*work)(void *);
+  void (*release)(void *);
+  void *given;
+  bool ended, left;
+  pthread_mutex_t lock;
+  pthread_cond_t end;
+} call;
+
+static void free_call(call *c) {
+  pthread_cond_destroy(&c->end);
+  pthread_mutex_destroy(&c->lock);
+  free(c);
+}
+
+static void *carry_out(void *given) {
+  call *c = given;
+  bool left;
+  c->work(c->given);
+  pthread_mutex_lock(&c->lock);
+  c->ended = true;
+  left = c->left;
+  pthread_cond_signal(&c->end);
+  pthread_mutex_unlock(&c->lock);
+  if (left) {
+    c->release(c->given);
+    free_call(c);
+  }
+  return NULL;
+}
+
+/* Waits until it has ended; false at the deadline. */
+static bool wait_for(call *c, uint64_t nanoseconds) {
+  struct timespec end;
+  bool ended;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_sec += (time_t)(nanoseconds / 1000000000);
+  end.tv_nsec += (long)(nanoseconds % 1000000000);
+  if (end.tv_nsec >= 1000000000) {
+    end.tv_nsec -= 1000000000;
+    end.tv_sec++;
+  }
+  pthread_mutex_lock(&c->lock);
+  while (!c->ended && pthread_cond_timedwait(&c->end, &c->lock, &end) == 0) {
+  }
+  ended = c->ended;
+  c->left = !ended;
+  pthread_mutex_unlock(&c->lock);
+  return ended;
+}
+
+/* Python's lock, where this is a Python process whose lock this thread holds: what is waited for may
+ * need it, as this project's own NNAPI library does. */
+typedef struct {
+  void (*restore)(void *);
+  void *state;
+} python_lock;
+
+static void *find(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+
+static python_lock release_python(void) {
+  python_lock lock = {NULL, NULL};
+  int (*is_there)(void), (*is_held)(void);
+  void *(*save)(void);
+  void *found[] = {find("Py_IsInitialized"), find("PyGILState_Check"), find("PyEval_SaveThread"),
+                   find("PyEval_RestoreThread")};
+  if (found[0] == NULL || found[1] == NULL || found[2] == NULL || found[3] == NULL) return lock;
+  memcpy(&is_there, &found[0], sizeof is_there);
+  memcpy(&is_held, &found[1], sizeof is_held);
+  memcpy(&save, &found[2], sizeof save);
+  if (is_there() == 0 || is_held() == 0) return lock;
+  memcpy(&lock.restore, &found[3], sizeof lock.restore);
+  lock.state = save();
+  return lock;
+}
+
+static call *make_call(void (*work)(void *), void (*release)(void *), void *given) {
+  pthread_condattr_t monotonic;
+  call *c = calloc(1, sizeof *c);
+  if (c == NULL) return NULL;
+  c->work = work;
+  c->release = release;
+  c->given = given;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&c->end, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  pthread_mutex_init(&c->lock, NULL);
+  return c;
+}
+
+bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
+                const char *doing, ctx_error *error) {
+  pthread_t thread;
+  pthread_attr_t detached;
+  call *c = make_call(work, release, given);
+  bool started = false, ended;
+  python_lock python;
+  if (c != NULL) {
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    started = pthread_create(&thread, &detached, carry_out, c) == 0;
+    pthread_attr_destroy(&detached);
+  }
+  if (!started) {
+    release(given);
+    if (c != NULL) free_call(c);
+    return ctx_fail(error, "no thread can be started for a trial");
+  }
+  python = release_python();
+  ended = wait_for(c, nanoseconds);
+  if (python.restore != NULL) python.restore(python.state);
+  if (ended) return free_call(c), true;
+  ctx_fail(error, "it did not %s within %.3g s", doing, (double)nanoseconds / 1e9);
+  error->code = NN_MISSED_DEADLINE_PERSISTENT;
+  return false;
+}
+
+/* The build of the system, of which drivers are a part. */
+static void system_build(char *out, size_t capacity) {
+  struct utsname about;
+  char fingerprint[92] = ""; /* Source: PROP_VALUE_MAX of Android's system_properties.h */
+  int (*get)(const char *, char *);
+  void *found = dlsym(RTLD_DEFAULT, "__system_property_get");
+  memcpy(&get, &found, sizeof get);
+  if (get != NULL) (void)get("ro.build.fingerprint", fingerprint);
+  if (fingerprint[0] == '\0' && uname(&about) == 0)
+    snprintf(out, capacity, "%.60s %.60s", about.release, about.version);
+  else
+    snprintf(out, capacity, "%s", fingerprint);
+}
+
+static void write_hex(char *out, const uint8_t *digest, size_t bytes) {
+  size_t i;
+  for (i = 0; i < bytes; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char kind,
+                     const char *tried, const uint8_t *by, size_t by_size) {
+  ctx_note note = {.folder = folder};
+  uint8_t digest[SHA256_BYTES];
+  char build[128] = "";
+  sha256 hash;
+  if (folder == NULL) return note;
+  system_build(build, sizeof build);
+  sha256_begin(&hash);
+  sha256_add(&hash, about, size);
+  sha256_add(&hash, (const uint8_t *)build, strlen(build));
+  sha256_end(&hash, digest);
+  write_hex(note.about, digest, (sizeof note.about - 1) / 2);
+  sha256_of((const uint8_t *)tried, strlen(tried), digest);
+  note.tried[0] = kind;
+  write_hex(note.tried + 1, digest, (sizeof note.tried - 2) / 2);
+  sha256_of(by, by_size, digest);
+  write_hex(note.by, digest, (sizeof note.by - 1) / 2);
+  return note;
+}
+
+static const char TRYING[] = "trying";
+
+/* The path of the note; false if it is too long. */
+static bool path_of(const ctx_note *note, const char *suffix, char *out, size_t capacity) {
+  const int size = snprintf(out, capacity, "%s/ep-nnapi-%s-%s-%s.%s", note->folder, note->about,
+                            note->tried, note->by, suffix);
+  return size > 0 && (size_t)size < capacity;
+}
+
+bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error) {
+  char start[64];
+  const struct dirent *entry;
+  bool is_free = true;
+  DIR *folder = note->folder != NULL ? opendir(note->folder) : NULL;
+  if (folder == NULL) return true;
+  snprintf(start, sizeof start, "ep-nnapi-%s-%.*s", note->about,
+           whole ? 1 : (int)sizeof note->tried, note->tried);
+  while (is_free && (entry = readdir(folder)) != NULL) {
+    const char *suffix = strrchr(entry->d_name, '.');
+    if (suffix == NULL || strcmp(suffix + 1, TRYING) != 0) continue;
+    if (strncmp(entry->d_name, start, strlen(start)) != 0) continue;
+    is_free = ctx_fail(error, "an earlier start ended in it, as %.200s/%.80s says", note->folder,
+                       entry->d_name);
+  }
+  closedir(folder);
+  return is_free;
+}
+
+void ctx_note_write(const ctx_note *note, const char *suffix, const char *text) {
+  char path[4096];
+  FILE *file;
+  if (note->folder == NULL || !path_of(note, suffix, path, sizeof path)) return;
+  file = fopen(path, "we");
+  if (file == NULL) return;
+  fprintf(file, "%s\n", text);
+  fflush(file);
+  (void)fsync(fileno(file));
+  fclose(file);
+}
+
+void ctx_note_begin(const ctx_note *note, const char *text) { ctx_note_write(note, TRYING, text); }
+
+void ctx_note_end(const ctx_note *note) {
+  char path[4096];
+  if (note->folder != NULL && path_of(note, TRYING, path, sizeof path)) (void)unlink(path);
+}

@@ -1,0 +1,37 @@
+/* Calls that may not come back: they hang, or end the process. Each has a deadline, and as long as
+ * it lasts a note in a folder, where the next start finds it. Python's are
+ * ep_nnapi/provider/trials.py. */
+#ifndef NNAPI_CONTEXT_TRIAL_H
+#define NNAPI_CONTEXT_TRIAL_H
+
+#include "error.h"
+
+/* Does `work(given)` in a thread of its own. False if it has not come back within so many
+ * nanoseconds, or no thread can be started: then `given` is released by `release`, by the thread if
+ * it comes back. `doing`: what it is to do, for the sentence. */
+bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
+                const char *doing, ctx_error *error);
+
+/* The note of a trial: what may not come back, such as a device, and who tries it. */
+typedef struct {
+  const char *folder; /* NULL: none is written */
+  char about[17];     /* digests in hex; of a model and the build of the system */
+  char tried[10];     /* after a letter for its kind */
+  char by[9];
+} ctx_note;
+
+/* A note about these bytes, such as a model, with what is tried, of a kind. */
+ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char kind,
+                     const char *tried, const uint8_t *by, size_t by_size);
+
+/* Fails if there is such a note of anyone already: a start has ended in it, or it hangs. `whole`:
+ * with anything of its kind. */
+bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error);
+
+void ctx_note_begin(const ctx_note *note, const char *text);
+void ctx_note_end(const ctx_note *note);
+
+/* Writes a text to the file NOTE.suffix, such as what was chosen. */
+void ctx_note_write(const ctx_note *note, const char *suffix, const char *text);
+
+#endif

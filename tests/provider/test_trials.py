@@ -1,0 +1,54 @@
+"""Trials: deadlines and notes, which the C plugin's trials share."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.provider.trials import DidNotReturn, TrialNote
+
+
+def note(folder: Path, device: str = "gpu", by: bytes = b"cluster") -> TrialNote:
+    return TrialNote.of(str(folder), b"model", "n", f"{device} 1", by)
+
+
+def test_what_returns_leaves_no_note(tmp_path: Path):
+    noted = []
+
+    def work() -> int:
+        noted.extend(path.read_text() for path in tmp_path.iterdir())
+        return 7
+
+    assert note(tmp_path).within(9, "run", "nnapi:1 on gpu", work) == 7
+    assert noted == ["nnapi:1 on gpu\n"]
+    assert not [*tmp_path.iterdir()]
+
+
+def test_an_error_is_raised_and_leaves_no_note(tmp_path: Path):
+    with pytest.raises(ZeroDivisionError):
+        note(tmp_path).within(9, "run", "x", lambda: 1 // 0)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_hangs_is_noted_for_all_clusters_of_the_model(tmp_path: Path):
+    with pytest.raises(DidNotReturn, match=r"it did not compile within 0\.01 s"):
+        note(tmp_path).within(0.01, "compile", "x", lambda: time.sleep(0.5))
+    for by in (b"cluster", b"another"):
+        with pytest.raises(DidNotReturn, match="an earlier start ended in it, as "):
+            note(tmp_path, by=by).check_free()
+    note(tmp_path, "npu").check_free()
+    with pytest.raises(DidNotReturn):
+        note(tmp_path, "cpu").check_free(whole=True)
+
+
+def test_another_trial_of_the_device_leaves_the_note(tmp_path: Path):
+    note(tmp_path).write("trying", "x")
+    note(tmp_path, by=b"another").within(9, "run", "y", lambda: None)
+    with pytest.raises(DidNotReturn):
+        note(tmp_path).check_free()
+
+
+def test_without_a_folder_nothing_is_noted():
+    none = TrialNote.of(None, b"model", "n", "gpu")
+    none.check_free()
+    assert none.within(9, "run", "x", lambda: 3) == 3
