@@ -94,10 +94,24 @@ static bool build(const builder *b, const ctx_model *model, ctx_error *error) {
   return finish(b, model, error);
 }
 
+/* True if NNAPI does not copy a constant of the models when it is set. */
+static bool has_large_constants(const ctx_container *c) {
+  const ctx_range own = c->chosen->models;
+  uint32_t k, i;
+  for (k = 0; k < own.count; k++) {
+    const ctx_range operands = c->models[own.first + k].operands;
+    for (i = 0; i < operands.count; i++) {
+      const ctx_operand *operand = &c->operands[operands.first + i];
+      if (operand->value == CTX_VALUE_CONSTANT && operand->size > NN_COPIED_AT_ONCE) return true;
+    }
+  }
+  return false;
+}
+
 /* The whole file: its offsets in it need not be multiples of a page. */
 static bool map_memory(ctx_models *models, const ctx_container *c, const ctx_weights *weights,
                        ctx_error *error) {
-  if (weights->descriptor < 0 || c->header->weights_size == 0) return true;
+  if (weights->descriptor < 0 || !has_large_constants(c)) return true;
   TRY(NN_CALL(models->nnapi, Memory_createFromFd, (size_t)c->header->weights_file_size, PROT_READ,
               weights->descriptor, 0, &models->memory));
   return models->memory != NULL || ctx_succeeded(NN_UNEXPECTED_NULL, "Memory_createFromFd", error);

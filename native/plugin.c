@@ -191,6 +191,13 @@ static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *f, OrtDataTransferImp
   return NULL;
 }
 
+/* True if a list of alternatives has one of NNAPI's for this level or a lower one. */
+static bool has_level(const char *names, int highest) {
+  for (; (names = strstr(names, "nnapi:")) != NULL; names++)
+    if (atoi(names + 6) <= highest) return true;
+  return false;
+}
+
 /* `info` is the model's metadata entry ep_compatibility_info.NnapiContextExecutionProvider, as
  * ep_nnapi/preparation/write_epcontext.py writes it. */
 static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
@@ -198,6 +205,7 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
                                                 size_t count, const char *info, int *out) {
   const Factory *f = (const Factory *)factory;
   int format = 0, level = 0, highest = f->loaded ? 0 : 8;
+  const char *names;
   uint32_t i;
   (void)hardware;
   (void)count;
@@ -207,6 +215,9 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
   for (i = 0; i < f->devices.count; i++)
     if (f->devices.items[i].feature_level > highest) highest = f->devices.items[i].feature_level;
   *out = format == CTX_VERSION && level <= highest ? SUPPORTED_OPTIMAL : UNSUPPORTED;
+  names = strstr(info, " alternatives=");
+  if (*out == SUPPORTED_OPTIMAL && names != NULL && !has_level(names, highest))
+    *out = SUPPORTED_PREFER_RECOMPILATION; /* it runs, without NNAPI */
   return NULL;
 }
 

@@ -38,6 +38,7 @@ from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.preparation.alternatives import alternatives_of, highest_level, wanted_of
 from ep_nnapi.preparation.bucketed import OPSET, BucketedCluster, context_node
 from ep_nnapi.preparation.job import Job
+from ep_nnapi.provider.compatibility import parse
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.provider import Provider
@@ -266,15 +267,42 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Packed], compatibility:
     """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
-    needed = max(min(a.needed for a in p.alternatives) for one in compiled for p in one.packed)
+    packed = [container for one in compiled for container in one.packed]
+    needed = max(min(a.needed for a in p.alternatives) for p in packed)
+    names = _common_alternatives(packed)
+    compiled_for = parse(compatibility)
+    if compiled_for is not None and names:
+        compatibility = str(replace(compiled_for, needed=needed, alternatives=names))
+    of_plugin = f"format={FORMAT_VERSION} feature_level={needed}"
+    of_plugin += f" alternatives={','.join(names)}" if names else ""
     for key, value in (
         ("ep_nnapi.format", FORMAT_VERSION),
         ("ep_nnapi.feature_level", needed),
         (f"ep_compatibility_info.{EP_SOURCE}", compatibility),
-        (f"ep_compatibility_info.{CONTEXT_EP}", f"format={FORMAT_VERSION} feature_level={needed}"),
+        (f"ep_compatibility_info.{CONTEXT_EP}", of_plugin),
     ):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, str(value)
+
+
+def _common_alternatives(packed: Sequence[Container]) -> tuple[str, ...]:
+    """Returns the names of alternatives that all clusters have; none if each is one program.
+
+    At each of NNAPI's levels a cluster has those of lower ones too.
+    """
+    if all(len(p.alternatives) == 1 for p in packed):
+        return ()
+    names = dict.fromkeys(a.name for p in packed for a in p.alternatives)
+    return tuple(name for name in names if all(_has(p, name) for p in packed))
+
+
+def _has(container: Container, name: str) -> bool:
+    """Returns True if a container has an alternative that runs where that of the name does."""
+    level = next((a.needed for a in container.alternatives if a.name == name), None)
+    if level is None and name.startswith("nnapi:"):
+        level = int(name.removeprefix("nnapi:"))
+        return any(1 <= a.needed <= level for a in container.alternatives)
+    return level is not None
 
 
 def _save(proto: ModelProto, out: Path) -> None:

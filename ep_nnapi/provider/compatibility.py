@@ -30,35 +30,44 @@ class Compatibility(IntEnum):
 class CompiledFor:
     """Conditions under which a model was compiled.
 
-    level   feature level that it was lowered for
-    needed  lowest feature level that has all of its operations; at most `level`
+    level         feature level that it was lowered for
+    needed        lowest feature level that has all of its operations; at most `level`; 0 if it
+                  runs without NNAPI too
+    alternatives  names of those that all clusters have, such as nnapi:1; none for one program
     """
 
     format: int
     level: int
     needed: int
     device: str
+    alternatives: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The string in the metadata, which `parse` reads."""
-        return (
-            f"ep-nnapi format={self.format} level={self.level} needed={self.needed} "
-            f"device={self.device}"
-        )
+        text = f"ep-nnapi format={self.format} level={self.level} needed={self.needed}"
+        names = f" alternatives={','.join(self.alternatives)}" if self.alternatives else ""
+        return f"{text}{names} device={self.device}"
 
     def on(self, device: Device) -> Compatibility:
         """Returns the compatibility with a device.
 
         UNSUPPORTED           its level is too low, or its format is another than this package's
-        PREFER_RECOMPILATION  it runs; another level or device may get a better model
+        PREFER_RECOMPILATION  it runs; another level or device may get a better model; of
+                              alternatives, the device can run none of NNAPI's
         """
         if self.needed > device.feature_level or self.format != FORMAT_VERSION:
             return Compatibility.UNSUPPORTED
+        if self.alternatives:
+            levels = [int(n[6:]) for n in self.alternatives if n.startswith("nnapi:")]
+            runs = min(levels, default=device.feature_level + 1) <= device.feature_level
+            return Compatibility.OPTIMAL if runs else Compatibility.PREFER_RECOMPILATION
         same = (self.level, self.device) == (device.feature_level, device.name)
         return Compatibility.OPTIMAL if same else Compatibility.PREFER_RECOMPILATION
 
 
-_PATTERN = re.compile(r"ep-nnapi format=(\d+) level=(\d+) needed=(\d+) device=(.+)")
+_PATTERN = re.compile(
+    r"ep-nnapi format=(\d+) level=(\d+) needed=(\d+)(?: alternatives=(\S+))? device=(.+)"
+)
 
 
 def parse(info: str) -> CompiledFor | None:
@@ -71,7 +80,8 @@ def parse(info: str) -> CompiledFor | None:
     if match is None:
         return None
     written, level, needed = (int(number) for number in match.groups()[:3])
-    return CompiledFor(written, level, needed, match.group(4))
+    names = tuple(match.group(4).split(",")) if match.group(4) else ()
+    return CompiledFor(written, level, needed, match.group(5), names)
 
 
 def validate(info: str, options: Options | None = None) -> Compatibility:

@@ -285,11 +285,17 @@ def test_other_nodes_are_left_alone(tmp_path: Path) -> None:
         ("format=3 feature_level=9", 3),
         ("format=2 feature_level=1", 3),
         ("", 0),
+        ("format=3 feature_level=0 alternatives=nnapi:8,nnapi:4,cpu", 1),
+        ("format=3 feature_level=0 alternatives=litert,cpu", 2),
+        ("format=2 feature_level=0 alternatives=nnapi:1,cpu", 3),
         ("of another provider", 0),
     ],
 )
 def test_compatibility_is_answered_before_a_model_is_loaded(info: str, answer: int) -> None:
-    """1: supported, 3: unsupported, 0: not of this provider (OrtCompiledModelCompatibility)."""
+    """1: supported, 2: without NNAPI, 3: unsupported, 0: not of this provider.
+
+    Source: OrtCompiledModelCompatibility.
+    """
     assert compatibility(sessions.devices()[0], info) == answer
 
 

@@ -10,12 +10,13 @@ import pytest
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.epcontext.alternatives import Alternative, everything
 from ep_nnapi.epcontext.container import ContainerContent, unpack
-from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, AlternativeKind
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.preparation.job import job_of
+from ep_nnapi.provider.compatibility import parse
 from models.quantized import quantized
 from models.zoo import MODELS
-from tests.native.sessions import prepared
+from tests.native.sessions import EP_NAME, prepared
 from tests.onnx_graph import parsed
 
 PARTS = "(float[2,3] x) => (float[2,3] y) { a = Exp (x) b = Relu (a) c = Exp (b) y = Add (b, c) }"
@@ -109,3 +110,25 @@ def test_other_formats_have_none():
     with pytest.raises(OptionError, match="alternatives is for format context only, not onnx"):
         job_of({"format": "onnx", "alternatives": "cpu"})
     assert job_of(job_of({"format": "context", "alternatives": "nnapi:1,cpu"}).to_json())
+
+
+def test_the_model_says_for_whom_it_is(tmp_path: Path):
+    """A phone of a lower level than the division's, or without NNAPI, can run it."""
+    path = prepared(parsed(PARTS), tmp_path, alternatives="nnapi:4,nnapi:1,cpu")
+    metadata = {e.key: e.value for e in onnx.load(path, None, False).metadata_props}
+    names = ("nnapi:3", "nnapi:1", "cpu")
+    found = parse(metadata[f"ep_compatibility_info.{EP_SOURCE}"])
+    assert found is not None
+    assert (found.needed, found.alternatives) == (0, names)
+    said = f"format={FORMAT_VERSION} feature_level=0 alternatives={','.join(names)}"
+    assert metadata[f"ep_compatibility_info.{EP_NAME}"] == said
+
+
+def test_the_gates_of_an_lstm_stand_once(tmp_path: Path):
+    """Level 4 has an operand for each gate, lower ones and the CPU one for all."""
+    model = MODELS["denoiser_lstm"](size=4)
+    (one,), (all_of_it,) = (
+        contents(prepared(model, tmp_path / name, **options))
+        for name, options in (("one", {}), ("all", {"alternatives": "nnapi:4,nnapi:3,cpu"}))
+    )
+    assert all_of_it.weights.size < 1.03 * one.weights.size

@@ -65,6 +65,9 @@ def device(level: int, name: str = "npu") -> Device:
     return Device(name, DeviceCode.ACCELERATOR, "1", level)
 
 
+OPTIMAL = Compatibility.OPTIMAL
+
+
 @pytest.mark.parametrize("available", LEVELS)
 @pytest.mark.parametrize("prepared", LEVELS)
 def test_all_pairs_of_levels(prepared: int, available: int):
@@ -87,6 +90,16 @@ def test_all_pairs_of_levels(prepared: int, available: int):
         (CompiledFor(FORMAT_VERSION - 1, 4, 4, "npu"), Compatibility.UNSUPPORTED),
         (CompiledFor(FORMAT_VERSION + 1, 4, 4, "npu"), Compatibility.UNSUPPORTED),
         (CompiledFor(FORMAT_VERSION, 4, 4, "gpu"), Compatibility.PREFER_RECOMPILATION),
+        # with alternatives: one of NNAPI's, none of them, none that runs at all
+        (CompiledFor(FORMAT_VERSION, 8, 0, "gpu", ("nnapi:8", "nnapi:4", "cpu")), OPTIMAL),
+        (
+            CompiledFor(FORMAT_VERSION, 8, 0, "npu", ("nnapi:8", "cpu")),
+            Compatibility.PREFER_RECOMPILATION,
+        ),
+        (
+            CompiledFor(FORMAT_VERSION, 8, 5, "npu", ("nnapi:8", "nnapi:5")),
+            Compatibility.UNSUPPORTED,
+        ),
     ],
 )
 def test_other_needs_formats_and_devices(compiled: CompiledFor, expected: Compatibility):
@@ -94,8 +107,9 @@ def test_other_needs_formats_and_devices(compiled: CompiledFor, expected: Compat
 
 
 def test_the_string_is_read_back():
-    compiled = CompiledFor(2, 5, 3, "vendor npu = 1")
-    assert parse(str(compiled)) == compiled
+    for names in ((), ("nnapi:5", "nnapi:3", "litert", "cpu")):
+        compiled = CompiledFor(2, 5, 3, "vendor npu = 1", names)
+        assert parse(str(compiled)) == compiled
 
 
 @pytest.mark.parametrize("info", ["", "format=2", "ep-nnapi format=x level=1 needed=1 device=a"])
