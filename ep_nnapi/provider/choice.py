@@ -7,22 +7,19 @@ to the next one. The C plugin's is native/choice.c.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from logging import INFO, WARNING
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ep_nnapi.epcontext.alternatives import Alternative
 from ep_nnapi.epcontext.container import ContainerContent, check_programs
 from ep_nnapi.epcontext.layout import AlternativeKind
-from ep_nnapi.epcontext.onnx_program import LOCATION
 from ep_nnapi.lowering.border import Allocate, Crossing
-from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, module_logger
@@ -32,6 +29,14 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Preferred
+from ep_nnapi.provider.alternative_runs import (
+    GaveWay,
+    Opened,
+    PartRuns,
+    declined_by,
+    open_litert,
+    open_onnx,
+)
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
@@ -42,7 +47,6 @@ from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.session_runtime import NoRuntime
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 from ep_nnapi.report.report import ClusterReport
-from ep_nnapi.sessions.cpu import exact_options, session_of
 
 logger = module_logger(__name__)
 T = TypeVar("T")
@@ -51,8 +55,6 @@ _KINDS: Mapping[Preferred, tuple[AlternativeKind, ...]] = {
     Preferred.NNAPI_CPU: (AlternativeKind.NNAPI, AlternativeKind.PARTITION),
     Preferred.CPU: (AlternativeKind.ONNX,),
 }
-Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]
-"""Returns what runs an alternative on tensors with these names in this order."""
 
 
 @frozen
@@ -85,10 +87,6 @@ class _Contender:
     @property
     def device(self) -> str:
         return self.compiler.device.name if self.compiler else str(self.preferred)
-
-
-class _Failed(Exception):
-    """A candidate gives way; the message says why."""
 
 
 @dataclass
@@ -137,7 +135,7 @@ class Choice:
             try:
                 if index not in self._opened:
                     self._opened[index] = self._open(candidate)
-            except _Failed as failed:
+            except GaveWay as failed:
                 self._note(candidate, failed)
                 continue
             self.current, self.proved = index, candidate.preferred is Preferred.CPU
@@ -146,7 +144,7 @@ class Choice:
             return True
         return False
 
-    def _note(self, candidate: _Contender, why: _Failed) -> None:
+    def _note(self, candidate: _Contender, why: GaveWay) -> None:
         known = sum(tried.runs for tried in self.tried)
         self.tried.append(Tried(candidate.name, str(why), self.record.device_runs - known))
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
@@ -161,57 +159,57 @@ class Choice:
             whole = candidate.preferred is Preferred.NNAPI_CPU
             self._note_of(candidate).check_free(whole=whole)
         except DidNotReturn as ended:
-            raise _Failed(str(ended)) from None
+            raise GaveWay(str(ended)) from None
         work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
     def _check(self, candidate: _Contender) -> None:
-        """Raises _Failed for an alternative that cannot run in the place of the first one."""
+        """Raises GaveWay for an alternative that cannot run in the place of the first one."""
         first, own = self.content.alternatives[0].border, candidate.alternative.border
         entering = {_tensor(c) for c in first.inputs}
         if not {_tensor(c) for c in own.inputs} <= entering or (
             {_tensor(c) for c in own.outputs} != {_tensor(c) for c in first.outputs}
         ):
-            raise _Failed("it has other tensors or sizes")
+            raise GaveWay("it has other tensors or sizes")
         needed = candidate.alternative.needed
         if candidate.compiler is not None:
             if isinstance(candidate.compiler.runtime, NoRuntime):
-                raise _Failed(candidate.compiler.runtime.why)
+                raise GaveWay(candidate.compiler.runtime.why)
             level = candidate.compiler.target.feature_level
             level = min(level, candidate.compiler.device.feature_level)
             if needed > level:
-                raise _Failed(f"it needs feature level {needed}, the device has {level}")
+                raise GaveWay(f"it needs feature level {needed}, the device has {level}")
 
     def _attempt(self, alternative: Alternative, candidate: _Contender) -> Opened:
-        """Compiles an alternative, or a part of it; raises _Failed."""
+        """Compiles an alternative, or a part of it; raises GaveWay."""
         if alternative.kind is AlternativeKind.PARTITION:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
-            return lambda ins, outs: _PartRuns(alternative, parts, ins, outs)
+            return lambda ins, outs: PartRuns(alternative, parts, ins, outs)
         try:
             if alternative.kind is AlternativeKind.ONNX:
-                return _onnx(alternative, self.content.weights)
+                return open_onnx(alternative, self.content.weights)
             if alternative.kind is AlternativeKind.LITERT:
-                return _litert(alternative, candidate.preferred, self.options)
+                return open_litert(alternative, candidate.preferred, self.options)
             return self._compiled(alternative, candidate)
-        except _Failed:
+        except GaveWay:
             raise
         except Declined as declined:
-            raise _Failed(declined.detail) from None
+            raise GaveWay(declined.detail) from None
         except (NnapiError, RuntimeError) as error:
-            raise _Failed(str(error)) from None
+            raise GaveWay(str(error)) from None
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-            raise _Failed(f"ONNX Runtime: {error}") from None
+            raise GaveWay(f"ONNX Runtime: {error}") from None
 
     def _compiled(self, alternative: Alternative, candidate: _Contender) -> Opened:
         compiler = candidate.compiler
         if compiler is None:
-            raise _Failed("it needs NNAPI")
+            raise GaveWay("it needs NNAPI")
         check_programs([alternative])
         lowered = compiler.prepare(alternative.lowered)
         try:
             placed = compiler.compile(lowered)
         except Declined as failed:
-            raise _reason(compiler, lowered, failed) from None
+            raise declined_by(compiler, lowered, failed) from None
         whole = not candidate.alternative.parts
         record = self.record if whole else compiler.new_record()
         cluster = CompiledCluster.of(
@@ -226,7 +224,7 @@ class Choice:
             return note.within(self.options.trial_timeout, doing, candidate.name, work)
         except DidNotReturn as error:
             self._stuck = True
-            raise _Failed(str(error)) from None
+            raise GaveWay(str(error)) from None
 
     def _note_of(self, candidate: _Contender | None) -> TrialNote:
         """Returns the note about a candidate's device with this model; None: about the choice.
@@ -252,7 +250,7 @@ class Choice:
             try:
                 self._run_proved(bound, inputs, allocate, stop)
                 return
-            except (NnapiError, _Failed) as failure:
+            except (NnapiError, GaveWay) as failure:
                 if self.options.fallback is Fallback.NONE:
                     raise _named(failure) from None
         with self._lock:
@@ -284,9 +282,9 @@ class Choice:
                     self._prove(executor, bound, inputs, allocate)
                 self.proved = True
                 return
-            except (NnapiError, _Failed) as failure:
+            except (NnapiError, GaveWay) as failure:
                 error = error or failure
-                self._note(self.chosen, _Failed(str(failure)))
+                self._note(self.chosen, GaveWay(str(failure)))
             if not self.choose_from(self.current + 1):
                 del self.tried[tried:]
                 self.current, self.proved = first, proved
@@ -313,12 +311,11 @@ class Choice:
 
         Nothing is released if one hangs, which may still use all of it.
         """
-        opened = self._opened
-        for index in [] if self._stuck else [*opened]:
+        for index in [] if self._stuck else [*self._opened]:
             candidate = self.candidates[index]
             if candidate.preferred is not Preferred.CPU:
-                with suppress(_Failed):
-                    self._carry_out(candidate, "end", partial(_forget, opened, index))
+                with suppress(GaveWay):
+                    self._carry_out(candidate, "end", partial(self._opened.pop, index))
 
     def to_json(self) -> dict[str, object]:
         """What a receipt says of the choice."""
@@ -440,124 +437,10 @@ def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list
     return sorted(found, key=lambda device: device.name == REFERENCE_DEVICE)  # the slowest last
 
 
-def _reason(compiler: Compiler, lowered: Lowered, failed: Declined) -> Declined:
-    """Returns what a device that does not compile declines, if it says so; it is asked only now."""
-    try:
-        compiler.check_supported(lowered)
-    except Declined as declined:
-        return declined if declined.names else failed
-    return failed
-
-
 def _named(error: Exception) -> Exception:
     """Returns the error of a run as sessions raise it."""
-    return ModelError(str(error)) if isinstance(error, _Failed) else error
-
-
-def _forget(opened: dict[int, Opened], index: int) -> None:
-    del opened[index]
+    return ModelError(str(error)) if isinstance(error, GaveWay) else error
 
 
 def _tensor(crossing: Crossing) -> tuple[object, ...]:
     return crossing.name, crossing.dtype, crossing.shape
-
-
-def _onnx(alternative: Alternative, weights: Array) -> Opened:
-    """Opens ONNX nodes on the CPU provider, with their constants where they are."""
-    options = exact_options()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_external_initializers_from_files_in_memory([LOCATION], [weights], [weights.size])
-    assert alternative.data is not None
-    session = session_of(alternative.data.tobytes(), options)
-    border = alternative.border
-    if {i.name for i in session.get_inputs()} != {c.name for c in border.inputs}:
-        raise _Failed("its ONNX model has other inputs")
-
-    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
-        read = [c.name for c in border.inputs]
-
-        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
-            given = dict(zip(inputs, arrays, strict=True))
-            try:
-                results = session.run(list(outputs), {name: given[name] for name in read})
-            except Exception as error:  # which have no common base
-                raise _Failed(f"ONNX Runtime: {error}") from None
-            for i, result in enumerate(results):
-                np.copyto(allocate(i, result.shape), result)
-
-        return run
-
-    return opened
-
-
-def _litert(alternative: Alternative, preferred: Preferred, options: Options) -> Opened:
-    """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
-    from ep_nnapi.litert.device import open_runtime  # the extra
-    from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
-
-    if str(preferred) not in {device.name for device in open_runtime().accelerators}:
-        raise _Failed(f"{preferred} is not there")
-    accelerator = Accelerator[preferred.name.removeprefix("LITERT_")]
-    assert alternative.data is not None
-    threads = options.intra_op_num_threads or len(os.sched_getaffinity(0))
-    settings = Compiling(accelerator, threads, options.half, options.instances)
-    try:
-        model = Library().compile(alternative.data, settings)
-    except LiteRtError as error:
-        raise _Failed(str(error)) from None
-
-    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
-        places = [list(inputs).index(port.name) for port in model.inputs]
-        leaving = [list(outputs).index(port.name) for port in model.outputs]
-
-        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
-            try:
-                results = model.run([arrays[i] for i in places])
-            except LiteRtError as error:
-                raise _Failed(str(error)) from None
-            for i, result in zip(leaving, results, strict=True):
-                np.copyto(allocate(i, result.shape), result)
-
-        return run
-
-    return opened
-
-
-class _PartRuns:
-    """Runs the parts of an alternative one after the other; tensors go by their names."""
-
-    def __init__(
-        self,
-        alternative: Alternative,
-        parts: Sequence[Opened],
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-    ) -> None:
-        self._ends, self._parts = (tuple(inputs), tuple(outputs)), []
-        for part, opened in zip(alternative.parts, parts, strict=True):
-            border = part.border
-            read = [*dict.fromkeys(c.name for c in border.inputs)]
-            names = read, [c.name for c in border.outputs]
-            types = [c.dtype.numpy for c in border.outputs]
-            self._parts.append((opened(*names), names, types))
-
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs into the arrays that `allocate` returns."""
-        there = dict(zip(self._ends[0], inputs, strict=True))
-        for run, (read, made), types in self._parts:
-            self._run(run, (read, made), types, there, stop)
-        for i, name in enumerate(self._ends[1]):
-            np.copyto(allocate(i, there[name].shape), there[name])
-
-    @staticmethod
-    def _run(
-        run: Executor,
-        names: tuple[list[str], list[str]],
-        types: Sequence[np.dtype[np.generic]],
-        there: dict[str, Array],
-        stop: Stop,
-    ) -> None:
-        def allocated(index: int, shape: tuple[int, ...]) -> Array:
-            return there.setdefault(names[1][index], np.empty(shape, types[index]))
-
-        run([there[name] for name in names[0]], allocated, stop)

@@ -1,0 +1,138 @@
+"""What runs an alternative of a compiled cluster: ONNX Runtime, LiteRT, or its parts in turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.epcontext.alternatives import Alternative
+from ep_nnapi.epcontext.onnx_program import LOCATION
+from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.options.table import Options
+from ep_nnapi.options.values import Preferred
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.cpu_fallback import Executor, Stop
+from ep_nnapi.provider.declined import Declined
+from ep_nnapi.sessions.cpu import exact_options, session_of
+
+Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]
+"""Returns what runs an alternative on tensors with these names in this order."""
+
+
+class GaveWay(Exception):
+    """A candidate gives way; the message says why."""
+
+
+def open_onnx(alternative: Alternative, weights: Array) -> Opened:
+    """Opens ONNX nodes on the CPU provider, with their constants where they are."""
+    options = exact_options()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_external_initializers_from_files_in_memory([LOCATION], [weights], [weights.size])
+    assert alternative.data is not None
+    session = session_of(alternative.data.tobytes(), options)
+    border = alternative.border
+    if {i.name for i in session.get_inputs()} != {c.name for c in border.inputs}:
+        raise GaveWay("its ONNX model has other inputs")
+
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+        read = [c.name for c in border.inputs]
+
+        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
+            given = dict(zip(inputs, arrays, strict=True))
+            try:
+                results = session.run(list(outputs), {name: given[name] for name in read})
+            except Exception as error:  # which have no common base
+                raise GaveWay(f"ONNX Runtime: {error}") from None
+            for i, result in enumerate(results):
+                np.copyto(allocate(i, result.shape), result)
+
+        return run
+
+    return opened
+
+
+def open_litert(alternative: Alternative, preferred: Preferred, options: Options) -> Opened:
+    """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
+    from ep_nnapi.litert.device import open_runtime  # the extra
+    from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
+
+    if str(preferred) not in {device.name for device in open_runtime().accelerators}:
+        raise GaveWay(f"{preferred} is not there")
+    accelerator = Accelerator[preferred.name.removeprefix("LITERT_")]
+    assert alternative.data is not None
+    threads = options.intra_op_num_threads or len(os.sched_getaffinity(0))
+    settings = Compiling(accelerator, threads, options.half, options.instances)
+    try:
+        model = Library().compile(alternative.data, settings)
+    except LiteRtError as error:
+        raise GaveWay(str(error)) from None
+
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+        places = [list(inputs).index(port.name) for port in model.inputs]
+        leaving = [list(outputs).index(port.name) for port in model.outputs]
+
+        def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
+            try:
+                results = model.run([arrays[i] for i in places])
+            except LiteRtError as error:
+                raise GaveWay(str(error)) from None
+            for i, result in zip(leaving, results, strict=True):
+                np.copyto(allocate(i, result.shape), result)
+
+        return run
+
+    return opened
+
+
+class PartRuns:
+    """Runs the parts of an alternative one after the other; tensors go by their names."""
+
+    def __init__(
+        self,
+        alternative: Alternative,
+        parts: Sequence[Opened],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> None:
+        self._ends, self._parts = (tuple(inputs), tuple(outputs)), []
+        for part, opened in zip(alternative.parts, parts, strict=True):
+            border = part.border
+            read = [*dict.fromkeys(c.name for c in border.inputs)]
+            names = read, [c.name for c in border.outputs]
+            types = [c.dtype.numpy for c in border.outputs]
+            self._parts.append((opened(*names), names, types))
+
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs into the arrays that `allocate` returns."""
+        there = dict(zip(self._ends[0], inputs, strict=True))
+        for run, (read, made), types in self._parts:
+            self._run(run, (read, made), types, there, stop)
+        for i, name in enumerate(self._ends[1]):
+            np.copyto(allocate(i, there[name].shape), there[name])
+
+    @staticmethod
+    def _run(
+        run: Executor,
+        names: tuple[list[str], list[str]],
+        types: Sequence[np.dtype[np.generic]],
+        there: dict[str, Array],
+        stop: Stop,
+    ) -> None:
+        def allocated(index: int, shape: tuple[int, ...]) -> Array:
+            return there.setdefault(names[1][index], np.empty(shape, types[index]))
+
+        run([there[name] for name in names[0]], allocated, stop)
+
+
+def declined_by(compiler: Compiler, lowered: Lowered, failed: Declined) -> Declined:
+    """Returns what a device that does not compile declines, if it says so; it is asked only now."""
+    try:
+        compiler.check_supported(lowered)
+    except Declined as declined:
+        return declined if declined.names else failed
+    return failed
