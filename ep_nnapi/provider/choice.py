@@ -315,7 +315,7 @@ class Choice:
             candidate = self.candidates[index]
             if candidate.preferred is not Preferred.CPU:
                 with suppress(GaveWay):
-                    self._carry_out(candidate, "end", partial(self._opened.pop, index))
+                    self._carry_out(candidate, "end", partial(self._opened.__delitem__, index))
 
     def to_json(self) -> dict[str, object]:
         """What a receipt says of the choice."""
