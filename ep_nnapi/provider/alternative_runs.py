@@ -1,4 +1,4 @@
-"""What runs an alternative of a compiled cluster: ONNX Runtime, LiteRT, or its parts in turn."""
+"""Runs of an alternative of a compiled cluster: in ONNX Runtime, in LiteRT, or part by part."""
 
 from __future__ import annotations
 
