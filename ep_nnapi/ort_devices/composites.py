@@ -430,14 +430,10 @@ RULES: Mapping[str, NodeRule] = {
     **dict.fromkeys((*_INT32_INPUTS, f"{CONTRIB}:RotaryEmbedding"), NodeRule(_newer)),
     f"{CONTRIB}:GroupQueryAttention": NodeRule(_newer, _is_one_cache),
     **{f"{CONTRIB}:Skip{n}LayerNormalization": NodeRule(_node) for n in ("", "Simplified")},
-    **{
-        f"{CONTRIB}:{n}": NodeRule(_packed, _has_kernel)
-        for n in ("GatherBlockQuantized", "MatMulNBits")
-    },
+    f"{CONTRIB}:GatherBlockQuantized": NodeRule(_packed, _has_kernel),
+    f"{CONTRIB}:MatMulNBits": NodeRule(_packed, _has_kernel),
     f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
-    "LayerNormalization": _NORM,
-    "RMSNormalization": _NORM,
-    "SimplifiedLayerNormalization": _NORM,
+    **{f"{n}Normalization": _NORM for n in ("Layer", "RMS", "SimplifiedLayer")},
     "BatchNormalization": NodeRule(_batch_normalization, _is_blocked),
     "Pow": NodeRule(_node, lambda group: group.operand(group.output).type in (F32, F16)),
     "GRU": NodeRule(_node, lambda group: not group.attribute("layout", 0)),
