@@ -49,7 +49,7 @@ def check(session: onnxruntime.InferenceSession, *rows: int, seed: int = 0, **mo
 @pytest.fixture(autouse=True)
 def no_open_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the sizes is compiled, as for devices and clusters that take numbers only."""
-    monkeypatch.setattr(DynamicCluster, "_compiled_open", lambda *_: None)
+    monkeypatch.setattr(DynamicCluster, "_compiled_open", lambda *_, **__: None)
 
 
 @pytest.fixture
