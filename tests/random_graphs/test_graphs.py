@@ -19,6 +19,8 @@ from tests.random_graphs.values import Values
 # What needs more than ONNX's shape inference and a random number to be drawn.
 NOT_DRAWN = {
     "DequantizeLinear": "quantized operators have suites of their own",
+    "GatherBlockQuantized": "quantized operators have suites of their own",
+    "MatMulNBits": "quantized operators have suites of their own",
     "QuantizeLinear": "quantized operators have suites of their own",
     "FusedConv": "ONNX Runtime's own optimizer makes it",
     "FusedGemm": "ONNX Runtime's own optimizer makes it",

@@ -7,7 +7,7 @@ import numpy as np
 from ep_nnapi.litert.lowering.convolution import filler
 from ep_nnapi.litert.operation import FlatOp, stored
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
 
@@ -150,26 +150,22 @@ def embedding_lookup(op: FlatOp) -> None:
     op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": 0}))
 
 
-def hashtable_lookup(op: FlatOp) -> None:
-    """Rows of `values` by key, and hits. Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP."""
-    op.same_quantization("values")
-    inputs = [op.tensor(name, signed=False) for name in ("lookups", "keys", "values")]
-    op.graph.operator("HASHTABLE_LOOKUP", inputs, [op.out(), op.out("hits")])
+def topk_v2(op: FlatOp) -> None:
+    """The k largest elements along the last axis and their indexes.
 
-
-def lsh_projection(op: FlatOp) -> None:
-    """Bits of hash functions of the stored input. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
-    halves = F16 in (op.operand("hash").type, op.operand("input").type)
-    require(not halves, "float16 numbers have other hashes in float32")
-    kind = _PROJECTIONS.get(op.number("type"))
-    require(kind is not None, "the deprecated kind of sparse projections")
-    names = ("hash", "input", *(["weight"] if op.given("weight") else []))
-    inputs = [op.tensor(name, signed=False) for name in names]
-    op.graph.operator("LSH_PROJECTION", inputs, [op.out()], ("LSHProjection", {"type": kind or 0}))
-
-
-_PROJECTIONS = {2: 2, 3: 1}
-"""LiteRT's types of projections by NNAPI's: dense, sparse."""
+    Of equal elements LiteRT has the first one first, NNAPI the last: the axis is reversed.
+    Source: NDK ANEURALNETWORKS_TOPK_V2.
+    """
+    signed = op.signed("input")
+    value, last = op.tensor("input", signed=signed), op.rank("input") - 1
+    given = op.graph.tensors[value]
+    mirrored = op.computed("REVERSE_V2", [value, op.graph.ints([last])], given, "ReverseV2")
+    places = op.graph.tensor(op.described("indices", signed=False))
+    inputs = [mirrored, op.graph.array(np.array(op.scalar("k"), np.int32))]
+    outputs = [op.out("values", signed=signed), places]
+    op.graph.operator("TOPK_V2", inputs, outputs, ("TopKV2", {}))
+    end = op.graph.ints([given.shape[-1] - 1])
+    op.graph.operator("SUB", [end, places], [op.out("indices")], ("Sub", {}))
 
 
 def _check_indexes(op: FlatOp, name: str, size: int) -> None:
@@ -199,7 +195,6 @@ ROWS = (
     row(spec.SLICE, slice_, *_NUMBERS),
     row(spec.STRIDED_SLICE, strided_slice, F32, Q8, Q8S),
     row(spec.GATHER, gather, *_NUMBERS),
-    row(spec.HASHTABLE_LOOKUP, hashtable_lookup, F32, I32, Q8),
-    row(spec.LSH_PROJECTION, lsh_projection, F32, I32, Q8),
+    row(spec.TOPK_V2, topk_v2, *_NUMBERS),
     row(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
 )

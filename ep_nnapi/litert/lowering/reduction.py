@@ -1,10 +1,8 @@
-"""Reductions along axes, and the largest elements."""
+"""Reductions along axes, and the indexes of the largest elements."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-
-import numpy as np
 
 from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
@@ -50,24 +48,6 @@ def _arg(operator: str, kind: str) -> FlatLowering:
     return lower
 
 
-def topk_v2(op: FlatOp) -> None:
-    """The k largest elements along the last axis and their indexes.
-
-    Of equal elements LiteRT has the first one first, NNAPI the last: the axis is reversed.
-    Source: NDK ANEURALNETWORKS_TOPK_V2.
-    """
-    signed = op.signed("input")
-    value, last = op.tensor("input", signed=signed), op.rank("input") - 1
-    given = op.graph.tensors[value]
-    mirrored = op.computed("REVERSE_V2", [value, op.graph.ints([last])], given, "ReverseV2")
-    places = op.graph.tensor(op.described("indices", signed=False))
-    inputs = [mirrored, op.graph.array(np.array(op.scalar("k"), np.int32))]
-    outputs = [op.out("values", signed=signed), places]
-    op.graph.operator("TOPK_V2", inputs, outputs, ("TopKV2", {}))
-    end = op.graph.ints([given.shape[-1] - 1])
-    op.graph.operator("SUB", [end, places], [op.out("indices")], ("Sub", {}))
-
-
 _INT32 = 2
 """Type of indexes. Source: LiteRT's schema, TensorType."""
 _DATA = (F32, Q8, Q8S)
@@ -81,5 +61,4 @@ ROWS = (
     row(spec.REDUCE_ANY, _reduction("REDUCE_ANY"), BOOL8),
     row(spec.ARGMAX, _arg("ARG_MAX", "ArgMax"), *_DATA, I32),
     row(spec.ARGMIN, _arg("ARG_MIN", "ArgMin"), *_DATA, I32),
-    row(spec.TOPK_V2, topk_v2, *_DATA, I32),
 )
