@@ -21,7 +21,7 @@ from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.sizes import Size, is_symbolic
+from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
 from ep_nnapi.sizes.arithmetic import is_computed, sized_constants
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
@@ -236,7 +236,9 @@ def _merge_shape(value: Value, inferred: TypeProto | None) -> Value:
 
 
 def _type_proto(value: Value) -> TypeProto:
-    return helper.make_tensor_type_proto(int(value.dtype), value.dims)
+    # protobuf's implementation in Python compares a `Size` with limits, which would be conditions
+    dims = value.dims and [now(d) if isinstance(d, int) else d for d in value.dims]
+    return helper.make_tensor_type_proto(int(value.dtype), dims)
 
 
 def _shape_tensor(value: Value) -> TensorProto | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ from models import zoo
 from tests.faulty import FaultyDevice
 from tests.nnapi.library.recorded import Recorded
 from tests.onnx_graph import graph_of
+from tests.programs import python
 from tests.provider.test_dynamic_cluster import SUM, on_host_cpu, run
 from tests.provider.test_planner import plan
 from tests.runtimes import host_only
@@ -152,6 +154,21 @@ def test_sizes_beyond_a_table_of_the_models_are_no_failure_of_the_device() -> No
         same(ours, cpu, {"ids": np.full((1, length), 2, np.int64)})
     found = receipt()
     assert (found["device_runs"], found["compiled"]["compilations"]) == (4, 1)
+
+
+WITH_PYTHONS_PROTOBUF = """
+import ep_nnapi
+from tests.provider.test_open_compilation import decoder, session
+made = session(decoder())
+(cluster,) = ep_nnapi.receipts()[0]["clusters"]
+print(len(cluster["compiled"]["open_sizes"]))
+"""
+
+
+def test_protobuf_in_python_makes_no_conditions() -> None:
+    """Which onnxruntime-extensions, for one, asks for where it is imported before onnx."""
+    chosen = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+    assert python(WITH_PYTHONS_PROTOBUF, env=chosen).stdout == "1\n"
 
 
 def test_the_first_run_is_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
