@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.library import binding, runtime
 from ep_nnapi.nnapi.spec import BY_CODE
 from models.zoo import MODELS, sample_inputs
+from tests.end_to_end.test_library_faults import left
 from tests.litert.needs import LITERT
 from tests.native.alternatives import MAKERS, Feeds, both, outcome
 from tests.native.build import ROOT, needs_compiler
@@ -124,7 +125,7 @@ def test_what_fails(file: File, shim: Shim, tmp_path: Path) -> None:
             file.check(found.results)
             if name == CREATED:
                 assert {chosen for chosen, _ in found.clusters} == {"cpu"}
-    assert shim.live() == {}
+    assert left(shim) == {}
 
 
 def test_what_declines(file: File, shim: Shim, tmp_path: Path) -> None:
