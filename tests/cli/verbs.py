@@ -35,7 +35,8 @@ def assert_every_verb_works(cli: Command, model: Path, folder: Path) -> None:
         d["output"] for d in found["run"]["differences"]
     }
     assert found["tune"]["best"] in {c["name"] for c in found["tune"]["candidates"]}
-    assert found["fix"]["before"]["taken"] == report["taken"]
+    # fix supposes nothing of INT64 inputs, which sessions check in each run
+    assert found["fix"]["before"]["taken"] <= report["taken"]
     for verb in ("tune", "prepare"):
         assert (folder / OUTPUTS[verb]).stat().st_size
     assert (folder / OUTPUTS["fix"]).exists() == found["fix"]["written"]
