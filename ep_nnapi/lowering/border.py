@@ -41,6 +41,11 @@ class OtherNumbers(OtherInput):
     kind = "inputs with numbers for which arithmetic may exceed INT32"
 
 
+def within(numbers: Array, most: int) -> bool:
+    """Returns True if no number is further from 0; without `abs`, which leaves -2**63 negative."""
+    return bool(((numbers >= -most) & (numbers <= most)).all())
+
+
 @immutable
 class Crossing:
     """One input or output of a cluster, as ONNX tensor and as operand of the NNAPI model.
@@ -94,7 +99,7 @@ class Crossing:
                 f"{self.name} has sizes {list(array.shape)}, where the model declares "
                 f"{list(self.shape)}; declare them right, or not at all"
             )
-        if self.limit and not (abs(array) <= self.limit).all():
+        if self.limit and not within(array, self.limit):
             raise OtherNumbers(
                 f"{self.name} has numbers beyond {self.limit}; arithmetic on them may exceed INT32"
             )

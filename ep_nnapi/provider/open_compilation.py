@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.lowering.border import Place
+from ep_nnapi.lowering.border import Place, within
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -124,7 +124,7 @@ class OpenCompilation:
             len(found) < len(read)
             or any(_read(p, shapes, contents) != e.evaluate(found) for p, e in self._sizes())
             or any(shapes[c.name] != bound(c.shape, found) for c in crossings)
-            or any(not _within(contents[name], most) for name, (_, most) in ranges.items())
+            or any(not within(contents[name], most) for name, (_, most) in ranges.items())
         ):
             return None
         return found if all(c.holds(found) for c in self.conditions) else None
@@ -190,10 +190,6 @@ def _read(place: _SizePlace, shapes: Shapes, contents: Contents) -> int | None:
     if at >= len(given) or (not inside and given[at] < 1):
         return None
     return int(given[at])
-
-
-def _within(array: Array, most: int) -> bool:
-    return bool((np.abs(array) <= most).all())
 
 
 def _conditions(lowered: Lowered) -> tuple[Condition, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import DType
-from ep_nnapi.lowering.border import Border, Crossing, Place, Unconverted
+from ep_nnapi.lowering.border import Border, Crossing, OtherNumbers, Place, Unconverted
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.runtime import RunOptions
 
@@ -154,6 +154,15 @@ def test_one_operand_leaves_under_two_names():
 def test_other_sizes_than_the_declared_ones_are_said():
     with pytest.raises(ModelError, match=r"x has sizes \[2, 4\], .* declares \[2, 3\]"):
         plain("x", (2, 3)).enter(np.zeros((2, 4), np.float32))
+
+
+@pytest.mark.parametrize("number", [8, -8, -(2**63), 2**63 - 1])
+def test_numbers_beyond_the_supposed_limit_are_said(number: int) -> None:
+    """The least INT64 has no absolute value; the limit itself is within."""
+    ids = replace(integers("ids", (2,)), limit=7)
+    np.testing.assert_array_equal(ids.enter(np.array([7, -7])), [7, -7])
+    with pytest.raises(OtherNumbers, match="ids has numbers beyond 7"):
+        ids.enter(np.array([0, number]))
 
 
 def test_a_border_without_conversions_names_its_tensors():
