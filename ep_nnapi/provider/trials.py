@@ -11,9 +11,9 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import TypeVar
 
+from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.immutable import frozen
 
 T = TypeVar("T")
@@ -70,25 +70,15 @@ class TrialNote:
         doing   what it is to do, for the sentence
         Raises DidNotReturn if it has not come back in time: its note stays, and its thread.
         """
-        found: list[T] = []
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                found.append(work())
-            except BaseException as error:
-                failed.append(error)
-
         self.write(_TRYING, text)
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(seconds)
-        if thread.is_alive():
+        called = called_for(seconds, work)
+        if not called.done():
             raise DidNotReturn(f"it did not {doing} within {seconds:g} s")
         self._remove()
-        if failed:
-            raise failed.pop()  # which would keep itself alive there
-        return found[0]
+        try:
+            return called.result()
+        finally:
+            del called  # an exception has this frame, and the future has the exception
 
     @contextmanager
     def written(self, text: str) -> Iterator[None]:

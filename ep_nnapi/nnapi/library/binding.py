@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, ResultCode, failure, feature_level_of_code
+from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.functions import FUNCTIONS, OPERATION_TYPE, PREFIX, STRUCTS, Function
 
@@ -194,27 +194,17 @@ def within(timeout_ns: int | None, name: str, call: Callable[[], T]) -> T:
     """The result of `call`, which calls the NNAPI function `name`, or its exception.
 
     With a timeout it runs on a thread of its own; one that has not returned a quarter later than
-    the timeout is abandoned, and Unresponsive is raised. What it uses must live as long as it runs,
-    so `call` has to refer to it, and nothing else may.
+    the timeout is abandoned, and Unresponsive is raised.
     """
     if timeout_ns is None:
         return call()
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
+    seconds = (timeout_ns + max(timeout_ns // 4, _GRACE_NS)) / 1e9
+    called = called_for(seconds, call, f"nnapi {name}")
+    if called.done():
         try:
-            results.append(call())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True, name=f"nnapi {name}")
-    thread.start()
-    thread.join((timeout_ns + max(timeout_ns // 4, _GRACE_NS)) / 1e9)
-    if errors:
-        raise errors[0]
-    if results:
-        return results[0]
+            return called.result()
+        finally:
+            del called  # an exception has this frame, and the future has the exception
     missed = failed(name, ResultCode.MISSED_DEADLINE_PERSISTENT)
     raise Unresponsive(missed.call, missed.code, f"it has not returned {timeout_ns / 1e9:g} s on")
 
