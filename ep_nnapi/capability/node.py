@@ -152,11 +152,7 @@ def _whole(node: GraphNode, target: Target) -> Whole | None:
     """The operator that the node's calls compute together; None if more than it or part of it."""
     activation, (y, *_) = node.activation, node.outputs
     numbers = {k: v for k, v in node.attributes.items() if not isinstance(v, Constant)}
-    if (
-        len(numbers) < len(node.attributes)
-        or node.implicit
-        or (node.parts and node.op_type == QUANTIZE)
-    ):
+    if len(numbers) < len(node.attributes) or node.implicit or _is_rounding(node):
         return None
     if activation and y and not is_implied(Node(activation, target), y):
         return None

@@ -148,14 +148,16 @@ class FunctionWriter:
 
     def real(self, number: float) -> str:
         """A constant of the element type of the node's first input."""
-        half = self.given.input(0).dtype is DType.FLOAT16
-        return self.array(np.array(number, np.float16 if half else np.float32))
+        return self.array(np.array(number, self._real))
 
     @property
     def lowest(self) -> str:
         """The least number of that type, which hides what it is added to."""
-        half = self.given.input(0).dtype is DType.FLOAT16
-        return self.real(float(np.finfo(np.float16 if half else np.float32).min))
+        return self.real(float(np.finfo(self._real).min))
+
+    @property
+    def _real(self) -> type[np.float16 | np.float32]:
+        return np.float16 if self.given.input(0).dtype is DType.FLOAT16 else np.float32
 
     def size(self, number: int, dtype: DType = DType.INT64) -> str:
         """A size as an input of the function: a constant [1]."""

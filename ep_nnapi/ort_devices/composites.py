@@ -6,7 +6,7 @@ its members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -124,6 +124,12 @@ class Group:
         attributes = self.composite.attributes
         return self.graph.many(op_type, outputs, *inputs, domain=domain, **attributes)
 
+    def as_node(self, inputs: Sequence[str] | None = None) -> None:
+        """Define all outputs by the operator's own node, of its inputs as ONNX has them."""
+        given, outputs = inputs or self.values(), len(self.composite.outputs)
+        for i, value in enumerate(self.same(*given, outputs=outputs)):
+            self.deliver(value, i)
+
     def deliver(self, value: str, i: int = 0, *, real: bool = True) -> None:
         """Define output `i` by what ONNX's operator computes; real numbers are quantized."""
         port = self.composite.outputs[i]
@@ -182,12 +188,6 @@ def _accepted(group: Group) -> bool:
         return False
 
 
-def _node(group: Group) -> None:
-    """The same node as in ONNX."""
-    for i, value in enumerate(group.same(*group.values(), outputs=len(group.composite.outputs))):
-        group.deliver(value, i)
-
-
 def _packed(group: Group) -> None:
     """The same node, whose constants of 8 bits stay as they are."""
     inputs = range(len(group.composite.inputs))
@@ -195,8 +195,7 @@ def _packed(group: Group) -> None:
     given = [group.own_type(i) if packed[i] else group.value(i) for i in inputs]
     if group.input(1).shape == ():  # a single index, which leaves no axis
         given[1] = group.graph.reshape(given[1], ())
-    for i, value in enumerate(group.same(*given, outputs=len(group.composite.outputs))):
-        group.deliver(value, i)
+    group.as_node(given)
 
 
 def _has_kernel(group: Group) -> bool:
@@ -230,8 +229,7 @@ def _newer(group: Group) -> None:
     for i, value in enumerate(given):
         if value and group.operand(group.input(i)).type is I32 and i not in narrow:
             given[i] = group.node("Cast", value, to=TensorProto.INT64)
-    for i, value in enumerate(group.same(*given, outputs=len(group.composite.outputs))):
-        group.deliver(value, i)
+    group.as_node(given)
 
 
 def _of_one(group: Group) -> None:
@@ -239,7 +237,7 @@ def _of_one(group: Group) -> None:
     x, y = group.input(0), group.output
     alike = (x.perm, group.stored_shape(x)) == (y.perm, group.stored_shape(y))
     if len(group.composite.inputs) > 1 or not alike:
-        _node(group)
+        group.as_node()
         return
     perm = group.scope.layout(group.index(x))
     given = group.scope.value(group.index(x), perm, real=True)
@@ -421,7 +419,8 @@ def _mean_of_image(group: Group) -> None:
     mean_of_image(group.scope, x, y, _pixels(group))
 
 
-_SAME, _NORM = NodeRule(_of_one), NodeRule(_layer_normalization, _normalizes_last)
+_ITSELF, _SAME = NodeRule(Group.as_node), NodeRule(_of_one)
+_NORM = NodeRule(_layer_normalization, _normalizes_last)
 RULES: Mapping[str, NodeRule] = {
     **dict.fromkeys(SPECIAL, NodeRule(newest_form, has_newest_form)),
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
@@ -429,14 +428,14 @@ RULES: Mapping[str, NodeRule] = {
     **dict.fromkeys(("Attention", "RotaryEmbedding"), NodeRule(_newer)),
     **dict.fromkeys((*_INT32_INPUTS, f"{CONTRIB}:RotaryEmbedding"), NodeRule(_newer)),
     f"{CONTRIB}:GroupQueryAttention": NodeRule(_newer, _is_one_cache),
-    **{f"{CONTRIB}:Skip{n}LayerNormalization": NodeRule(_node) for n in ("", "Simplified")},
+    **{f"{CONTRIB}:Skip{n}LayerNormalization": _ITSELF for n in ("", "Simplified")},
     f"{CONTRIB}:GatherBlockQuantized": NodeRule(_packed, _has_kernel),
     f"{CONTRIB}:MatMulNBits": NodeRule(_packed, _has_kernel),
     f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
     **{f"{n}Normalization": _NORM for n in ("Layer", "RMS", "SimplifiedLayer")},
     "BatchNormalization": NodeRule(_batch_normalization, _is_blocked),
-    "Pow": NodeRule(_node, lambda group: group.operand(group.output).type in (F32, F16)),
-    "GRU": NodeRule(_node, lambda group: not group.attribute("layout", 0)),
+    "Pow": NodeRule(Group.as_node, lambda group: group.operand(group.output).type in (F32, F16)),
+    "GRU": NodeRule(Group.as_node, lambda group: not group.attribute("layout", 0)),
     "DynamicQuantizeLinear": NodeRule(
         _dynamic_quantization, lambda group: group.output is not None
     ),

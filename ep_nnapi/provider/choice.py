@@ -71,7 +71,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class _Contender:
+class _AlternativeOnDevice:
     """An alternative, and what computes it; `compiler`: of an NNAPI device."""
 
     alternative: Alternative
@@ -103,7 +103,7 @@ class Choice:
     report: ClusterReport
     content: ContainerContent
     options: Options
-    candidates: tuple[_Contender, ...]
+    candidates: tuple[_AlternativeOnDevice, ...]
     record: ClusterRecord
     tried: list[Tried] = field(default_factory=list)
     current: int = -1
@@ -114,7 +114,7 @@ class Choice:
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @property
-    def chosen(self) -> _Contender:
+    def chosen(self) -> _AlternativeOnDevice:
         """The candidate that is chosen."""
         return self.candidates[self.current]
 
@@ -144,13 +144,13 @@ class Choice:
             return True
         return False
 
-    def _note(self, candidate: _Contender, why: GaveWay) -> None:
+    def _note(self, candidate: _AlternativeOnDevice, why: GaveWay) -> None:
         known = sum(tried.runs for tried in self.tried)
         self.tried.append(Tried(candidate.name, str(why), self.record.device_runs - known))
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
         logger.log(level, "%s gave way: %s", candidate.name, why)
 
-    def _open(self, candidate: _Contender) -> Opened:
+    def _open(self, candidate: _AlternativeOnDevice) -> Opened:
         self._check(candidate)
         if candidate.preferred is Preferred.CPU:
             return self._attempt(candidate.alternative, candidate)
@@ -163,7 +163,7 @@ class Choice:
         work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
-    def _check(self, candidate: _Contender) -> None:
+    def _check(self, candidate: _AlternativeOnDevice) -> None:
         """Raises GaveWay for an alternative that cannot run in the place of the first one."""
         first, own = self.content.alternatives[0].border, candidate.alternative.border
         entering = {_tensor(c) for c in first.inputs}
@@ -180,7 +180,7 @@ class Choice:
             if needed > level:
                 raise GaveWay(f"it needs feature level {needed}, the device has {level}")
 
-    def _attempt(self, alternative: Alternative, candidate: _Contender) -> Opened:
+    def _attempt(self, alternative: Alternative, candidate: _AlternativeOnDevice) -> Opened:
         """Compiles an alternative, or a part of it; raises GaveWay."""
         if alternative.kind is AlternativeKind.PARTITION:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
@@ -200,7 +200,7 @@ class Choice:
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise GaveWay(f"ONNX Runtime: {error}") from None
 
-    def _compiled(self, alternative: Alternative, candidate: _Contender) -> Opened:
+    def _compiled(self, alternative: Alternative, candidate: _AlternativeOnDevice) -> Opened:
         compiler = candidate.compiler
         if compiler is None:
             raise GaveWay("it needs NNAPI")
@@ -217,7 +217,7 @@ class Choice:
         )
         return cluster.bind
 
-    def _carry_out(self, candidate: _Contender, doing: str, work: Callable[[], T]) -> T:
+    def _carry_out(self, candidate: _AlternativeOnDevice, doing: str, work: Callable[[], T]) -> T:
         """Does what may not come back, with a deadline, and a note as long as it lasts."""
         note = self._note_of(candidate)
         try:
@@ -226,7 +226,7 @@ class Choice:
             self._stuck = True
             raise GaveWay(str(error)) from None
 
-    def _note_of(self, candidate: _Contender | None) -> TrialNote:
+    def _note_of(self, candidate: _AlternativeOnDevice | None) -> TrialNote:
         """Returns the note about a candidate's device with this model; None: about the choice.
 
         What ends or hangs a start does so once, whatever alternative of whatever cluster it was
@@ -413,16 +413,16 @@ def choose(
 
 def _candidates(
     alternatives: Sequence[Alternative], compiler: Compiler, options: Options
-) -> Iterator[_Contender]:
+) -> Iterator[_AlternativeOnDevice]:
     for preferred in options.prefer:
         kinds = _KINDS.get(preferred, (AlternativeKind.LITERT,))
         fitting = [a for a in alternatives if a.kind in kinds]
         if AlternativeKind.NNAPI not in kinds:
-            yield from (_Contender(a, preferred) for a in fitting)
+            yield from (_AlternativeOnDevice(a, preferred) for a in fitting)
             continue
         for device in _devices(preferred, compiler, options):
             at = replace(compiler, device=device, fast=())
-            yield from (_Contender(a, preferred, at) for a in fitting)
+            yield from (_AlternativeOnDevice(a, preferred, at) for a in fitting)
 
 
 def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list[Device]:

@@ -58,7 +58,8 @@ class CompiledFor:
         if self.needed > device.feature_level or self.format != FORMAT_VERSION:
             return Compatibility.UNSUPPORTED
         if self.alternatives:
-            levels = [int(n[6:]) for n in self.alternatives if n.startswith("nnapi:")]
+            pairs = (name.partition(":") for name in self.alternatives)
+            levels = [int(level) for kind, _, level in pairs if kind == "nnapi"]
             runs = min(levels, default=device.feature_level + 1) <= device.feature_level
             return Compatibility.OPTIMAL if runs else Compatibility.PREFER_RECOMPILATION
         same = (self.level, self.device) == (device.feature_level, device.name)

@@ -74,7 +74,7 @@ _ARITHMETIC: Mapping[str, Callable[[Interval, Interval], _Intervals]] = {
     "Mod": lambda a, b: [_symmetric(b)],
 }
 _OF_ONE: Mapping[str, Callable[[Interval], Interval]] = {
-    "Abs": lambda a: (0, _greatest((-a[0], a[1]))),
+    "Abs": lambda a: (0, _magnitude(a)),
     "Neg": lambda a: (-a[1], -a[0]),
     "Sign": lambda a: (-1, 1),
 }
@@ -108,9 +108,10 @@ def _limits(graph: Graph, names: Sequence[str]) -> dict[str, int]:
     for name in names:
         tried = [{**limits, name: most} for most in _SUPPOSED]
         limits = max(tried, key=lambda each: _fitting_nodes(graph, each))
+    fitting = _fitting_nodes(graph, limits)
     for name in names:
         rest = {n: most for n, most in limits.items() if n != name}
-        if _fitting_nodes(graph, rest) == _fitting_nodes(graph, limits):
+        if _fitting_nodes(graph, rest) == fitting:
             limits = rest
     return limits
 
@@ -144,7 +145,7 @@ def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) 
         if value is None or interval is None:
             return value
         fits = value.fits_int32 or _fits_int32(interval)
-        return replace(value, fits_int32=fits, magnitude=_greatest((-interval[0], interval[1])))
+        return replace(value, fits_int32=fits, magnitude=_magnitude(interval))
 
     return _with_values(graph, marked)
 
@@ -214,8 +215,7 @@ def _output_intervals(
             if output.dtype is DType.INT32 and interval and not _fits_int32(interval):
                 continue  # it wraps
             if interval is not None and output.limit:  # which is of absolute values
-                most = _greatest((-interval[0], interval[1]))
-                interval = -most, most
+                interval = -_magnitude(interval), _magnitude(interval)
             if interval is not None:
                 yield output.name, interval
 
@@ -300,6 +300,11 @@ def _greatest(numbers: Sequence[int]) -> int:
     most = max((n for n in numbers if not isinstance(n, Size)), default=0)
     sizes = {n.expression: n for n in numbers if isinstance(n, Size)}.values()
     return sum((n for n in sizes if n >= 0), start=max(most, 0))
+
+
+def _magnitude(interval: Interval) -> int:
+    """What no number of the range is further from 0 than."""
+    return _greatest((-interval[0], interval[1]))
 
 
 def _symmetric(interval: Interval) -> Interval:
