@@ -60,6 +60,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _receipt(path: Path) -> dict[str, Any]:
     """Reads a receipt; raises OptionError if the file is none."""
+    from ep_nnapi.provider.receipt import FORMAT
+
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -67,7 +69,7 @@ def _receipt(path: Path) -> dict[str, Any]:
     except ValueError:
         found = None
     try:
-        if found["format"] == "ep-nnapi receipt" and _all_rows(found) is not None:
+        if found["format"] == FORMAT and _all_rows(found) is not None:
             return dict(found)
     except (AttributeError, KeyError, TypeError):
         pass

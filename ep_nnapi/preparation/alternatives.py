@@ -123,7 +123,9 @@ def _constants(found: Sequence[Alternative]) -> list[Array]:
 def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:
     border = cluster.lowered.border
     try:
-        split = convert_split(cluster.lowered.model, _ports(border.inputs), _ports(border.outputs))
+        split = convert_split(
+            cluster.lowered.model, flat_ports(border.inputs), flat_ports(border.outputs)
+        )
     except (Inexpressible, ShapeError) as reason:
         logger.warning("no LiteRT alternative of %s: %s", cluster.report.nodes[0], reason)
         return
@@ -135,7 +137,8 @@ def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:
     yield Alternative(LITERT, AlternativeKind.LITERT, _plain(border), linked=linked)
 
 
-def _ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
+def flat_ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
+    """Returns the ports of a flatbuffer with these tensors."""
     return [FlatPort(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
 
 

@@ -13,7 +13,7 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.litert import package
-from ep_nnapi.litert.convert import FlatPort, convert
+from ep_nnapi.litert.convert import convert
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.library import FlatModel, load
 from ep_nnapi.lowering.border import Crossing
@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.preparation.alternatives import flat_ports
 from ep_nnapi.preparation.job import FLATBUFFER
 from ep_nnapi.preparation.verify import read_recorded
 from ep_nnapi.preparation.write_epcontext import (
@@ -84,15 +85,13 @@ def _flatbuffer(cluster: CompiledCluster) -> bytearray:
     """The cluster's flatbuffer, which LiteRT has loaded once."""
     border = cluster.lowered.border
     try:
-        found = convert(cluster.lowered.model, _ports(border.inputs), _ports(border.outputs))
+        found = convert(
+            cluster.lowered.model, flat_ports(border.inputs), flat_ports(border.outputs)
+        )
         load(found)
     except (Inexpressible, ModelError) as reason:
         raise ModelError(f"the cluster of {cluster.report.nodes[0]}: {reason}") from None
     return found
-
-
-def _ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
-    return [FlatPort(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
 
 
 def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelProto:
