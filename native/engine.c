@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "flow.h"
 #include "litert.h"
 #include "sha256.h"
 
@@ -161,14 +162,15 @@ typedef struct {
 
 typedef struct {
   const ctx_crossing *crossing;
+  const char *name; /* its text begins there */
   size_t bytes;
   int64_t leaves; /* position among the outputs of the partition; -1: it is between parts */
 } tensor;
 
 typedef struct {
   ctx_engine base;
-  uint32_t entering; /* tensors that enter it, which are the first */
-  tensor *tensors;
+  uint32_t entering;          /* tensors that enter it, which are the first */
+  tensor *tensors, **by_name; /* those in the order in which they are made, and of their names */
   uint32_t count;
   part *parts;
   uint32_t part_count;
@@ -183,6 +185,7 @@ static void free_partition(ctx_engine *base) {
     free(e->parts[i].outputs);
   }
   free(e->parts);
+  free(e->by_name);
   free(e->tensors);
   free(e);
 }
@@ -229,32 +232,41 @@ static bool run_partition(ctx_engine *base, const void *const *inputs, void *con
   return ran;
 }
 
-static bool same_name(const ctx_container *c, ctx_range a, ctx_range b) {
-  return a.count == b.count && memcmp(c->text + a.first, c->text + b.first, a.count) == 0;
+static int compare_tensors(const void *a, const void *b) {
+  const tensor *x = *(const tensor *const *)a, *y = *(const tensor *const *)b;
+  return ctx_compare_names(x->name, x->crossing, y->name, y->crossing);
 }
 
-/* The number of the tensor of that name, which a part made or which entered. */
-static uint32_t find_tensor(const partition_engine *e, const ctx_container *c, ctx_range name) {
-  uint32_t i = 0;
-  while (!same_name(c, e->tensors[i].crossing->name, name)) i++;
-  return i;
+/* The tensor of the same name, which a part made or which entered. */
+static tensor *find_tensor(const partition_engine *e, const ctx_container *c,
+                           const ctx_crossing *crossing) {
+  const tensor wanted = {crossing, c->text + crossing->name.first, 0, -1}, *key = &wanted;
+  return *(tensor **)bsearch(&key, e->by_name, e->count, sizeof *e->by_name, compare_tensors);
 }
 
 static uint32_t add_tensor(partition_engine *e, const ctx_container *c,
                            const ctx_crossing *crossing) {
-  e->tensors[e->count] = (tensor){crossing, ctx_tensor_bytes(c, crossing), -1};
+  const char *name = c->text + crossing->name.first;
+  e->by_name[e->count] = &e->tensors[e->count];
+  e->tensors[e->count] = (tensor){crossing, name, ctx_tensor_bytes(c, crossing), -1};
   return e->count++;
 }
 
-static bool bind_part(partition_engine *e, part *p, ctx_error *error) {
+static bool bind_outputs(partition_engine *e, part *p, ctx_error *error) {
   const ctx_container *c = &p->container;
   uint32_t i;
   p->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *p->inputs);
   p->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *p->outputs);
   if (p->inputs == NULL || p->outputs == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < c->chosen->inputs.count; i++) p->inputs[i] = find_tensor(e, c, c->inputs[i].name);
   for (i = 0; i < c->chosen->outputs.count; i++) p->outputs[i] = add_tensor(e, c, &c->outputs[i]);
   return true;
+}
+
+static void bind_inputs(const partition_engine *e, part *p) {
+  const ctx_container *c = &p->container;
+  uint32_t i;
+  for (i = 0; i < c->chosen->inputs.count; i++)
+    p->inputs[i] = (uint32_t)(find_tensor(e, c, &c->inputs[i]) - e->tensors);
 }
 
 /* What a container says of the tensors was checked when it was read. */
@@ -264,10 +276,11 @@ static bool bind_partition(partition_engine *e, const ctx_container *c, ctx_erro
   e->entering = e->count;
   for (i = 0; i < e->part_count; i++) {
     e->parts[i].container = ctx_choose(c, c->chosen->parts.first + i);
-    TRY(bind_part(e, &e->parts[i], error));
+    TRY(bind_outputs(e, &e->parts[i], error));
   }
-  for (i = 0; i < c->chosen->outputs.count; i++)
-    e->tensors[find_tensor(e, c, c->outputs[i].name)].leaves = i;
+  qsort(e->by_name, e->count, sizeof *e->by_name, compare_tensors);
+  for (i = 0; i < e->part_count; i++) bind_inputs(e, &e->parts[i]);
+  for (i = 0; i < c->chosen->outputs.count; i++) find_tensor(e, c, &c->outputs[i])->leaves = i;
   return true;
 }
 
@@ -283,9 +296,10 @@ static bool open_partition(const ctx_place *place, const ctx_container *c, ctx_w
   if (opened) {
     e->base.run = run_partition;
     e->base.free = free_partition;
-    e->tensors = calloc(tensors, sizeof *e->tensors);
+    e->tensors = calloc(tensors + 1, sizeof *e->tensors);
+    e->by_name = calloc(tensors + 1, sizeof *e->by_name);
     e->parts = calloc(part_count, sizeof *e->parts);
-    opened = e->tensors != NULL && e->parts != NULL;
+    opened = e->tensors != NULL && e->by_name != NULL && e->parts != NULL;
   }
   if (!opened) ctx_out_of_memory(error);
   if (opened) {

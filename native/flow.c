@@ -10,11 +10,15 @@ typedef struct {
   uint32_t since; /* parts that run before it is there */
 } end;
 
+int ctx_compare_names(const char *a, const ctx_crossing *x, const char *b, const ctx_crossing *y) {
+  const uint32_t m = x->name.count, n = y->name.count;
+  const int order = memcmp(a, b, m < n ? m : n);
+  return order != 0 ? order : (m > n) - (m < n);
+}
+
 static int compare_names(const void *a, const void *b) {
   const end *x = a, *y = b;
-  const uint32_t m = x->crossing->name.count, n = y->crossing->name.count;
-  const int order = memcmp(x->text, y->text, m < n ? m : n);
-  return order != 0 ? order : (m > n) - (m < n);
+  return ctx_compare_names(x->text, x->crossing, y->text, y->crossing);
 }
 
 bool ctx_check_names(const ctx_container *c, bool output, ctx_error *error) {

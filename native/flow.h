@@ -4,6 +4,9 @@
 
 #include "container.h"
 
+/* The order of two tensors by their names, whose texts are those of their containers. */
+int ctx_compare_names(const char *a, const ctx_crossing *x, const char *b, const ctx_crossing *y);
+
 /* Checks one side of the chosen alternative: a tensor may enter NNAPI in two layouts, but is one;
  * one that leaves is written once. */
 bool ctx_check_names(const ctx_container *container, bool output, ctx_error *error);
