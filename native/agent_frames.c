@@ -35,7 +35,8 @@ static uint32_t crc32_of(const uint8_t *data, size_t size) {
     memcpy(words, data, sizeof words);
     words[0] ^= crc;
     for (crc = 0, i = 0; i < SLICES / 4; i++) {
-      const uint32_t (*tables)[256] = &crc_tables[SLICES - 4 - 4 * i], word = words[i];
+      uint32_t (*const tables)[256] = &crc_tables[SLICES - 4 - 4 * i];
+      const uint32_t word = words[i];
       crc ^= tables[3][word & 255] ^ tables[2][word >> 8 & 255] ^ tables[1][word >> 16 & 255] ^
              tables[0][word >> 24];
     }

@@ -36,13 +36,11 @@ static bool failed(const char *path, ctx_error *error) {
 static bool place_of(const char *folder, frame_reader *reader, place *out, ctx_error *error) {
   char name[NAME_LENGTH + 1] = PREFIX;
   const uint8_t *digest = frame_take(reader, SHA256_BYTES);
-  int i;
   if (digest == NULL || !frame_take_u64(reader, &out->size) ||
       !frame_take_u64(reader, &out->offset))
     return ctx_fail(error, "a put's request is cut");
   memcpy(out->digest, digest, SHA256_BYTES);
-  for (i = 0; i < SHA256_BYTES; i++)
-    snprintf(name + sizeof PREFIX - 1 + 2 * i, 3, "%02x", digest[i]);
+  sha256_hex(digest, SHA256_BYTES, name + sizeof PREFIX - 1);
   if (snprintf(out->whole, sizeof out->whole, "%s/%s", folder, name) >= MOST_PATH ||
       snprintf(out->part, sizeof out->part, "%s/%s" PART, folder, name) >= MOST_PATH)
     return ctx_fail(error, "the path of the weights is too long");

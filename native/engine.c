@@ -87,24 +87,18 @@ static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *err
   return true;
 }
 
-bool ctx_cache_path(const char *folder, const uint8_t *digest, const char *suffix, char *out,
-                    size_t capacity) {
-  char name[17];
-  int i;
-  for (i = 0; i < 8; i++) snprintf(name + 2 * i, 3, "%02x", digest[i]);
-  return (size_t)snprintf(out, capacity, "%s/ep-nnapi-%s.%s", folder, name, suffix) < capacity;
-}
-
 /* The file of packed weights: LiteRT takes any, so that it is named after all that they are from. */
 static bool packed_path(const char *folder, const ctx_container *c, char *out, size_t capacity) {
   uint8_t digest[SHA256_BYTES];
+  char name[17];
   sha256 hash;
   if (folder == NULL) return false;
   sha256_begin(&hash);
   sha256_add(&hash, c->header->sha256, sizeof c->header->sha256);
   sha256_add(&hash, &c->chosen->offset, sizeof c->chosen->offset);
   sha256_end(&hash, digest);
-  return ctx_cache_path(folder, digest, "packed", out, capacity);
+  sha256_hex(digest, (sizeof name - 1) / 2, name);
+  return (size_t)snprintf(out, capacity, "%s/ep-nnapi-%s.packed", folder, name) < capacity;
 }
 
 /* Compiles it. New packed weights get their name when they are complete: another process may be

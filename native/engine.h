@@ -26,10 +26,6 @@ typedef struct {
   ctx_open_onnx open_onnx; /* NULL: there is no ONNX Runtime */
 } ctx_place;
 
-/* The path of a file in a folder that is named after a digest; false if it is too long. */
-bool ctx_cache_path(const char *folder, const uint8_t *digest, const char *suffix, char *out,
-                    size_t capacity);
-
 /* Opens the chosen alternative; container and weights live as long as the engine. */
 bool ctx_engine_open(const ctx_place *place, const ctx_container *container, ctx_weights *weights,
                      ctx_engine **out, ctx_error *error);

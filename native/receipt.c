@@ -78,13 +78,12 @@ void ctx_receipt_model(ctx_receipt *r, const char *path) {
   uint8_t block[1 << 14], digest[SHA256_BYTES];
   sha256 hash;
   size_t size;
-  int i;
   if (file == NULL) return;
   sha256_begin(&hash);
   while ((size = fread(block, 1, sizeof block, file)) > 0) sha256_add(&hash, block, size);
   fclose(file);
   sha256_end(&hash, digest);
-  for (i = 0; i < SHA256_BYTES; i++) snprintf(r->digest + 2 * i, 3, "%02x", digest[i]);
+  sha256_hex(digest, SHA256_BYTES, r->digest);
   r->model = realpath(path, NULL);
 }
 

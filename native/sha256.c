@@ -199,3 +199,12 @@ void sha256_of(const void *data, size_t size, uint8_t digest[SHA256_BYTES]) {
   if (size > 0) sha256_add(&hash, data, size);
   sha256_end(&hash, digest);
 }
+
+void sha256_hex(const uint8_t *digest, size_t bytes, char *out) {
+  static const char digits[] = "0123456789abcdef";
+  for (; bytes > 0; bytes--, digest++) {
+    *out++ = digits[*digest >> 4];
+    *out++ = digits[*digest & 15];
+  }
+  *out = '\0';
+}

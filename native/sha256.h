@@ -20,4 +20,7 @@ void sha256_end(sha256 *hash, uint8_t digest[SHA256_BYTES]);
 /* The digest of one piece of memory. */
 void sha256_of(const void *data, size_t size, uint8_t digest[SHA256_BYTES]);
 
+/* Writes the first bytes of a digest in hex, with the 0 at the end. */
+void sha256_hex(const uint8_t *digest, size_t bytes, char *out);
+
 #endif

@@ -149,11 +149,6 @@ static void system_build(char *out, size_t capacity) {
     snprintf(out, capacity, "%s", fingerprint);
 }
 
-static void write_hex(char *out, const uint8_t *digest, size_t bytes) {
-  size_t i;
-  for (i = 0; i < bytes; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
 ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char kind,
                      const char *tried, const uint8_t *by, size_t by_size) {
   ctx_note note = {.folder = folder};
@@ -166,12 +161,12 @@ ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char
   sha256_add(&hash, about, size);
   sha256_add(&hash, (const uint8_t *)build, strlen(build));
   sha256_end(&hash, digest);
-  write_hex(note.about, digest, (sizeof note.about - 1) / 2);
+  sha256_hex(digest, (sizeof note.about - 1) / 2, note.about);
   sha256_of((const uint8_t *)tried, strlen(tried), digest);
   note.tried[0] = kind;
-  write_hex(note.tried + 1, digest, (sizeof note.tried - 2) / 2);
+  sha256_hex(digest, (sizeof note.tried - 2) / 2, note.tried + 1);
   sha256_of(by, by_size, digest);
-  write_hex(note.by, digest, (sizeof note.by - 1) / 2);
+  sha256_hex(digest, (sizeof note.by - 1) / 2, note.by);
   return note;
 }
 

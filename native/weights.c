@@ -253,7 +253,6 @@ static bool checksum_is_right(const uint8_t *data, size_t size) {
   uint8_t digest[SHA256_BYTES], zeros[2 * SHA256_BYTES];
   char text[2 * SHA256_BYTES + 1];
   sha256 hash;
-  int i;
   if (found == NULL) return false;
   memset(zeros, '0', sizeof zeros);
   sha256_begin(&hash);
@@ -261,7 +260,7 @@ static bool checksum_is_right(const uint8_t *data, size_t size) {
   sha256_add(&hash, zeros, sizeof zeros);
   sha256_add(&hash, found + sizeof zeros, size - (size_t)(found - data) - sizeof zeros);
   sha256_end(&hash, digest);
-  for (i = 0; i < SHA256_BYTES; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+  sha256_hex(digest, SHA256_BYTES, text);
   return memcmp(found, text, sizeof zeros) == 0;
 }
 
