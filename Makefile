@@ -141,7 +141,7 @@ test-library: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror native/*.[ch] ep_nnapi/ort/*.[ch]
+	$(BIN)/clang-format --dry-run --Werror native/*.[ch] ep_nnapi/ort/*.[ch] ep_nnapi/nnapi/interrupts.[ch]
 	$(BIN)/mypy
 
 bench: $(READY)

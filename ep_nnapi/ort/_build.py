@@ -20,35 +20,13 @@ _HERE = Path(__file__).resolve().parent
 _EMBEDDING = runpy.run_path(str(_HERE.parent / "nnapi" / "_embedding.py"))
 _LIBRARY = _HERE / "library.c"
 
-_TABLES = (_HERE.parents[1] / "native" / "ort_api.h").read_text(encoding="utf-8")
-_CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
-"""Declarations of the callbacks in Python."""
-
-_SOURCES = (
-    *("native", "termination", "run_options", "inner_session", "size_program", "direct_run"),
-    *("selection", "profiler", "callbacks"),
-)
-"""C files, each of which uses those before it."""
+_FOLDERS = ("ep_nnapi/ort", "ep_nnapi/nnapi", "native")
+"""Where the headers are."""
 
 _EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
 
 IDENTITY = zlib.crc32(" ".join(_EXPORTS).encode())
 """CRC-32 of the functions that the plugin library calls in `_native`."""
-
-
-def _source(header: str) -> str:
-    return "\n".join(
-        (
-            "#include <stdio.h>",
-            "#include <stdlib.h>",
-            _TABLES,
-            f"#define IDENTITY {IDENTITY}u",
-            header,
-            *(f"static {callback};" for callback in _CALLBACKS.split(";")[:-1]),
-            (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
-            *((_HERE / f"{n}.c").read_text(encoding="utf-8") for n in _SOURCES),
-        )
-    )
 
 
 def library() -> Extension:
@@ -64,16 +42,26 @@ def library() -> Extension:
     return extension
 
 
+def _declarations(header: Path) -> str:
+    return re.sub(r"^#.*", "", header.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
 def _ffi() -> cffi.FFI:
-    header = (_HERE / "native.h").read_text(encoding="utf-8")
     builder = cffi.FFI()
-    builder.cdef(re.sub(r"^#.*", "", _TABLES, flags=re.MULTILINE))
-    builder.cdef(header)
-    builder.cdef('extern "Python" {\n' + _CALLBACKS + "}")
+    builder.cdef(_declarations(_HERE.parents[1] / "native" / "ort_api.h"))
+    builder.cdef(_declarations(_HERE / "native.h"))
+    builder.cdef('extern "Python+C" {\n' + _declarations(_HERE / "callbacks.h") + "}")
     builder.set_source(
         "ep_nnapi.ort._native",
-        _source(header),
-        extra_compile_args=["-O2", "-fvisibility=hidden"],
+        '#include "callbacks.h"\n#include "interrupts.h"',
+        sources=[
+            *sorted(f"ep_nnapi/ort/{path.name}" for path in _HERE.glob("*.c") if path != _LIBRARY),
+            "ep_nnapi/nnapi/interrupts.c",
+        ],
+        depends=[header.as_posix() for folder in _FOLDERS for header in Path(folder).glob("*.h")],
+        include_dirs=_FOLDERS,
+        define_macros=[("IDENTITY", f"{IDENTITY}u")],
+        extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
     )
     return builder
 

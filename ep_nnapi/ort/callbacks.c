@@ -1,8 +1,11 @@
 /* What ONNX Runtime calls: the creation of the factory, and the factory, provider and fused nodes.
  *
  * Each does in C what needs no decision and hands the rest to one py_… callback, which answers a
- * status. native.c stands in front of this file.
+ * status.
  */
+#include <stdlib.h>
+
+#include "parts.h"
 
 struct PyFactory {
   OrtEpFactory base;
@@ -73,7 +76,7 @@ static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
 PyCompute *new_compute(void *self, size_t inputs, size_t outputs) {
   PyCompute *compute = calloc(1, sizeof(PyCompute));
   if (compute == NULL) return NULL;
-  compute->base.ort_version_supported = implemented;
+  compute->base.ort_version_supported = ort_version();
   compute->base.CreateState = Compute_CreateState;
   compute->base.Compute = Compute_Compute;
   compute->base.ReleaseState = Compute_ReleaseState;
@@ -143,7 +146,7 @@ static OrtStatus *Ep_GetEpContextDataSupport(const OrtEp *ep, uint32_t *flags) {
 PyEp *new_ep(void *self, const char *name) {
   PyEp *ep = calloc(1, sizeof(PyEp));
   if (ep == NULL) return NULL;
-  ep->base.ort_version_supported = implemented;
+  ep->base.ort_version_supported = ort_version();
   ep->base.GetName = Ep_GetName;
   ep->base.GetCapability = Ep_GetCapability;
   ep->base.Compile = Ep_Compile;
@@ -214,7 +217,7 @@ static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {
   PyFactory *factory = calloc(1, sizeof(PyFactory));
   if (factory == NULL) return NULL;
-  factory->base.ort_version_supported = implemented;
+  factory->base.ort_version_supported = ort_version();
   factory->base.GetName = Factory_GetName;
   factory->base.GetVendor = Factory_GetVendor;
   factory->base.GetVendorId = Factory_GetVendorId;

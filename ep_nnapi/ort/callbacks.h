@@ -1,6 +1,11 @@
 /* The functions in Python that the C files call; status: NULL, or NOT_RUN if Python could not even
- * begin. _build.py reads this file.
+ * begin. cffi reads this file without its preprocessor lines.
  */
+#ifndef EP_NNAPI_ORT_CALLBACKS_H
+#define EP_NNAPI_ORT_CALLBACKS_H
+
+#include "native.h"
+
 OrtStatus *py_create_factories(const char *, uintptr_t, PyFactory **, size_t, size_t *);
 OrtStatus *py_supported_devices(void *, PyFactory *, const OrtHardwareDevice *const *, size_t,
                                 OrtEpDevice **, size_t, size_t *);
@@ -22,3 +27,5 @@ OrtStatus *py_validate_compatibility(void *, const OrtHardwareDevice *const *, s
                                      int *);
 void py_release_computes(void *, PyCompute **, size_t);
 OrtStatus *py_compute(void *, Call *);
+
+#endif

@@ -1,9 +1,10 @@
 /* Fused nodes whose tensors need no conversion run in the session of a device, or as its program,
  * without Python.
- *
- * inner_session.c and size_program.c stand in front of this file.
  */
-#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
 
 /* Runs without Python, which forks wait for: locks of ONNX Runtime would stay locked in a child. */
 static atomic_int direct_runs, fork_waits;
@@ -200,22 +201,6 @@ static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context
   return status;
 }
 
-/* One of the runs that a fused node chooses from; NULL: none.
- *
- * users   threads that look at the run or are in it
- * last    when it began last, 0 once Python knows */
-typedef struct {
-  _Atomic(const DirectRun *) run;
-  atomic_int users;
-  _Atomic int64_t last;
-} DirectEntry;
-
-/* What a fused node may run without Python. */
-typedef struct {
-  DirectEntry entries[MOST_DIRECT_RUNS];
-  atomic_int failed;
-} DirectSlot;
-
 static void count_direct_run(DirectCounts *counts, int64_t ns) {
   int64_t least;
   __atomic_fetch_add(&counts->runs, 1, __ATOMIC_RELAXED);
@@ -248,10 +233,7 @@ static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *
   return status;
 }
 
-/* 1 if the cluster has been computed, or its run terminated: then *status. 0: Python has to do it.
- *
- * After an error Python does it for good. */
-static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus **status) {
+int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus **status) {
   size_t i;
   int fits = 0;
   if (has_options || atomic_load(&slot->failed) || !enter_direct_run()) return 0;

@@ -1,12 +1,17 @@
 /* Sessions on the CPU provider for devices that compute NNAPI models in ONNX Runtime itself.
  *
  * They belong to the ONNX Runtime that has loaded the plugin. Fused nodes run in them without Python:
- * see direct_run.c. run_options.c stands in front of this file.
+ * see direct_run.c.
  */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-/* Python's time.perf_counter_ns(). */
-static int64_t now_ns(void) {
+#include "parts.h"
+
+int64_t now_ns(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -18,7 +23,7 @@ void close_inner_session(InnerSession *session) {
   if (session->env != NULL) api->ReleaseEnv(session->env);
 }
 
-static OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtValue **value) {
+OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtValue **value) {
   return api->CreateTensorWithDataAsOrtValue(session->memory, (void *)tensor->data, tensor->bytes,
                                              tensor->dims, tensor->rank, tensor->dtype, value);
 }

@@ -1,38 +1,22 @@
-/* ONNX Runtime's tables of functions, and what Python reads of graphs by one call for each node.
- *
- * _build.py puts the tables (struct OrtApi, OrtEpApi, …) and native.h in front of this file.
- */
+/* ONNX Runtime's tables of functions, and what Python reads of graphs by one call for each node. */
+#include <stdio.h>
 
-enum { EXECUTE_FAIL = 1, REQUIRED_API = 25, MAX_RANK = 64 };
+#include "parts.h"
+
+enum { REQUIRED_API = 25, MAX_RANK = 64 };
 /* The structs have all members of version NEWEST; those that are not filled are NULL.
  * FUSION_OPTIONS is the version whose OrtNodeFusionOptions is declared. */
 enum { FUSION_OPTIONS = 23, NEWEST = 31 };
 
-#define TRY(call)                        \
-  do {                                   \
-    OrtStatus *status_ = (call);         \
-    if (status_ != NULL) return status_; \
-  } while (0)
-
-/* ONNX Runtime reads only the members of `ort_version_supported`. Those that _build.py does not
- * declare are NULL: `undeclared` has room for them. */
-enum { UNDECLARED = 16 };
-struct PyEp {
-  OrtEp base;
-  void *undeclared[UNDECLARED], *self;
-  const char *name;
-  size_t clusters;
-};
-
 #define NOT_RUN ((OrtStatus *)1) /* plugin.py has it too */
 
-static const OrtApi *api;
-static const OrtEpApi *ep_api;
+const OrtApi *api;
+const OrtEpApi *ep_api;
 static const char *running;  /* version of ONNX Runtime */
 static uint32_t implemented; /* version of the structs that are given to the running ONNX Runtime */
 
 /* Takes the API of the floor, and the version of the running ONNX Runtime, like "1.31.1". */
-static int use_api(const OrtApiBase *base) {
+int use_api(const OrtApiBase *base) {
   unsigned minor = REQUIRED_API;
   api = base->GetApi(REQUIRED_API);
   if (api == NULL) return 0;
@@ -52,7 +36,7 @@ uint32_t ort_version(void) { return implemented; }
 OrtStatus *create_status(const char *message) { return api->CreateStatus(EXECUTE_FAIL, message); }
 
 /* Of every callback that may fail: its status, and what it leaves to be raised. */
-static OrtStatus *returned(OrtStatus *status) {
+OrtStatus *returned(OrtStatus *status) {
   pass_on_interrupt();
   if (status == NOT_RUN) return create_status("ep_nnapi: the Python callback could not run");
   return status;

@@ -1,10 +1,14 @@
-/* What Python sees of native.c and callbacks.c. cffi reads this file as it is: no preprocessor lines.
- * The types of ONNX Runtime are those of native/ort_api.h.
+/* What Python sees of the C files. cffi reads this file without its preprocessor lines.
  *
  * Handles of ONNX Runtime's graph (graphs, nodes, value infos, attributes) travel as integers, so
  * that Python can list them in one call and use them as keys. They live for one callback.
  * A function that returns `OrtStatus *` returns NULL for success; the receiver releases it.
  */
+#ifndef EP_NNAPI_ORT_NATIVE_H
+#define EP_NNAPI_ORT_NATIVE_H
+
+#include "ort_api.h"
+
 typedef struct PyFactory PyFactory;
 typedef struct PyEp PyEp;
 typedef struct PyCompute PyCompute;
@@ -139,7 +143,7 @@ typedef struct {
 uintptr_t entry_points(void);
 
 /* Has pass_on_interrupt act when the callback has returned to C. */
-static void interrupt_later(void);
+void interrupt_later(void);
 
 /* Names the entries of run options that are read; the array and its at most 64 names stay. */
 void name_run_options(const char *const *names, size_t count);
@@ -196,3 +200,5 @@ PyProfiler *new_profiler(void *self);
 void free_ep(PyEp *ep);
 void free_compute(PyCompute *compute);
 void free_profiler(PyProfiler *profiler);
+
+#endif

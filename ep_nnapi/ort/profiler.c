@@ -1,7 +1,10 @@
 /* OrtEpProfilerImpl: ONNX Runtime asks the provider for its events when a profile ends.
  *
- * ONNX Runtime 1.25 and newer has it. inner_session.c stands in front of this file.
+ * ONNX Runtime 1.25 and newer has it.
  */
+#include <stdlib.h>
+
+#include "parts.h"
 
 struct OrtEpProfilerImpl {
   uint32_t ort_version_supported;
@@ -23,9 +26,9 @@ int64_t time_compute(int64_t *ends) {
   return compute_began;
 }
 
-static void begin_compute(void) { compute_began = now_ns(); }
+void begin_compute(void) { compute_began = now_ns(); }
 
-static void end_compute(void) {
+void end_compute(void) {
   int64_t *ends = compute_ends;
   compute_ends = NULL;
   if (ends != NULL) *ends = now_ns();
@@ -50,7 +53,7 @@ static void Profiler_Release(OrtEpProfilerImpl *profiler) {
 PyProfiler *new_profiler(void *self) {
   PyProfiler *profiler = calloc(1, sizeof(PyProfiler));
   if (profiler == NULL) return NULL;
-  profiler->base.ort_version_supported = implemented;
+  profiler->base.ort_version_supported = ort_version();
   profiler->base.Release = Profiler_Release;
   profiler->base.StartProfiling = Profiler_StartProfiling;
   profiler->base.EndProfiling = Profiler_EndProfiling;
@@ -60,6 +63,6 @@ PyProfiler *new_profiler(void *self) {
 
 void free_profiler(PyProfiler *profiler) { free(profiler); }
 
-static OrtStatus *Ep_CreateProfiler(OrtEp *ep, OrtEpProfilerImpl **profiler) {
+OrtStatus *Ep_CreateProfiler(OrtEp *ep, OrtEpProfilerImpl **profiler) {
   return returned(py_create_profiler(((PyEp *)ep)->self, (PyProfiler **)profiler));
 }

@@ -1,13 +1,14 @@
 /* Options of single runs, from the configuration entries of their OrtRunOptions.
  *
  * ONNX Runtime looks entries up by name and lists none, so each name that may be meant is asked for.
- * termination.c stands in front of this file.
  */
+#include "parts.h"
+
 enum { MAX_NAMES = 64 };
 
 static const char *const *option_names;
 static size_t option_count;
-static _Thread_local int has_options; /* the run of this thread */
+_Thread_local int has_options;
 
 void name_run_options(const char *const *names, size_t count) {
   option_names = names;
@@ -15,7 +16,7 @@ void name_run_options(const char *const *names, size_t count) {
 }
 
 /* On the thread that calls Run, which also computes unless the session executes in parallel. */
-static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
+OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
   const char *keys[MAX_NAMES], *values[MAX_NAMES], *value;
   OrtStatus *status;
   size_t i, count = 0;
@@ -35,7 +36,7 @@ static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
   return NULL;
 }
 
-static OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool sync) {
+OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool sync) {
   (void)options;
   (void)sync;
   run_options = NULL;

@@ -5,11 +5,11 @@
  * another plugin, and the next CreateEp belong to another session. So the session options are asked:
  * a session that is opened with a copy of them ranks devices again if, and only if, they have a
  * policy. That happens only after a ranking, and takes about a millisecond.
- *
- * termination.c, which has the model of that session, stands in front of this file.
  */
-static _Thread_local int ranked;  /* devices were ranked on this thread since the last CreateEp */
-static _Thread_local int probing; /* this thread opens the session with the copy */
+#include "parts.h"
+
+static _Thread_local int ranked; /* devices were ranked on this thread since the last CreateEp */
+_Thread_local int probing;
 
 /* The copy writes no files, logs nothing and starts no threads. */
 static OrtStatus *prepare_copy(OrtSessionOptions *copy) {
@@ -25,14 +25,12 @@ static OrtStatus *prepare_copy(OrtSessionOptions *copy) {
 
 static OrtStatus *open_copy(const OrtSessionOptions *options, OrtSessionOptions **copy,
                             OrtEnv **env, OrtSession **session) {
-  enum { WARNING = 2 };
   TRY(api->CloneSessionOptions(options, copy));
   TRY(prepare_copy(*copy));
-  TRY(api->CreateEnv(WARNING, "ep_nnapi", env)); /* the process's own, once more */
-  return api->CreateSessionFromArray(*env, PROBE, sizeof PROBE, *copy, session);
+  return open_probe(*copy, env, session);
 }
 
-static int selected_by_policy(const OrtSessionOptions *options) {
+int selected_by_policy(const OrtSessionOptions *options) {
   OrtSessionOptions *copy = NULL;
   OrtEnv *env = NULL;
   OrtSession *session = NULL;
@@ -53,7 +51,7 @@ static int selected_by_policy(const OrtSessionOptions *options) {
 }
 
 /* No PCI vendor. Called, without a check for NULL, when ONNX Runtime ranks devices. */
-static uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
+uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
   (void)factory;
   ranked = 1;
   return 0;

@@ -1,4 +1,5 @@
-/* Sizes of a run, computed from the sizes of its inputs. native.c stands in front of this file. */
+/* Sizes of a run, computed from the sizes of its inputs. */
+#include "parts.h"
 
 /* 0 if the tensor is no integers, or too few of them. */
 static int read_number(const Tensor *tensor, size_t at, int64_t *number) {
@@ -83,9 +84,8 @@ static int run_program(const SizeProgram *program, const int64_t *symbols, int64
   return 1;
 }
 
-/* Sets *fits to 0 if a condition does not hold. */
-static OrtStatus *compute_sizes(const SizeProgram *program, OrtKernelContext *context,
-                                int64_t *sizes, int *fits) {
+OrtStatus *compute_sizes(const SizeProgram *program, OrtKernelContext *context, int64_t *sizes,
+                         int *fits) {
   int64_t symbols[MOST_SYMBOLS];
   TRY(read_symbols(program, context, symbols, fits));
   if (*fits) *fits = run_program(program, symbols, sizes);

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "parts.h"
+
 /* y = RandomUniform(shape=[1]), opset 13: no inputs, and nothing that is computed beforehand. */
 static const unsigned char PROBE[] = {8,   10,  58,  54,  10, 32,  18,  1,   121, 34,  13,  82, 97,
                                       110, 100, 111, 109, 85, 110, 105, 102, 111, 114, 109, 42, 12,
@@ -17,21 +19,26 @@ static const char TERMINATED[] = "terminate flag";
 
 static OrtSession *probe;
 static pthread_once_t probe_once = PTHREAD_ONCE_INIT;
-static _Thread_local const OrtRunOptions *run_options;
+_Thread_local const OrtRunOptions *run_options;
 
-static OrtStatus *open_probe(OrtEnv **env, OrtSessionOptions **options) {
-  enum { WARNING = 2, FATAL = 4 };
+OrtStatus *open_probe(const OrtSessionOptions *options, OrtEnv **env, OrtSession **session) {
+  enum { WARNING = 2 };
   TRY(api->CreateEnv(WARNING, "ep_nnapi", env)); /* the process's own, once more */
+  return api->CreateSessionFromArray(*env, PROBE, sizeof PROBE, options, session);
+}
+
+static OrtStatus *open_own_probe(OrtEnv **env, OrtSessionOptions **options) {
+  enum { FATAL = 4 };
   TRY(api->CreateSessionOptions(options));
   TRY(api->SetIntraOpNumThreads(*options, 1));
   TRY(api->SetSessionLogSeverityLevel(*options, FATAL));
-  return api->CreateSessionFromArray(*env, PROBE, sizeof PROBE, *options, &probe);
+  return open_probe(*options, env, &probe);
 }
 
 static void make_probe(void) {
   OrtEnv *env = NULL;
   OrtSessionOptions *options = NULL;
-  OrtStatus *status = open_probe(&env, &options);
+  OrtStatus *status = open_own_probe(&env, &options);
   if (status != NULL) api->ReleaseStatus(status);
   if (options != NULL) api->ReleaseSessionOptions(options);
   if (env != NULL) api->ReleaseEnv(env);

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.build import COMPILER, NATIVE, WARNINGS, needs_compiler
 from tests.programs import Done, ran
 
 pytest.importorskip("setuptools", minversion="77", reason="what pyproject.toml builds with")
@@ -73,6 +74,18 @@ exec(open("setup.py").read())
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "ep-nnapi runs on Linux, not on macOS or Windows yet: use a container or WSL 2"
+    )
+
+
+@needs_compiler
+def test_c_files_compile_without_warnings():
+    """Those of the plugin that need Python, with the warnings of native/."""
+    folders = [ROOT / "ep_nnapi" / "ort", ROOT / "ep_nnapi" / "nnapi", NATIVE]
+    files = [*folders[0].glob("*.c"), folders[1] / "interrupts.c"]
+    ran(
+        *(COMPILER, "-std=c11", "-fsyntax-only", "-DIDENTITY=1u", *WARNINGS),
+        *(f"-I{folder}" for folder in (*folders, sysconfig.get_path("include"))),
+        *(path for path in files if path.name != "library.c"),  # follows interpreter.c
     )
 
 

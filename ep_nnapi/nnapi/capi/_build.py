@@ -88,9 +88,9 @@ def _callbacks() -> cffi.FFI:
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include "interrupts.h"
 {_LIST["STRUCTS"]}
 {statics}
-{(_HERE.parent / "interrupts.c").read_text(encoding="utf-8")}
 {around}
 static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); }} nn_table = {{
     {IDENTITY}u, {{ {entries} }}
@@ -98,7 +98,10 @@ static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); 
 static uintptr_t table(void) {{ return (uintptr_t)&nn_table; }}
 
 {_OWN_C}""",
-        extra_compile_args=["-O2"],
+        sources=["ep_nnapi/nnapi/interrupts.c"],
+        depends=["ep_nnapi/nnapi/interrupts.h"],
+        include_dirs=["ep_nnapi/nnapi"],
+        extra_compile_args=["-O2", "-fvisibility=hidden"],
     )
     return builder
 
