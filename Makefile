@@ -141,7 +141,7 @@ test-library: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror native/*.[ch] ep_nnapi/ort/*.[ch] ep_nnapi/nnapi/interrupts.[ch]
+	$(BIN)/clang-format --dry-run --Werror native/*.[ch] ep_nnapi/ort/*.[ch] ep_nnapi/nnapi/*.[ch] ep_nnapi/nnapi/capi/shim/*.c
 	$(BIN)/mypy
 
 bench: $(READY)
