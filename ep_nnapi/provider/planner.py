@@ -245,10 +245,10 @@ class Planner:
         report = _report(originals, inputs, outputs, self.compiler.device)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
+        compiler = self._compiler_for(cluster, verdicts.graph)  # not of later ones: all would spin
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
-        if shape_inputs or is_dynamic(
-            (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
-        ):
+        values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
+        if shape_inputs or is_dynamic(values):
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
             cluster_of_sizes = DynamicCluster(
                 ids,
@@ -258,7 +258,7 @@ class Planner:
                 tuple(outputs),
                 opsets,
                 (),
-                self.compiler,
+                compiler,
                 fallback,
                 max(self.options.shape_cache, buckets.count if buckets else 0),
                 self.options.new_sizes,
@@ -266,9 +266,9 @@ class Planner:
                 buckets=buckets,
                 record=self.compiler.new_record(),
             )
-            return self._opened(cluster_of_sizes, sampled, edges)
+            return replace(self._opened(cluster_of_sizes, sampled, edges), compiler=self.compiler)
         lowered = self.compiler.lower(sampled[0], *edges[0])
-        placed = self._compiler_for(cluster, verdicts.graph).compile(lowered)
+        placed = compiler.compile(lowered)
         cpu = None
         if fallback is Fallback.CPU or _is_checked(inputs, verdicts.unverified):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.sizes import Size, is_symbolic
+from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
 
 Interval: TypeAlias = tuple[int, int]
 """The minimum and the maximum that an element may have."""
@@ -313,4 +313,8 @@ def _symmetric(interval: Interval) -> Interval:
 
 
 def _fits_int32(interval: Interval) -> bool:
-    return _INT32[0] <= interval[0] and interval[1] <= _INT32[1]
+    """True if it does; only that is a condition on sizes, as nothing rests on what is unknown."""
+    low, high = interval
+    if now(low) < _INT32[0] or now(high) > _INT32[1]:
+        return False
+    return _INT32[0] <= low and high <= _INT32[1]

@@ -19,14 +19,18 @@ from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.open_dimensions import LEVEL
 from ep_nnapi.nnapi.profile.device import ProfiledRuntime
 from ep_nnapi.nnapi.profile.record import record_all
 from ep_nnapi.nnapi.profile.seeds import seeds
+from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
+from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.provider import open_compilation
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
@@ -213,8 +217,17 @@ def test_a_network_of_any_size_is_compiled_once(
     assert (found["device_runs"], found["fallbacks"]) == (len(sizes), [])
 
 
-def test_sizes_outside_the_conditions_get_a_compilation_of_their_own() -> None:
+def test_sizes_outside_the_conditions_get_a_compilation_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A table of 6 rows is sliced to the length: more elements than rows are another case."""
+    asked, prepare = list[Spin](), CpuDevice.prepare
+
+    def noted(device: CpuDevice, model: Model, options: CompileOptions) -> PreparedModel:
+        asked.append(options.spin)
+        return prepare(device, model, options)
+
+    monkeypatch.setattr(CpuDevice, "prepare", noted)
     text = """<ir_version: 8, opset_import: ["" : 17]>
     agraph (float[length, 3] x) => (float[part, 3] y) <int64[1] a = {0}, int64[1] b = {6}> {
         few = Slice (x, a, b)
@@ -226,6 +239,7 @@ def test_sizes_outside_the_conditions_get_a_compilation_of_their_own() -> None:
         same(ours, cpu, {"x": np.random.default_rng(rows).normal(size=(rows, 3)).astype("f4")})
     found = receipt()
     assert (found["device_runs"], found["fallbacks"]) == (6, [])
+    assert asked == [Spin.ALWAYS, Spin.IN_RUNS]  # between runs too, of one as in the CPU provider
     assert found["compiled"]["operations"] == 2 * len_of_one(model)
 
 

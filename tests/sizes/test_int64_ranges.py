@@ -209,6 +209,27 @@ def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> No
     assert "numbers for which arithmetic may exceed INT32" in fallback["reason"]
 
 
+def test_that_sums_may_wrap_is_no_condition_on_sizes() -> None:
+    """128 numbers of up to 2^24 each may; what is computed is the same for fewer."""
+    nodes = [
+        node("Cast", "mask", "narrow", to=TensorProto.INT32),
+        node("CumSum", "narrow axis", "counts"),
+        node("Unsqueeze", "counts one", "wide"),
+        node("Unsqueeze", "mask one", "column"),
+        node("Cast", "column", "shown", to=TensorProto.INT32),
+        node("Add", "wide shown", "y"),
+    ]
+    inputs, constants = {"mask": (WIDE, ("batch", "tokens"))}, {"one": integers(1)}
+    constants["axis"] = np.array(1)
+    built = model(nodes, inputs, {"y": TensorProto.INT32}, constants).SerializeToString()
+    ours, theirs = nnapi_session(built), session_of(built)
+    for tokens in (200, 5):
+        feeds = {"mask": np.ones((1, tokens), np.int64)}
+        np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (2, 1)
+
+
 def limits_of(*nodes: onnx.NodeProto, **constants: np.ndarray) -> dict[str, int]:
     """The limits that the model's inputs `a` and `b` are supposed to have."""
     inputs = dict.fromkeys("ab", (WIDE, (1, 7)))
