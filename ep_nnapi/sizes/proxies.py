@@ -18,14 +18,19 @@ _SHAPE_OF_FIRST_INPUT = frozenset(
     (
         *(("", name) for name in ("Affine", "GroupNormalization", "ImageScaler")),
         *(("", name) for name in ("MeanVarianceNormalization", "ParametricSoftplus", "ScaledTanh")),
+        ("", "SimplifiedLayerNormalization"),
         *((_MICROSOFT, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
-        *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear")),
+        *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear", "RotaryEmbedding")),
         *(("ai.onnx.ml", name) for name in ("Imputer", "Normalizer", "Scaler")),
         *((_MICROSOFT, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
     )
 )
 """Domains and types of operators whose first output has the shape of the first input."""
-_FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("MatMul", 2)}
+_FUSED = {
+    "FusedConv": ("Conv", 3),
+    "FusedGemm": ("Gemm", 3),
+    **dict.fromkeys(("FusedMatMul", "MatMulNBits"), ("MatMul", 2)),
+}
 """ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
 _PROXY_OPSET = 13
 """An opset with all substitutes; later opsets do not change their shape inference."""
@@ -52,7 +57,7 @@ def inference_proxy(node: GraphNode) -> GraphNode:
         return node
     if node.op_type in _FUSED:
         op_type, count = _FUSED[node.op_type]
-        return _rewrite_as(node, op_type, _untransposed(node)[:count])
+        return _rewrite_as(node, op_type, _as_read(node)[:count])
     equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     if equivalent is None or node.attributes.get("channels_last", 0):
         return node
@@ -112,9 +117,15 @@ def _as_float(value: Value | None) -> Value | None:
     return value and replace(value, dtype=DType.FLOAT, constant=None)
 
 
-def _untransposed(node: GraphNode) -> list[Value | None]:
-    """The inputs; those that FusedMatMul transposes have their last two dimensions swapped."""
+def _as_read(node: GraphNode) -> list[Value | None]:
+    """The inputs as they are multiplied: weights [K, N] of MatMulNBits, not the blocks of them.
+
+    Those that FusedMatMul transposes have their last two dimensions swapped.
+    """
     found = list(node.inputs)
+    if node.op_type == "MatMulNBits":
+        shape = tuple(cast("int", node.attributes.get(name, 0)) for name in ("K", "N"))
+        return [found[0], Value(f"{node.name}/weights", DType.FLOAT, shape)]
     for i, name in enumerate(("transA", "transB")):
         value = found[i]
         turned = node.op_type == "FusedMatMul" and node.attributes.get(name, 0)

@@ -447,11 +447,6 @@ def _attention(g: Given) -> Iterator[Dims | None]:
         yield (*x[:2], x[2] + g.dims(i)[2], x[3]) if g.has(i) else x
 
 
-def _embedding_bits(g: Given) -> Iterator[Dims]:
-    """MatMulNBits: N is an attribute."""
-    yield (*g.dims(0)[:-1], g.integer("N", 0))
-
-
 _FIRST = (
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BitwiseNot"),
     *("Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "CumSum", "DequantizeLinear"),
@@ -508,7 +503,6 @@ _RULES: Mapping[tuple[str, str], Rule] = {
     ("", "TopK"): _top_k,
     ("", "Transpose"): _transpose,
     ("", "Unsqueeze"): _unsqueeze,
-    ("com.microsoft", "MatMulNBits"): _embedding_bits,
 }
 """Rules by domain and operator; each yields the sizes of the outputs in their order.
 

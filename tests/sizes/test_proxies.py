@@ -31,19 +31,24 @@ def u8(*shape: int) -> tuple[Array, ...]:
 
 def cases() -> Iterator[Given]:
     """Domain, operator, inputs and attributes."""
-    scale = (np.float32(0.2), np.uint8(5))
-    q = np.zeros((4, 5), np.uint8)
     yield "", "GroupNormalization", (f32(2, 4, 3), f32(4), f32(4)), {"num_groups": 2}
     yield "", "MeanVarianceNormalization", (f32(2, 4, 3, 1),), {}
     yield "", "Crop", (f32(1, 3, 8, 9),), {"border": (1, 2, 3, 0)}
     yield "", "Crop", (f32(1, 3, 8, 9),), {"border": (1, 2, 0, 0), "scale": (4, 5)}
     yield "", "ImageScaler", (f32(1, 3, 8, 9),), {"scale": 2.0, "bias": [0.5] * 3}
     yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
+    yield "", "SimplifiedLayerNormalization", (f32(2, 3, 4), f32(4)), {}
     yield "", "Squeeze", (f32(1, 3, 1), np.zeros(0, np.int64)), {}
     table = {"imputed_value_floats": [0.5], "replaced_value_float": 1.0}
     yield ML, "Imputer", (f32(3, 4),), table
     yield ML, "Normalizer", (f32(3, 4),), {"norm": "L2"}
     yield ML, "Scaler", (f32(3, 4),), {"offset": [0.5] * 4, "scale": [2.0] * 4}
+
+
+def contributed_cases() -> Iterator[Given]:
+    """The same of ONNX Runtime's own operators."""
+    scale = (np.float32(0.2), np.uint8(5))
+    q = np.zeros((4, 5), np.uint8)
     yield MS, "BiasGelu", (f32(2, 3, 4), f32(4)), {}
     yield MS, "FastGelu", (f32(2, 3, 4),), {}
     yield MS, "Gelu", (f32(2, 3, 4),), {}
@@ -52,6 +57,11 @@ def cases() -> Iterator[Given]:
     yield MS, "DequantizeLinear", (q, *scale), {}
     for kind in ("", "Simplified"):
         yield MS, f"Skip{kind}LayerNormalization", (f32(2, 3, 4), f32(2, 3, 4), f32(4)), {}
+    turned = (f32(1, 2, 8), np.zeros(1, np.int64), f32(4, 2), f32(4, 2))
+    yield MS, "RotaryEmbedding", turned, {}
+    packed: dict[str, Attribute] = {"K": 48, "N": 6, "bits": 4, "block_size": 16}
+    blocks = np.zeros((6, 3, 8), np.uint8), f32(6, 3)
+    yield MS, "MatMulNBits", (f32(2, 5, 48), *blocks), packed
     yield MS, "FusedConv", (f32(1, 3, 9, 8), f32(6, 3, 3, 2)), {"activation": "Relu"}
     gemm = {"activation": "Relu", "transB": 1}
     yield MS, "FusedGemm", (f32(3, 4), f32(5, 4), f32(5)), gemm
@@ -104,7 +114,7 @@ def computed(given: Given) -> tuple[int, ...]:
     return session.run(None, {})[0].shape
 
 
-@pytest.mark.parametrize("given", list(cases()), ids=lambda g: g[1])
+@pytest.mark.parametrize("given", [*cases(), *contributed_cases()], ids=lambda g: g[1])
 def test_sizes_are_those_that_onnx_runtime_computes(given: Given) -> None:
     node = as_node(given)
     known = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
