@@ -22,8 +22,7 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet, Target
 from ep_nnapi.options.values import DynamicShapes
 from ep_nnapi.quantization.propagate import propagate_quantization
-from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
-from ep_nnapi.sizes.data_dependent import mark_data_dependent
+from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic, mark_data_dependent
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, suppose_ranges
 from ep_nnapi.sizes.symbols import Shapes, present
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors

@@ -26,9 +26,9 @@ from ep_nnapi.quantization.propagate import (
     with_identity_quantization,
 )
 from ep_nnapi.quantization.qdq_groups import QUANTIZE
-from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.definitions import definition
 from ep_nnapi.sizes.enumerated import undefined_value
+from ep_nnapi.sizes.inference import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 
 logger = module_logger(__name__)

@@ -66,7 +66,7 @@ def _clean(runtime: str, *, as_json: bool) -> int:
     """Removes pushed weights, and prints one row for each file."""
     if not is_remote(runtime):
         raise OptionError(f"--clean is for --runtime adb and exec:COMMAND, not {runtime}")
-    from ep_nnapi.remote.connect import reached, remote_runtime
+    from ep_nnapi.remote.runtime import reached, remote_runtime
 
     removed = [
         (name, file)
@@ -86,7 +86,7 @@ def _found(runtime: str) -> list[tuple[str, Device]]:
 
     if not is_remote(runtime):
         return [(runtime, device) for device in devices(runtime)]
-    from ep_nnapi.remote.connect import reached
+    from ep_nnapi.remote.runtime import reached
 
     return [(name, device) for name in reached(runtime) for device in devices(name)]
 

@@ -16,8 +16,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.cpu_fallback import Executor, Stop
 from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
 Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.cluster_selection import MOVES_BYTES
-from ep_nnapi.provider.cpu_fallback import Executor, Stop
+from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_values
 
 _TOLERANCE = 1e-4

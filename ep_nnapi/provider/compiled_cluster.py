@@ -25,11 +25,17 @@ from ep_nnapi.nnapi.runtime import (
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiler import Compiler, Placed
-from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, repeatable
 from ep_nnapi.provider.direct_run import DirectRun, direct_run
-from ep_nnapi.provider.reference_fallback import is_on_reference, reference_executor
+from ep_nnapi.provider.fallback import (
+    CpuModel,
+    Executor,
+    Stop,
+    cpu_executor,
+    is_on_reference,
+    reference_executor,
+)
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 

@@ -61,7 +61,7 @@ def open_runtime(name: str) -> Runtime:
     if name in RUNTIMES:
         return RUNTIMES[name]()
     if is_remote(name):
-        from ep_nnapi.remote.connect import remote_runtime
+        from ep_nnapi.remote.runtime import remote_runtime
 
         return remote_runtime(name)
     if _is_litert(name):

@@ -29,10 +29,10 @@ from ep_nnapi.provider.buckets import Buckets, padding
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
+from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission

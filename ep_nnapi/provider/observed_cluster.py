@@ -19,8 +19,8 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from ep_nnapi.provider.cpu_fallback import CpuModel, Stop
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.fallback import CpuModel, Stop
 from ep_nnapi.report.report import ClusterReport
 
 

@@ -16,10 +16,9 @@ import networkx as nx
 from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs.cost_model import PHONE, CostModel
-from ep_nnapi.epcontext.layout import is_own
-from ep_nnapi.graph.copies import copy_constants
+from ep_nnapi.epcontext.layout import EP_SOURCE, is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of, outputs_of
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, copy_constants
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
@@ -33,9 +32,9 @@ from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelecto
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.fallback import CpuModel
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load, without_runtime
 from ep_nnapi.provider.outline import outline_of, with_times
 from ep_nnapi.provider.session_runtime import NoRuntime
@@ -378,3 +377,30 @@ def _boundary_values(
     entering = {v.name: v for n in nodes for v in inputs_of(n) if v.name not in written}
     leaving = [v for name, v in written.items() if not readers.get(name, ids) <= ids]
     return list(entering.values()), leaving
+
+
+def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) -> PartitionedGraph:
+    """Returns `plan` merged with the clusters and rejections of the earlier plan `before`.
+
+    In `graph`, each cluster of `before` is one fused node of this provider. Nodes rejected before
+    are assigned to another provider, unless they were inlined; they keep their rejection reason.
+    """
+    ours = {n.name for n in graph.nodes if n.claimed_by == EP_SOURCE}
+    left = {n.name for n in graph.nodes if n.claimed_by and n.claimed_by != EP_SOURCE}
+    clusters = before.clusters if ours else ()
+    taken = {name for c in clusters for name in c.report.nodes}
+    reasons = {r.node: r for r in before.report.rejections if r.node in left}
+    capable = before.capable & (taken | left)
+    now = plan.report
+    earlier = tuple(n for n in before.report.outline if n.name in taken)
+    report = GraphReport(
+        now.nodes - len(ours) + len(taken),
+        now.capable + len(capable),
+        (*(c.report for c in clusters), *now.clusters),
+        tuple(reasons.get(r.node, r) for r in now.rejections if r.node not in ours),
+        (*(n for n in before.report.notes if n.node in taken), *now.notes),
+        now.lower_bound + len(clusters),
+        now.key,
+        (*earlier, *(n for n in now.outline if n.name not in ours)),
+    )
+    return PartitionedGraph((*clusters, *plan.clusters), report, plan.capable | capable)

@@ -34,9 +34,8 @@ from ep_nnapi.provider.devices import (
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
-from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
+from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner, merge_plans
 from ep_nnapi.provider.receipt import ModelFile, SessionFacts
-from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.provider.session_runtime import session_runtime
 from ep_nnapi.report.report import Notice, Report, combine

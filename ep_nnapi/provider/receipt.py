@@ -181,7 +181,7 @@ def _agent(runtime: str) -> dict[str, str]:
     """Returns what the agent behind which the runtime is says of itself."""
     if not is_remote(runtime):
         return {}
-    from ep_nnapi.remote.connect import remote_runtime
+    from ep_nnapi.remote.runtime import remote_runtime
 
     return {"agent": remote_runtime(runtime).about}
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ep_nnapi.capability.graph import Capability, judge_traced
-from ep_nnapi.graph.copies import copy_constants
 from ep_nnapi.graph.dag import inputs_of
-from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.graph import Graph, copy_constants
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.expressions import Expression

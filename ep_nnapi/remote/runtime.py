@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import struct
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from ep_nnapi.nnapi.runtime import (
     wrong_output,
 )
 from ep_nnapi.nnapi.validate import validate
+from ep_nnapi.remote.adb import NO_PHONE, agent_command, phones
 from ep_nnapi.remote.agent import LIMIT, QUESTION_LIMIT, QUESTIONS, Agent
 from ep_nnapi.remote.frames import ALIGNMENT, Kind, Parts
 from ep_nnapi.remote.stream import Lost, Stream
@@ -287,3 +290,44 @@ def _placed(given: Array | None, result: Array) -> Array:
         raise wrong_output(given.shape, result.shape)
     np.copyto(given, result)
     return given
+
+
+_lock = ForkableLock()
+
+
+def remote_runtime(name: str) -> RemoteRuntime:
+    """The runtime of that name, one for all sessions and threads of this process.
+
+    Raises OptionError if there is no such phone, or if no agent answers.
+    """
+    with _lock:
+        return _opened(name)
+
+
+@cache
+def _opened(name: str) -> RemoteRuntime:
+    return RemoteRuntime(name, _command(name))
+
+
+def reached(name: str) -> tuple[str, ...]:
+    """The runtimes that `name` stands for: of adb that of each phone.
+
+    Raises OptionError if no phone is attached.
+    """
+    found = tuple(f"adb:{serial}" for serial in phones()) if name == "adb" else (name,)
+    if not found:
+        raise OptionError(NO_PHONE)
+    return found
+
+
+def _command(name: str) -> Callable[[], list[str]]:
+    how, _, rest = name.partition(":")
+    if how == "adb":
+        return partial(agent_command, rest)
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise OptionError(f"runtime {name}: the command is no shell's: {error}") from None
+    if not words:
+        raise OptionError(f"runtime {name!r}: a command is missing after exec:")
+    return words.copy

@@ -11,7 +11,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.fallback import CpuModel
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session as session
 from tests.faulty import FaultyDevice, installed

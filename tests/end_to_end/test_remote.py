@@ -16,7 +16,7 @@ import ep_nnapi
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.provider.devices import open_runtime
-from ep_nnapi.remote.connect import remote_runtime
+from ep_nnapi.remote.runtime import remote_runtime
 from models.zoo import MODELS
 from tests.bundling.phone import ABI
 from tests.native.build import ARM64_ROOT, Build, needs_compiler, skip_without, starter

@@ -19,8 +19,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.planner import PartitionedGraph, Planner
-from ep_nnapi.provider.replan import merge_plans
+from ep_nnapi.provider.planner import PartitionedGraph, Planner, merge_plans
 from partitioner import violations
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of, model_of

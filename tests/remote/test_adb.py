@@ -8,9 +8,9 @@ import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.provider.devices import open_runtime
-from ep_nnapi.remote import connect
+from ep_nnapi.remote import runtime
 from ep_nnapi.remote.adb import AGENT, AGENTS, agent_command, phones
-from ep_nnapi.remote.connect import remote_runtime
+from ep_nnapi.remote.runtime import remote_runtime
 from tests.bundling.phone import ABI, needs_abi
 from tests.cli.command import DONE, UNUSABLE
 from tests.remote.agents import Bench, Phone, agents_folder, phone
@@ -23,7 +23,7 @@ pytestmark = needs_abi
 def attached(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phone:
     monkeypatch.setenv(AGENTS, str(agents_folder(built, tmp_path / "agents", ABI)))
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
-    connect._opened.cache_clear()
+    runtime._opened.cache_clear()
     return phone(tmp_path, ABI, monkeypatch.setenv)
 
 

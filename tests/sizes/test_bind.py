@@ -9,7 +9,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, DType, Value
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
-from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
+from ep_nnapi.sizes.inference import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.symbols import fixed_symbols, how_to_fix, substitute_symbols, symbol_values
 from tests.end_to_end.small_models import Taken, close, drawn, node, taken
 from tests.onnx_graph import graph_of, model_of

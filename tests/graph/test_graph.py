@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ep_nnapi.graph.copies import copy_constants
+from ep_nnapi.graph.graph import copy_constants
 from ep_nnapi.graph.value import Constant
 from tests.onnx_graph import graph_of
 from tests.provider.test_dynamic_cluster import SUM

@@ -8,11 +8,10 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.provider import cpu_fallback
-from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider import fallback
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.devices import fallback_device
-from ep_nnapi.provider.reference_fallback import is_on_reference, reference_executor
+from ep_nnapi.provider.fallback import CpuModel, is_on_reference, reference_executor
 from tests.faulty import FaultyDevice
 from tests.provider.test_compiled_cluster import WANTED, X, runner
 from tests.provider.test_compiler import compiler, lowered
@@ -66,7 +65,7 @@ def test_the_folder_goes_with_the_model():
 
 def test_a_forked_child_leaves_the_folder(tmp_path: Path):
     """The parent still uses it: only the process that wrote it removes it."""
-    cpu_fallback._remove(tmp_path, owner=0)
+    fallback._remove(tmp_path, owner=0)
     assert tmp_path.is_dir()
 
 

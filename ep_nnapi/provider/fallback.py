@@ -1,4 +1,4 @@
-"""CPU fallback: a cluster's ONNX nodes as a separate model for the CPU provider."""
+"""Fallbacks of a cluster: its ONNX nodes as a model for the CPU provider, or nnapi-reference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.border import Allocate, BoundBorder
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.device_health import health_of
+from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
 Stop: TypeAlias = Callable[[], None]
@@ -98,5 +103,23 @@ def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str])
         feeds = dict(zip(inputs, arrays, strict=True))
         for i, result in enumerate(model.run(feeds, outputs)):
             np.copyto(allocate(i, result.shape), result)
+
+    return run
+
+
+def is_on_reference(compiler: Compiler) -> bool:
+    """Returns True if the device of the compiler is that of the fallback."""
+    runtime, reference = fallback_device()
+    return compiler.health is health_of(runtime) and compiler.device == reference
+
+
+def reference_executor(compiler: Compiler, model: Model, border: BoundBorder) -> Executor:
+    """Returns what runs a cluster's model on nnapi-reference, as precisely as `compiler` asks."""
+    runtime, reference = fallback_device()
+    options = CompileOptions(precise=compiler.options.precise)
+    compilation = runtime.compile(model, reference, options)
+
+    def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        border.run(compilation, inputs, allocate, RunOptions(stop=stop))
 
     return run
