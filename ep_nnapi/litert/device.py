@@ -12,11 +12,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.flat_operator import FlatTensor
 from ep_nnapi.litert.library import Accelerator, CompiledModel, Compiling, Library, LiteRtError
 from ep_nnapi.litert.open_model import is_open, open_session
+from ep_nnapi.litert.to_tflite import convert, obstacles
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger

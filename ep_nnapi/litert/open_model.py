@@ -11,9 +11,9 @@ from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.sizes import Size, bound
-from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.session import PreparedSession
+from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL, operand_dims
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.plugin import EXTRAS, PREFIX, is_plugin, plugin_device
 
 if TYPE_CHECKING:
-    from ep_nnapi.ort_devices.convert import WholeModel
+    from ep_nnapi.ort_devices.to_onnx import WholeModel
 
 HOST_CPU = "host-cpu"
 LARGE = 100_000
@@ -43,8 +43,8 @@ class CpuDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if ONNX Runtime computes it exactly."""
-        from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
         from ep_nnapi.ort_devices.session import kernels
+        from ep_nnapi.ort_devices.to_onnx import obstacles  # onnx is slow to import
 
         found = obstacles(model, kernels(self.int8_weights), self._latest)
         return tuple(not reason for reason in found)

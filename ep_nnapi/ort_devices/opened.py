@@ -81,7 +81,7 @@ class Opened:
 def with_known_dims(model: Model) -> Model:
     """The model, with the sizes of its operands declared as far as they are known."""
     from ep_nnapi.nnapi.host.kernel import named_operations
-    from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
+    from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL, operand_dims
 
     dims = operand_dims(model, named_operations(model, FEATURE_LEVEL))
     operands = tuple(

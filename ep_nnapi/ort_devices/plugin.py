@@ -84,7 +84,7 @@ class PluginDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if the provider computes it, and exactly."""
-        from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
+        from ep_nnapi.ort_devices.to_onnx import obstacles  # onnx is slow to import
 
         return self._opened.supported(model, obstacles(model), self._open)
 

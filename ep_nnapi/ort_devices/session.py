@@ -23,9 +23,9 @@ from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.ort_devices.convert import WholeModel, convert
 from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.to_onnx import WholeModel, convert
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import CPU, saturates
 from ep_nnapi.sessions.device_session import (

@@ -24,8 +24,8 @@ from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.epcontext.onnx_program import onnx_program
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.graph.value import DType
-from ep_nnapi.litert.convert import FlatPort, convert_split
 from ep_nnapi.litert.package import is_installed, require_installed
+from ep_nnapi.litert.to_tflite import FlatPort, convert_split
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger

@@ -13,9 +13,9 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.litert import package
-from ep_nnapi.litert.convert import convert
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.library import FlatModel, load
+from ep_nnapi.litert.to_tflite import convert
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ep_nnapi.litert.convert import convert
 from ep_nnapi.litert.package import schema
+from ep_nnapi.litert.to_tflite import convert
 from ep_nnapi.nnapi.model import Model
 from tests.litert.needs import LITERT
 from tests.litert.test_convert import matches

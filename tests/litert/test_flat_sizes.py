@@ -6,7 +6,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import convert
+from ep_nnapi.litert.to_tflite import convert
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.errors import NnapiError

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import convert
 from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError, load
+from ep_nnapi.litert.to_tflite import convert
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests.litert.needs import LITERT
 from tests.litert.test_flat_graph import relu_of_sum

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.litert.convert import lowering
+from ep_nnapi.litert.to_tflite import lowering
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from models import zoo

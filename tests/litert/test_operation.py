@@ -11,8 +11,8 @@ from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8C, Q8S, Q16
-from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
 from ep_nnapi.ort_devices.graph import Inexpressible
+from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL
 from tests.ort_devices.networks import Network
 
 IMAGE = Operand(Q8, (1, 3, 4, 2), 0.5, 128)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.library import load
+from ep_nnapi.litert.to_tflite import convert, obstacles
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F16, F32

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.library import load
+from ep_nnapi.litert.to_tflite import convert, obstacles
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand

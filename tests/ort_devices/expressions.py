@@ -10,9 +10,9 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32
-from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.to_onnx import convert
 from tests.ort_devices.networks import Network, feed
 
 SHAPE = (2, 3, 8)

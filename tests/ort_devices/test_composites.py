@@ -15,9 +15,9 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Composite, Data, Model
 from ep_nnapi.options.table import parse
 from ep_nnapi.ort_devices.composites import RULES
-from ep_nnapi.ort_devices.convert import convert
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.to_onnx import convert
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.graph.test_contributed import groups, heads

@@ -11,9 +11,9 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.convert import obstacles
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.to_onnx import obstacles
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import Network, feed
 

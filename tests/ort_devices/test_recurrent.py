@@ -11,10 +11,10 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Model, Omitted, Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.ort_devices.convert import obstacles
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.session import open_on_provider
+from ep_nnapi.ort_devices.to_onnx import obstacles
 from ep_nnapi.sessions.device_session import Threads
 from tests.nnapi.host.lstm_cells import OPTIONS, SCALARS, drawn, steps, weights
 from tests.ort_devices.expressions import operators

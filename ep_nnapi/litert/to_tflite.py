@@ -22,9 +22,9 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.nnapi.validate import execution_order
-from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
 from ep_nnapi.ort_devices.graph import Inexpressible, require
 from ep_nnapi.ort_devices.scope import Perm, inverse, is_coded, permuted
+from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL, operand_dims
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.litert.convert import FlatPort, convert, convert_split, obstacles
 from ep_nnapi.litert.library import load
+from ep_nnapi.litert.to_tflite import FlatPort, convert, convert_split, obstacles
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
 from ep_nnapi.nnapi.host import HostRuntime

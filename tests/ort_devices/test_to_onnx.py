@@ -13,7 +13,10 @@ from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.convert import (
+from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.opened import Latest
+from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.to_onnx import (
     FEATURE_LEVEL,
     WholeModel,
     convert,
@@ -21,9 +24,6 @@ from ep_nnapi.ort_devices.convert import (
     obstacles,
     operand_dims,
 )
-from ep_nnapi.ort_devices.device import CpuDevice
-from ep_nnapi.ort_devices.opened import Latest
-from ep_nnapi.ort_devices.operation import Kernels
 from tests.ort_devices.networks import Network, chain, feed
 
 
