@@ -221,9 +221,10 @@ class DynamicCluster:
     def cpu_model(self) -> CpuModel:
         """Returns its ONNX nodes for the CPU provider, for any shapes."""
         if not self._cpu_model:
-            nodes = [part for n in self.nodes for part in n.originals]
             ends = without_shapes(self.inputs), without_shapes(self.outputs)
-            self._cpu_model.append(CpuModel.of(partial(model_of, nodes, *ends, self.opsets)))
+            parts = [part for n in self.nodes for part in n.originals]
+            make = partial(model_of, parts, *ends, self.opsets)
+            self._cpu_model.append(CpuModel.of(make, self.compiler.options.threads))
         return self._cpu_model[0]
 
 
@@ -404,8 +405,7 @@ class DynamicRunner:
         return executor
 
     def _specialized_executor(self, key: _CacheKey, given: Mapping[str, Array]) -> Executor:
-        executor = self._specialized(given)
-        return self._cache(key, executor, self._executors, self.cluster.cache_size)
+        return self._cache(key, self._specialized(given), self._executors, self.cluster.cache_size)
 
     def _specialized(self, given: Mapping[str, Array]) -> Executor:
         try:

@@ -36,11 +36,13 @@ _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own f
 class CpuModel:
     """A model stored on disk with external weights; its session is created on first use.
 
-    make   returns what is not stored yet; None once it is
+    make     returns what is not stored yet; None once it is
+    threads  of a run; 0: one per core
     """
 
     folder: Path
     make: Callable[[], onnx.ModelProto] | None = None
+    threads: int = 0
     _session: onnxruntime.InferenceSession | None = None
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -50,16 +52,16 @@ class CpuModel:
         return self.folder / "model.onnx"
 
     @staticmethod
-    def write(model: onnx.ModelProto) -> CpuModel:
+    def write(model: onnx.ModelProto, threads: int = 0) -> CpuModel:
         """Writes `model` to a temporary folder, which is removed together with the result."""
-        stored = CpuModel.of(lambda: model)
+        stored = CpuModel.of(lambda: model, threads)
         stored._store()
         return stored
 
     @staticmethod
-    def of(make: Callable[[], onnx.ModelProto]) -> CpuModel:
+    def of(make: Callable[[], onnx.ModelProto], threads: int = 0) -> CpuModel:
         """Returns what the first run writes to such a folder."""
-        made = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")), make)
+        made = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")), make, threads)
         weakref.finalize(made, _remove, made.folder, os.getpid())
         return made
 
@@ -85,6 +87,7 @@ class CpuModel:
 
     def _create_session(self) -> onnxruntime.InferenceSession:
         options = exact_options()
+        options.intra_op_num_threads = self.threads
         # it runs inside a node of another session: spinning threads would starve that session's
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return session_of(str(self.path), options)

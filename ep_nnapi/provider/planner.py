@@ -271,7 +271,7 @@ class Planner:
         cpu = None
         if fallback is Fallback.CPU or _is_checked(inputs, verdicts.unverified):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
-            cpu = CpuModel.write(model)
+            cpu = CpuModel.write(model, compiler.options.threads)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
 
     def _opened(

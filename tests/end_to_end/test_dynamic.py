@@ -103,7 +103,7 @@ def test_the_weights_are_written_for_the_cpu_once(
     kept: list[CpuModel] = []
     keep = CpuModel.of
     monkeypatch.setattr(
-        CpuModel, "of", staticmethod(lambda make: kept.append(keep(make)) or kept[-1])
+        CpuModel, "of", staticmethod(lambda *given: kept.append(keep(*given)) or kept[-1])
     )
     made = session(model, fallback="cpu")
     for size in (8, 16, 24):

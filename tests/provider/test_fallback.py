@@ -41,6 +41,13 @@ def test_the_session_is_made_by_the_first_run(monkeypatch):
     assert len(made) == 1
 
 
+def test_it_has_as_many_threads_as_it_is_given():
+    stored = CpuModel.write(SUM, 3)
+    stored.run({"x": np.zeros(SHAPE, np.float32)}, ["y"])
+    assert stored._session is not None
+    assert stored._session.get_session_options().intra_op_num_threads == 3
+
+
 def test_large_constants_are_in_a_file_of_their_own():
     """From 1024 bytes on; onnx adds the size of a Python object (below 100) to that of the data."""
     for count, external in ((230, False), (256, True)):
