@@ -2,10 +2,11 @@
 
 import gc
 import os
-import shlex
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +23,19 @@ from tests.bundling.phone import ABI
 from tests.native.build import ARM64_ROOT, Build, needs_compiler, skip_without, starter
 from tests.onnx_graph import model_of, nodes_of
 from tests.programs import ran
-from tests.remote.agents import Bench, killed_in
-from tests.remote.conftest import built
+from tests.remote.agents import Bench, Reach, killed_in
+from tests.remote.conftest import ADB, built, reach
 from tests.remote.test_runtime import add
 
-__all__ = ["built"]
+__all__ = ["built", "reach"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 CABLE = f"{sys.executable} {Path(__file__).parents[1] / 'remote' / 'cable.py'}"
 LIBRARY = ep_nnapi.libneuralnetworks_path()
 SHORT = ("mlp", "detector")
+ALL = os.environ.get("EP_NNAPI_NETWORKS") == "all"
+EXP = model_of(nodes_of("y = Exp(x)"), {"x": (2, 3)}, {"y": (2, 3)}).SerializeToString()
+X = {"x": np.ones((2, 3), np.float32)}
 
 
 def session(model: str | bytes, runtime: str, **options: object) -> ort.InferenceSession:
@@ -52,12 +56,18 @@ def feeds(of: ort.InferenceSession) -> dict[str, np.ndarray]:
     }
 
 
-@pytest.mark.parametrize(
-    "name", [*SHORT, *(pytest.param(n, marks=pytest.mark.long) for n in MODELS if n not in SHORT)]
+ZOO = (
+    *((name, "exec") for name in SHORT),
+    *(pytest.param(n, "exec", marks=pytest.mark.long) for n in MODELS if n not in SHORT),
+    *(pytest.param(n, *ADB.values, marks=ADB.marks) for n in (MODELS if ALL else SHORT)),
 )
-def test_the_zoo(name: str, built: Bench, tmp_path: Path):
+
+
+@pytest.mark.parametrize(("name", "reach"), ZOO, indirect=["reach"])
+def test_the_zoo(name: str, reach: Reach):
+    """Set EP_NNAPI_NETWORKS=all for all networks over adb too."""
     model = MODELS[name]().SerializeToString()
-    here, there = session(model, LIBRARY), session(model, f"exec:{built.command(tmp_path)}")
+    here, there = session(model, LIBRARY), session(model, reach())
     given = feeds(here)
     for a, b in zip(here.run(None, given), there.run(None, given), strict=True):
         np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
@@ -66,52 +76,60 @@ def test_the_zoo(name: str, built: Bench, tmp_path: Path):
     assert receipt["versions"]["agent"] == f"test on {ABI}"
 
 
-@pytest.mark.parametrize("again", [True, False], ids=["started again", "gone"])
-def test_an_agent_that_is_killed_between_runs(again: bool, built: Bench, tmp_path: Path):
-    """Another one computes, once; without it the option fallback decides."""
-    script = tmp_path / "start.sh"
-    script.write_text(f"#!/bin/sh\nexec {built.command(tmp_path / 'agent')}\n")
-    script.chmod(0o755)
-    name = f"exec:{script}"
+def lost_between_runs(name: str, lose: Callable[[], object] | None) -> None:
+    """With nothing else lost another agent computes, once; else the option fallback decides."""
     of = session(str(DIGITS), name)
     given = feeds(of)
     want = of.run(None, given)
     strict = session(str(DIGITS), name, fallback="none")
     os.killpg(remote_runtime(name).agent()._stream._process.pid, signal.SIGKILL)
-    if not again:
-        script.unlink()
-        with pytest.raises(Exception, match="DEAD_OBJECT"):
+    if lose is not None:
+        lose()
+        with pytest.raises(Exception, match=r"DEAD_OBJECT in .* is lost: .*\S$") as failed:
             strict.run(None, given)
+        assert "\n" not in str(failed.value)
     np.testing.assert_allclose(of.run(None, given)[0], want[0], rtol=1e-5)
     (cluster,) = ep_nnapi.receipts()[-2]["clusters"]
-    assert (cluster["device_runs"], len(cluster["fallbacks"])) == ((2, 0) if again else (1, 1))
+    assert (cluster["device_runs"], len(cluster["fallbacks"])) == ((1, 1) if lose else (2, 0))
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["started again", "gone"])
+def test_an_agent_that_is_killed_between_runs(again: bool, reach: Reach, tmp_path: Path):
+    script = tmp_path / "start.sh"
+    script.write_text('#!/bin/sh\nexec "$@"\n')
+    script.chmod(0o755)
+    lost_between_runs(reach(before=str(script)), None if again else script.unlink)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reach", [ADB], indirect=True)
+@pytest.mark.parametrize(
+    ("what", "text"), [("phones", ""), ("library", "/none.so"), ("abis", "mips\n")]
+)
+def test_a_phone_that_is_another_one_then(what: str, text: str, reach: Reach):
+    assert reach.phone is not None
+    lost_between_runs(reach(), partial(reach.phone.says, what, text))
 
 
 LONG = (pytest.param(call, marks=pytest.mark.long) for call in ("supported", "model", "compile"))
 
 
 @pytest.mark.parametrize("call", ["compute", *LONG])
-def test_a_driver_that_dies_in_a_call(call: str, built: Bench, tmp_path: Path):
+def test_a_driver_that_dies_in_a_call(call: str, reach: Reach):
     """The session goes on, and is right."""
-    want = session(str(DIGITS), LIBRARY)
-    given = feeds(want)
-    of = session(
-        str(DIGITS), f"exec:{built.command(tmp_path, built.altered, ALTERED=f'{call}:die')}"
-    )
-    np.testing.assert_allclose(of.run(None, given)[0], want.run(None, given)[0], rtol=1e-5)
+    name = reach(reach.bench.altered, ALTERED=f"{call}:die")
+    np.testing.assert_allclose(session(EXP, name).run(None, X)[0], np.exp(X["x"]), rtol=1e-5)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("call", ["model", "compile", "compute"])
-def test_an_agent_that_is_killed_in_a_call(call: str, built: Bench, tmp_path: Path):
+def test_an_agent_that_is_killed_in_a_call(call: str, reach: Reach):
     """And so is the one that is started again: the option fallback decides."""
-    model = model_of(nodes_of("y = Exp(x)"), {"x": (2, 3)}, {"y": (2, 3)}).SerializeToString()
-    x = np.ones((2, 3), np.float32)
-    name = f"exec:{built.command(tmp_path, built.altered, ALTERED=f'{call}:hang')}"
+    name = reach(reach.bench.altered, ALTERED=f"{call}:hang")
     runtime = remote_runtime(name)
     with killed_in(call, lambda: runtime._agent):
-        (found,) = session(model, name).run(None, {"x": x})
-    np.testing.assert_allclose(found, np.exp(x), rtol=1e-5)
+        (found,) = session(EXP, name).run(None, X)
+    np.testing.assert_allclose(found, np.exp(X["x"]), rtol=1e-5)
 
 
 def used(name: str, model: str | bytes, given: dict[str, np.ndarray]) -> list[np.ndarray] | str:
@@ -125,36 +143,36 @@ def used(name: str, model: str | bytes, given: dict[str, np.ndarray]) -> list[np
 @pytest.mark.parametrize(
     "count", [0, 1, 4, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 5, 6, 7, 8))]
 )
-def test_a_cable_that_is_pulled_after_so_many_frames(count: int, built: Bench, tmp_path: Path):
+def test_a_cable_that_is_pulled_after_so_many_frames(count: int, reach: Reach):
     """Each time that it is put in again."""
-    here = session(str(DIGITS), LIBRARY)
-    given = feeds(here)
-    found = used(f"exec:{CABLE} cut {count} {built.command(tmp_path)}", str(DIGITS), given)
+    found = used(reach(before=f"{CABLE} cut {count}"), EXP, X)
     if count < 2:
         assert "no agent answers: its stream has ended" in found
         assert "\n" not in found
     else:
         assert not isinstance(found, str), found
-        np.testing.assert_allclose(found[0], here.run(None, given)[0], rtol=1e-5)
+        np.testing.assert_allclose(found[0], np.exp(X["x"]), rtol=1e-5)
 
 
-def test_a_full_phone(built: Bench, tmp_path: Path):
+def test_a_full_phone(reach: Reach, tmp_path: Path):
     """The weights do not fit: the CPU computes."""
     model = MODELS["mlp"]().SerializeToString()
     want = session(model, LIBRARY)
     given = feeds(want)
-    full = shlex.quote(f"ulimit -f 100; exec {built.command(tmp_path)}")
-    (found,) = session(model, f"exec:sh -c {full}").run(None, given)
+    full = tmp_path / "full.sh"
+    full.write_text('#!/bin/sh\nulimit -f 100\nexec "$@"\n')
+    full.chmod(0o755)
+    (found,) = session(model, reach(before=str(full))).run(None, given)
     np.testing.assert_allclose(found, want.run(None, given)[0], rtol=1e-5, atol=1e-5)
-    assert any(tmp_path.glob("weights-*.part"))
+    assert any(reach.files.glob("weights-*.part"))
 
 
-def test_two_users_at_once(built: Bench, tmp_path: Path):
+def test_two_users_at_once(reach: Reach):
     """Of one folder of weights, each with an agent of its own; their first runs send the same."""
     model = MODELS["mlp"]().SerializeToString()
     want = session(model, LIBRARY)
     given = feeds(want)
-    names = [f"exec:{built.command(tmp_path, N=str(n))}" for n in range(3)]
+    names = [reach() for _ in range(3)]
     with ThreadPoolExecutor() as users:
         found = users.map(lambda name: session(model, name).run(None, given), names)
         for outputs in found:
@@ -205,16 +223,16 @@ def leave_nothing(name: str, sessions: int) -> None:
     assert after[2] - before[2] < 200
 
 
-def test_a_phone_that_sleeps(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_phone_that_sleeps(reach: Reach, monkeypatch: pytest.MonkeyPatch):
     """A frame that is late is waited for; none at all is a loss, and the session goes on."""
     here = session(str(DIGITS), LIBRARY)
     given = feeds(here)
     (want,) = here.run(None, given)
-    (found,) = used(f"exec:{CABLE} delay 1 {built.command(tmp_path)}", str(DIGITS), given)
+    (found,) = used(reach(before=f"{CABLE} delay 1"), str(DIGITS), given)
     np.testing.assert_array_equal(found, want)
     monkeypatch.setattr("ep_nnapi.remote.stream.GRACE", 0.5)
     monkeypatch.setattr("ep_nnapi.remote.runtime.LIMIT", 1.0)
-    of = session(str(DIGITS), f"exec:{CABLE} stop 7 {built.command(tmp_path)}")
+    of = session(str(DIGITS), reach(before=f"{CABLE} stop 7"))
     for _ in range(2):
         np.testing.assert_allclose(of.run(None, given)[0], want, rtol=1e-5)
 

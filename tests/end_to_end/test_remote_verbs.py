@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from models.zoo import MODELS
 from tests.cli.command import DONE, NEGATIVE
 from tests.cli.conftest import cli
 from tests.native.build import needs_compiler
-from tests.remote.agents import Bench
-from tests.remote.conftest import built
+from tests.remote.agents import Reach
+from tests.remote.conftest import built, reach
 
-__all__ = ["built", "cli"]
+__all__ = ["built", "cli", "reach"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 LIBRARY = ep_nnapi.libneuralnetworks_path()
@@ -80,23 +80,23 @@ def same(cli: Cli, verb: str, model: Path, runtime: str) -> None:
 
 
 @each(*VERBS)
-def test_verbs_say_the_same(verb: str, digits: Path, built: Bench, tmp_path: Path, cli: Cli):
-    same(cli, verb, digits, f"exec:{built.command(tmp_path / 'agent')}")
+def test_verbs_say_the_same(verb: str, digits: Path, reach: Reach, cli: Cli):
+    same(cli, verb, digits, reach())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
-def test_of_the_zoo_too(name: str, built: Bench, tmp_path: Path, cli: Cli):
+def test_of_the_zoo_too(name: str, reach: Reach, tmp_path: Path, cli: Cli):
     """Set EP_NNAPI_NETWORKS=all for all networks."""
     model = tmp_path / f"{name}.onnx"
     onnx.save(MODELS[name](), model)
     for verb in VERBS:
-        same(cli, verb, model, f"exec:{built.command(tmp_path / 'agent')}")
+        same(cli, verb, model, reach())
 
 
 @pytest.mark.long
-def test_devices_and_their_costs(built: Bench, tmp_path: Path, cli: Cli):
-    runtime = f"exec:{built.command(tmp_path / 'agent')}"
+def test_devices_and_their_costs(reach: Reach, tmp_path: Path, cli: Cli):
+    runtime = reach()
     here, there = (
         json.loads(cli("devices", "--json", "--runtime", r)[1]) for r in (LIBRARY, runtime)
     )
@@ -110,11 +110,11 @@ def test_devices_and_their_costs(built: Bench, tmp_path: Path, cli: Cli):
 
 @pytest.mark.long
 def test_profiles_are_the_same(
-    built: Bench, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    reach: Reach, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ):
     few = [s for name in ("ADD", "MAX_POOL_2D", "SPLIT") for s in seeds_of(BY_NAME[name])]
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
-    runtimes = LIBRARY, f"exec:{built.command(tmp_path / 'agent')}"
+    runtimes = LIBRARY, reach()
     files = [tmp_path / "here.json", tmp_path / "there.json"]
     for runtime, file in zip(runtimes, files, strict=True):
         given = ("--runtime", runtime, "--device", REFERENCE_DEVICE, "-o", file)
@@ -123,9 +123,9 @@ def test_profiles_are_the_same(
 
 
 @pytest.fixture
-def wrong(built: Bench, tmp_path: Path) -> Iterator[str]:
+def wrong(reach: Reach) -> str:
     """An agent behind whose library 1 is added to what each operation computes."""
-    return f"exec:{built.command(tmp_path / 'agent', built.altered, WRONG='all')}"
+    return reach(reach.bench.altered, WRONG="all")
 
 
 @each("run", "compare", "tune")

@@ -95,7 +95,9 @@ case $1 in
     if test "$1" = -T; then shift; fi
     case $* in
       "getprop ro.product.cpu.abilist") cat "$PHONE/abis" ;;
-      "exec "*) exec $(on_phone "$*" | sed 's/^exec //') --runtime "$(cat "$PHONE/library")" ;;
+      "exec "*)
+        exec $(cat "$PHONE/before") $(on_phone "$*" | sed 's/^exec //') \\
+          --runtime "$(cat "$PHONE/library")" ;;
       *) exec sh -c "$(on_phone "$*")" ;;
     esac ;;
   push) cp "$2" "$(on_phone "$3")"; chmod 644 "$(on_phone "$3")" ;;
@@ -111,7 +113,7 @@ class Phone:
     tools: Path
 
     def says(self, what: str, text: str) -> None:
-        """What adb says of: phones, abis; the library behind the agent."""
+        """What adb says of: phones, abis; library behind the agent, words before its command."""
         (self.root / what).write_text(text)
 
     @property
@@ -135,6 +137,7 @@ def phone(folder: Path, abi: str, set_variable: Callable[[str, str], None]) -> P
     made.says("phones", "one\tdevice\n")
     made.says("abis", f"{abi},other\n")
     made.says("library", ep_nnapi.libneuralnetworks_path())
+    made.says("before", "")
     set_variable("PATH", f"{made.tools}:/usr/bin:/bin")
     set_variable("PHONE", str(made.root))
     return made
@@ -145,3 +148,41 @@ def agents_folder(made: Bench, folder: Path, abi: str) -> Path:
     (folder / abi).mkdir(parents=True)
     shutil.copy(made.agent, folder / abi)
     return folder
+
+
+@dataclass
+class Reach:
+    """Agents over exec:, or on a phone over adb, which share a folder.
+
+    A call prepares another one, of which each session and verb of that name starts its own.
+
+    phone  None: over exec:
+    """
+
+    bench: Bench
+    folder: Path
+    phone: Phone | None
+    made: int = 0
+
+    def __call__(self, library: object = None, before: str = "", **environment: str) -> str:
+        """The name of its runtime; all on the phone have the library and words of the last call.
+
+        library      default: the project's own
+        before       words that its command follows
+        environment  its variables
+        """
+        self.made += 1
+        named = {"N": str(self.made), **environment}
+        if self.phone is None:
+            return f"exec:{before} {self.bench.command(self.folder / 'agent', library, **named)}"
+        serials = [f"{self.folder.name}-{n}" for n in range(1, self.made + 1)]
+        self.phone.says("phones", "".join(f"{serial}\tdevice\n" for serial in serials))
+        said = " ".join(f"{name}={value}" for name, value in named.items())
+        self.phone.says("before", f"{before} env {said}")
+        self.phone.says("library", str(library or ep_nnapi.libneuralnetworks_path()))
+        return f"adb:{serials[-1]}"
+
+    @property
+    def files(self) -> Path:
+        """The folder of weights."""
+        return self.folder / "agent" if self.phone is None else self.phone.pushed
