@@ -6,7 +6,7 @@ from ep_nnapi.litert.package import schema
 from ep_nnapi.litert.to_tflite import convert
 from ep_nnapi.nnapi.model import Model
 from tests.litert.needs import LITERT
-from tests.litert.test_convert import matches
+from tests.litert.test_to_tflite import matches
 from tests.ort_devices.test_composites import ROUNDED, built, without
 
 pytestmark = LITERT

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.nnapi.spec import F32, I32
 from ep_nnapi.ort_devices.graph import Inexpressible
 from tests.litert.needs import LITERT
-from tests.litert.test_convert import reference
+from tests.litert.test_to_tflite import reference
 from tests.ort_devices import test_open_sizes as open_sizes
 from tests.ort_devices.networks import Network
 

@@ -14,8 +14,8 @@ from models import zoo
 from tests.end_to_end import test_zoo as networks
 from tests.end_to_end.sessions import nnapi_session
 from tests.litert.needs import LITERT
-from tests.litert.test_convert import reference
 from tests.litert.test_flat_sizes import heads
+from tests.litert.test_to_tflite import reference
 
 pytestmark = LITERT
 SHAPES = ((3, 4, 6), (1, 9, 6), (5, 1, 6), (3, 4, 6), (2, 20, 6))

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from tests.litert.needs import LITERT
-from tests.litert.test_convert import reference
+from tests.litert.test_to_tflite import reference
 from tests.ort_devices.networks import Network
 
 
