@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
-from ep_nnapi.ort_devices import convert
+from ep_nnapi.ort_devices import to_onnx
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider, handed_over
@@ -148,7 +148,7 @@ def test_a_cluster_is_validated_and_converted_once(options, monkeypatch: pytest.
 
         monkeypatch.setattr(place, name, counted)
 
-    count(convert, "_lower_model", 0)
+    count(to_onnx, "_lower_model", 0)
     count(validate._Validator, "_check", 1)
     devices_of(image_model(), **options)
     assert [len(models) for models in seen.values()] == [1, 1]
