@@ -6,12 +6,11 @@ Such a failure is a defect of ep-nnapi. It must reject only the node at fault, n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
 from ep_nnapi.nnapi.errors import OptionError, module_logger
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 
 logger = module_logger(__name__)
 T = TypeVar("T")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
@@ -13,7 +12,7 @@ from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
 from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
 from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Operator

@@ -8,7 +8,7 @@ module inserts the conversions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
 from ep_nnapi.operators.lib.quantizing import as_type, dequantized, is_8bit, requantized
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ep_nnapi.graph.function_writer import CONTRIBUTED
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.immutable import replace
 
 DOMAIN = "ep_nnapi.definitions"
 """The domain of functions that are inlined."""

@@ -7,7 +7,7 @@ constants among their inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
@@ -16,7 +16,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 
 CONTRIBUTED = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""

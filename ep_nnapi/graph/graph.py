@@ -6,15 +6,16 @@ is one node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from operator import is_
 from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
 Attribute: TypeAlias = (
     int | float | str | Constant | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
@@ -64,6 +65,18 @@ class GraphNode:
         return self.parts or (self,)
 
 
+Change: TypeAlias = Callable[[Value | None], Value | None]
+"""Returns the value that takes the place of another."""
+
+
+def with_values(node: GraphNode, inputs: Change, outputs: Change) -> GraphNode:
+    """The node with other values of its own; itself if each stays the same object."""
+    read, written = tuple(map(inputs, node.inputs)), tuple(map(outputs, node.outputs))
+    if all(map(is_, read, node.inputs)) and all(map(is_, written, node.outputs)):
+        return node
+    return replace(node, inputs=read, outputs=written)
+
+
 @frozen
 class Graph:
     """A graph with its nodes in topological order.
@@ -95,14 +108,15 @@ def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
             copies[value.name] = replace(Constant.of(array), owned=True)
         return replace(value, constant=copies[value.name])
 
-    def copied_node(node: GraphNode) -> GraphNode:
-        return replace(
-            node,
-            inputs=tuple(copied_value(v) for v in node.inputs),
-            attributes={k: _copied_attribute(a) for k, a in node.attributes.items()},
-            parts=tuple(copied_node(p) for p in node.parts),
-            activation=copied_node(node.activation) if node.activation is not None else None,
-        )
+    def copied_node(given: GraphNode) -> GraphNode:
+        node = with_values(given, copied_value, lambda output: output)
+        if any(isinstance(a, Constant) for a in node.attributes.values()):
+            attributes = {k: _copied_attribute(a) for k, a in node.attributes.items()}
+            node = replace(node, attributes=attributes)
+        if not node.parts:
+            return node
+        activation = node.activation and copied_node(node.activation)
+        return replace(node, parts=tuple(map(copied_node, node.parts)), activation=activation)
 
     return tuple(copied_node(n) for n in nodes)
 

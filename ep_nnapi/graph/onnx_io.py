@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -13,6 +12,7 @@ from onnx import GraphProto, ModelProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.nnapi.immutable import replace
 
 EXTERNAL_DATA_THRESHOLD = 1 << 30
 """Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, RELU, RELU1, RELU6
 
 FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}

@@ -6,13 +6,14 @@ A device that computes convolutions in NCHW anyway cancels them against its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Data, Operand, Operation
 from ep_nnapi.nnapi.spec import TRANSPOSE
 

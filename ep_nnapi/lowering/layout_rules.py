@@ -7,7 +7,6 @@ Operations without a rule keep the layout they were lowered with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import SpecError
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import AxisUse, OperationSpec
 from ep_nnapi.nnapi.sizes import identical, is_one
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.expressions import Symbols
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     CompositePort,

@@ -8,14 +8,14 @@ transposes are absorbed: a transposed value is another layout of its source.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 
 Permute: TypeAlias = tuple[str, Perm]

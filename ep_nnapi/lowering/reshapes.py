@@ -8,12 +8,13 @@ the sequences: each pair costs two transposes as well.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import needed, value_of
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_one
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
 

@@ -2,83 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from math import gcd, prod
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, cast
+from weakref import WeakValueDictionary
 
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import immutable
 
 Symbols: TypeAlias = Mapping[str, int]
 """Values of symbols by name; a symbol is a size, so at least 1."""
 
 
-@immutable
-class Quotient:
-    """The quotient of two expressions, rounded down."""
+_Canonical = TypeVar("_Canonical", bound="Quotient | Expression")
+_canonical: WeakValueDictionary[Hashable, Quotient | Expression] = WeakValueDictionary()
+_adding = ForkableLock()
 
+
+def _only(made: _Canonical, key: Hashable) -> _Canonical:
+    """The one object for a key: `made`, unless there is one already."""
+    with _adding:
+        return cast("_Canonical", _canonical.setdefault((made.__class__, key), made))
+
+
+class Quotient:
+    """The quotient of two expressions, rounded down.
+
+    There is one object for each, as of expressions: they are compared and hashed as objects.
+    """
+
+    __slots__ = ("__weakref__", "dividend", "divisor", "order")
     dividend: Expression
     divisor: Expression
+    order: tuple[bool, str]
+
+    def __new__(cls, dividend: Expression, divisor: Expression) -> Quotient:
+        """Return the quotient."""
+        made = object.__new__(cls)
+        made.dividend, made.divisor = dividend, divisor
+        by = divisor.constant
+        made.order = True, f"(({dividend}) // {f'({divisor})' if by is None else by})"
+        return _only(made, (dividend, divisor))
+
+    def __reduce__(self) -> tuple[type[Quotient], tuple[Expression, Expression]]:
+        """Return what it is made of."""
+        return Quotient, (self.dividend, self.divisor)
 
     def __str__(self) -> str:
         """`((dividend) // divisor)`."""
-        by = self.divisor.constant
-        return f"(({self.dividend}) // {f'({self.divisor})' if by is None else by})"
+        return self.order[1]
 
 
 Atom: TypeAlias = str | Quotient
 Monomial: TypeAlias = tuple[Atom, ...]
+_Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 
 
-@frozen
 class Expression:
     """A polynomial with integer coefficients over symbols and quotients, in canonical order.
 
-    terms   products of atoms, each sorted, () for the constant, with coefficients other than 0
+    terms     products of atoms, each sorted, () for the constant, with coefficients other than 0
+    constant  its value if it has no symbols, else None
+    symbols   names of its symbols
+    least     a lower bound for all symbols of at least 1; None if none is known
     """
 
-    terms: tuple[tuple[Monomial, int], ...]
+    __slots__ = ("__weakref__", "constant", "least", "symbols", "terms")
+    terms: _Terms
+    constant: int | None
+    symbols: frozenset[str]
+    least: int | None
+
+    def __new__(cls, terms: _Terms) -> Expression:
+        """Return the expression; there is one object for each."""
+        known = _canonical.get((cls, terms))
+        if known is not None:
+            return cast("Expression", known)
+        made = object.__new__(cls)
+        made.terms = terms
+        alone = terms[0] if len(terms) == 1 else ((None,), 0)
+        made.constant = 0 if not terms else None if alone[0] else alone[1]
+        atoms = (atom for monomial, _ in terms for atom in monomial)
+        made.symbols = frozenset[str]().union(
+            *({a} if isinstance(a, str) else a.dividend.symbols | a.divisor.symbols for a in atoms)
+        )
+        made.least = _lower_bound(terms)
+        return _only(made, terms)
+
+    def __reduce__(self) -> tuple[type[Expression], tuple[_Terms]]:
+        """Return what it is made of."""
+        return Expression, (self.terms,)
 
     @staticmethod
     def of(given: int) -> Expression:
         """Return the expression of a size; a constant for a plain number."""
         known: Expression | None = getattr(given, "expression", None)  # of a `Size`
-        if known is not None:
-            return known
-        return _expression({(): int.__index__(given)})
+        return _number(int.__index__(given)) if known is None else known
 
     @staticmethod
     def symbol(name: str) -> Expression:
         """Return the expression of a symbol."""
         return Expression((((name,), 1),))
-
-    @property
-    def constant(self) -> int | None:
-        """Its value if it has no symbols, else None."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
-
-    @property
-    def symbols(self) -> frozenset[str]:
-        """Names of its symbols."""
-        atoms = (atom for monomial, _ in self.terms for atom in monomial)
-        return frozenset[str]().union(
-            *({a} if isinstance(a, str) else a.dividend.symbols | a.divisor.symbols for a in atoms)
-        )
-
-    @property
-    def least(self) -> int | None:
-        """A lower bound for all symbols of at least 1; None if none is known."""
-        if any(monomial and factor < 0 for monomial, factor in self.terms):
-            return None
-        bound = 0
-        for monomial, factor in self.terms:
-            bounds = [1 if isinstance(a, str) else _least(a) for a in monomial]
-            if None in bounds or any(b < 0 for b in bounds if b is not None):
-                return None
-            bound += factor * prod(b for b in bounds if b is not None)
-        return bound
 
     def substitute(self, known: Mapping[str, Expression]) -> Expression:
         """Return it with expressions in place of some of its symbols."""
@@ -101,10 +127,7 @@ class Expression:
 
     def __add__(self, other: Expression) -> Expression:
         """The sum."""
-        found = dict(self.terms)
-        for monomial, factor in other.terms:
-            found[monomial] = found.get(monomial, 0) + factor
-        return _expression(found)
+        return _sum(self, other)
 
     def __neg__(self) -> Expression:
         """The negated expression."""
@@ -112,46 +135,22 @@ class Expression:
 
     def __sub__(self, other: Expression) -> Expression:
         """The difference."""
-        return self + -other
+        return _sum(self, _scaled(other, -1))
 
     def __mul__(self, other: Expression) -> Expression:
         """The product."""
-        found: dict[Monomial, int] = {}
-        for left, a in self.terms:
-            for right, b in other.terms:
-                monomial = (*left, *right)
-                if left and right:
-                    monomial = tuple(sorted(monomial, key=_order))
-                found[monomial] = found.get(monomial, 0) + a * b
-        return _expression(found)
+        return _product(self, other)
 
     def scaled(self, factor: int) -> Expression:
         """The product with a number."""
-        return Expression(tuple((m, f * factor) for m, f in self.terms) if factor else ())
+        return _scaled(self, factor)
 
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down; the divisor must not be 0.
 
         Terms that the divisor divides are divided: (4 n + 3) // 4 = n, as 3 // 4 = 0.
         """
-        if len(other.terms) != 1:
-            exact = _exact_quotient(self, other)
-            return _quotient(self, other) if exact is None else exact
-        ((by, divisor),) = other.terms
-        divided: dict[Monomial, int] = {}
-        rest: dict[Monomial, int] = {}
-        for monomial, factor in self.terms:
-            left = _without(monomial, by)
-            if left is None or factor % divisor:
-                rest[monomial] = factor
-            else:
-                divided[left] = factor // divisor
-        remainder = _expression(rest)
-        if remainder.constant is None or by:
-            last = _quotient(remainder, other) if rest else _expression({})
-        else:
-            last = Expression.of(remainder.constant // divisor)
-        return _expression(divided) + last
+        return _divided(self, other)
 
     def __mod__(self, other: Expression) -> Expression:
         """What the division rounded down leaves."""
@@ -164,6 +163,74 @@ class Expression:
             for monomial, factor in self.terms
         ]
         return " + ".join(texts) or "0"
+
+
+_cached = lru_cache(1 << 12)
+"""Sizes of one network are the results of a few operations, over and over."""
+
+
+@_cached
+def _number(value: int) -> Expression:
+    return Expression((((), value),) if value else ())
+
+
+@_cached
+def _sum(left: Expression, right: Expression) -> Expression:
+    found = dict(left.terms)
+    for monomial, factor in right.terms:
+        found[monomial] = found.get(monomial, 0) + factor
+    return _expression(found)
+
+
+@_cached
+def _scaled(expression: Expression, factor: int) -> Expression:
+    return Expression(tuple((m, f * factor) for m, f in expression.terms) if factor else ())
+
+
+@_cached
+def _product(one: Expression, other: Expression) -> Expression:
+    found: dict[Monomial, int] = {}
+    for left, a in one.terms:
+        for right, b in other.terms:
+            monomial = (*left, *right)
+            if left and right:
+                monomial = tuple(sorted(monomial, key=_order))
+            found[monomial] = found.get(monomial, 0) + a * b
+    return _expression(found)
+
+
+@_cached
+def _divided(dividend: Expression, by: Expression) -> Expression:
+    if len(by.terms) != 1:
+        exact = _exact_quotient(dividend, by)
+        return _quotient(dividend, by) if exact is None else exact
+    ((monomial_by, divisor),) = by.terms
+    divided: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, factor in dividend.terms:
+        left = _without(monomial, monomial_by)
+        if left is None or factor % divisor:
+            rest[monomial] = factor
+        else:
+            divided[left] = factor // divisor
+    remainder = _expression(rest)
+    if remainder.constant is None or monomial_by:
+        last = _quotient(remainder, by) if rest else _expression({})
+    else:
+        last = _number(remainder.constant // divisor)
+    return _expression(divided) + last
+
+
+def _lower_bound(terms: _Terms) -> int | None:
+    if any(monomial and factor < 0 for monomial, factor in terms):
+        return None
+    bound = 0
+    for monomial, factor in terms:
+        bounds = [1 if isinstance(a, str) else _least(a) for a in monomial]
+        if None in bounds or any(b < 0 for b in bounds if b is not None):
+            return None
+        bound += factor * prod(b for b in bounds if b is not None)
+    return bound
 
 
 def _least(quotient: Quotient) -> int | None:
@@ -189,7 +256,7 @@ def _substituted(atom: Atom, known: Mapping[str, Expression]) -> Expression:
 
 
 def _order(atom: Atom) -> tuple[bool, str]:
-    return isinstance(atom, Quotient), str(atom)
+    return (False, atom) if isinstance(atom, str) else atom.order
 
 
 def _expression(terms: Mapping[Monomial, int]) -> Expression:
@@ -200,6 +267,7 @@ def _expression(terms: Mapping[Monomial, int]) -> Expression:
     return Expression(tuple(sorted(kept, key=lambda t: [_order(a) for a in t[0]], reverse=True)))
 
 
+@_cached
 def at_least(expression: Expression, bound: int, depth: int = 3) -> bool:
     """True if it is known to be at least `bound`."""
     if expression.least is not None:

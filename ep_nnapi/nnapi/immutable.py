@@ -7,11 +7,13 @@ ms for each, `frozen` a tenth (`bench cold_start`): its methods are the same for
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import Any, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 _FACTORY = object()
@@ -100,6 +102,31 @@ def _compiled(kinds: tuple[tuple[bool, bool], ...], post_init: bool) -> CodeType
     scope: dict[str, FunctionType] = {}
     exec(f"def __init__(self, {arguments}):\n " + "\n ".join(lines), scope)
     return scope["__init__"].__code__
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace  # noqa: PLC0414  # mypy knows the fields of this one
+else:
+
+    def replace(given: T, /, **changes: object) -> T:
+        """The same as `dataclasses.replace`, in less than half the time: sessions do thousands."""
+        places, values = _arguments(given.__class__)
+        if places is None:
+            return dataclasses.replace(given, **changes)
+        found = [*values(given)]
+        for name, value in changes.items():
+            found[places[name]] = value
+        return given.__class__(*found)
+
+
+@cache
+def _arguments(cls: type) -> tuple[Mapping[str, int] | None, Callable[[object], tuple[Any, ...]]]:
+    """The positions of a class's arguments, if all have one, and what reads them of an object."""
+    given = [f for f in _fields(cls) if f.init]
+    places = {f.name: i for i, f in enumerate(given)}
+    if len(places) < 2 or any(f.kw_only for f in given):
+        return None, attrgetter("__class__")
+    return places, attrgetter(*places)
 
 
 def _fields(cls: type) -> tuple[Field[Any], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -13,7 +13,7 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.expressions import Condition, Expression, Symbols
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.sizes import Size, bound
 
 if TYPE_CHECKING:

@@ -6,14 +6,12 @@ ANeuralNetworksExecution_setInput, whose type then has the sizes of a run.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.expressions import Symbols
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.sizes import Size, bound
 

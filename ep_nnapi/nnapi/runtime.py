@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -21,7 +20,7 @@ from ep_nnapi.nnapi.codes import (
     failure,
 )
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
 REFERENCE_DEVICE = "nnapi-reference"

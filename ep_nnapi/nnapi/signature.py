@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 
 CODES = {
     "i": OperandCode.INT32,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, cast
 
 from ep_nnapi.nnapi.expressions import (
@@ -98,11 +97,6 @@ class Size(int):
         made = Size(value)
         made.expression, made.trace = expression, trace
         return made
-
-    @cached_property
-    def least(self) -> int | None:
-        """A lower bound for all symbols of at least 1; None if none is known."""
-        return self.expression.least
 
     def plain(self) -> int:
         """Return its value and note that it is this one."""
@@ -193,8 +187,10 @@ class Size(int):
             return True
         if not isinstance(other, int):
             return self.plain() == other if isinstance(other, float) else NotImplemented
-        if other.__class__ is int and self.least is not None and other < self.least:
-            return False
+        if other.__class__ is int:
+            least = self.expression.least
+            if least is not None and other < least:
+                return False
         expression = self.expression - Expression.of(other)
         return self._is(expression, Relation.ZERO, int.__eq__(self, other))
 
@@ -209,8 +205,10 @@ class Size(int):
         """True if not less, which becomes a condition."""
         if not isinstance(other, int):
             return self.plain() >= other
-        if other.__class__ is int and self.least is not None and self.least >= other:
-            return True
+        if other.__class__ is int:
+            least = self.expression.least
+            if least is not None and least >= other:
+                return True
         expression = self.expression - Expression.of(other)
         return self._is(expression, Relation.NOT_NEGATIVE, int.__ge__(self, other))
 

@@ -6,7 +6,6 @@ Results are stored as constants of the NNAPI model and copied to the output at r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -15,6 +14,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element,
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_symbolic, now
 from ep_nnapi.operators.lib.emit import (
     Computed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import Computed, compute, reverse_axis, widened
 from ep_nnapi.operators.lib.movement import equal_parts, sliced

@@ -8,7 +8,6 @@ is gathered from the concatenation of the data and the updates.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import cycle
 from math import prod
 
@@ -19,6 +18,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.emit import (

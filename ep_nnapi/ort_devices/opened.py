@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from ep_nnapi.nnapi.host.runtime import PreparedModel
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
 _SMALL = 64  # bytes of constants that decide whether a device takes an operation

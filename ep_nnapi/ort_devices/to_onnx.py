@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
@@ -12,7 +11,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reject, RuntimeFailure
 from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer

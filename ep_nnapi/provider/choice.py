@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from logging import INFO, WARNING
 from typing import TypeVar
@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.options.table import Options

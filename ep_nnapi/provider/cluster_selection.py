@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeAlias
 
 import networkx as nx
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel, mean
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.table import HOST, LITERT, Options
 from ep_nnapi.options.target import RuleSet
 from ep_nnapi.options.values import Partitioning

@@ -7,11 +7,10 @@ provider about it: `get_model_compatibility_for_ep_devices` in Python.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from enum import IntEnum
 
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.devices import choose_device, default_device, runtime_of

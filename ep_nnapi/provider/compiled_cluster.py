@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput
@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
@@ -18,7 +18,7 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.open_dimensions import LEVEL
 from ep_nnapi.nnapi.runtime import (
     Compilation,

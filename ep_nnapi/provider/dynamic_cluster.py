@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -14,7 +13,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, Symbols, one
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
 from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
@@ -85,9 +84,7 @@ class OpenCompilation:
         compiler, placed = self.placed.compiler, self.placed
         if any(isinstance(operand.value, Model) for operand in self.lowered.model.operands):
             return True  # how often a loop runs depends on what is given
-        smaller = ({n: max(2, v // part) for n, v in symbols.items()} for part in _PARTS)
-        fitting = (s for s in smaller if all(c.holds(s) for c in self.conditions))
-        symbols = next(fitting, symbols)
+        symbols = self._smaller(symbols)
         border = placed.lowered.border.with_sizes(symbols)
         given = {c.name: np.zeros(c.shape, c.dtype.numpy) for c in border.inputs}
         for name, numbers in self._contents():
@@ -105,6 +102,15 @@ class OpenCompilation:
             logger.info("%s fails with open dimensions: %s", placed.device.name, failure)
             return False
         return True
+
+    def _smaller(self, given: Symbols) -> Symbols:
+        """Values like these for which it holds: all divided by one number, then each by itself."""
+        symbols = dict(given)
+        for names in (tuple(given), *((name,) for name in given)):
+            smaller = (symbols | {n: max(2, symbols[n] // part) for n in names} for part in _PARTS)
+            fitting = (s for s in smaller if all(c.holds(s) for c in self.conditions))
+            symbols = next(fitting, symbols)
+        return symbols
 
     @property
     def opened_for(self) -> OpenedFor:

@@ -6,7 +6,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.options.fixed import FixedSizes, sizes_in

@@ -7,7 +7,6 @@ made of such a number differs for another value of the symbol.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import replace
 from math import prod
 
 from ep_nnapi.capability.node import CapableNode, judge
@@ -16,6 +15,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.nnapi.expressions import Expression, Symbols
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, Trace, is_symbolic
 from ep_nnapi.options.target import Target
 

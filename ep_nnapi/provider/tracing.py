@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from math import prod
 
@@ -16,7 +15,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.nnapi.expressions import Condition, Symbols
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.sizes import Size, Trace
 from ep_nnapi.provider.declined import Declined

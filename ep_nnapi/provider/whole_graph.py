@@ -6,7 +6,6 @@ Others are judged for sample sizes, and each cluster is lowered for open sizes b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ep_nnapi.capability.graph import Capability, judge_traced
 from ep_nnapi.graph.dag import inputs_of
@@ -14,7 +13,7 @@ from ep_nnapi.graph.graph import Graph, copy_constants
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.expressions import Expression
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.sizes import Size, is_symbolic
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import RuleSet

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.operators import OPS
 from ep_nnapi.quantization.qdq_groups import (
     DEQUANTIZE,
@@ -182,11 +181,10 @@ def _quantize_node(node: GraphNode, known: Mapping[str, Quantization]) -> GraphN
 
 
 def _quantize_values(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
-    return replace(
-        node,
-        inputs=tuple(_quantize_value(v, known) if v is not None else None for v in node.inputs),
-        outputs=tuple(_quantize_value(v, known) if v is not None else None for v in node.outputs),
-    )
+    def quantized(value: Value | None) -> Value | None:
+        return value and _quantize_value(value, known)
+
+    return with_values(node, quantized, quantized)
 
 
 def with_identity_quantization(node: GraphNode) -> GraphNode:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from ep_nnapi.graph.dag import inputs_of, outputs_of
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.sizes.inference import Assume, Conflict, infer_shapes, is_sized
 from ep_nnapi.sizes.symbols import Shapes, substitute_symbols, symbol_values
 
@@ -86,7 +85,7 @@ def _values(graph: Graph) -> Iterator[Value]:
 def _substitute(value: Value, shapes: Shapes, known: Mapping[str, int]) -> Value:
     if value.name in shapes:
         return replace(value, dims=shapes[value.name])
-    if value.dims is None:
+    if value.dims is None or is_sized(value):
         return value
     return replace(value, dims=substitute_symbols(value.dims, known))
 
@@ -133,12 +132,8 @@ def mark_data_dependent(graph: Graph) -> Graph:
                 found.update(dict.fromkeys(unknown, source))
     if not found:
         return graph
-    return replace(graph, nodes=tuple(_mark_node(n, found) for n in graph.nodes))
 
-
-def _mark_node(node: GraphNode, found: Mapping[str, str]) -> GraphNode:
-    def mark(value: Value | None) -> Value | None:
+    def marked(value: Value | None) -> Value | None:
         return value and replace(value, shape_producer=found.get(value.name, ""))
 
-    ins, outs = (tuple(map(mark, values)) for values in (node.inputs, node.outputs))
-    return replace(node, inputs=ins, outputs=outs)
+    return replace(graph, nodes=tuple(with_values(n, marked, marked) for n in graph.nodes))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.definitions import defining_graph
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.control_flow import decide_control_flow

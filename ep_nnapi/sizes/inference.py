@@ -8,8 +8,7 @@ arithmetic are constants, and shapes that depend on them are known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -19,9 +18,9 @@ from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_infer
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.onnx_io import node_of
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import Constant, Dim, DType, Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
 from ep_nnapi.sizes.arithmetic import is_computed, sized_constants
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
@@ -67,6 +66,8 @@ def is_sized(value: Value) -> bool:
 
 
 _NUMBERS = {int, Size}
+Dims: TypeAlias = tuple[int | None, ...] | None
+"""Inferred dimensions; None for an unknown rank."""
 Conflict: TypeAlias = tuple[int, GraphNode]
 """Position and node."""
 
@@ -195,59 +196,100 @@ def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
         return outputs_of(node)
     like = inference_proxy(node)
     try:
-        schema = defs.get_schema(like.op_type, like.since, like.domain)
-        types = shape_inference.infer_node_outputs(
-            schema,
-            node_of(like),
-            {v.name: _type_proto(v) for v in like.inputs if v is not None},
-            {
-                v.name: t
-                for v in like.inputs
-                if v is not None and (t := _shape_tensor(v)) is not None
-            },
-            opset_imports=[helper.make_opsetid(like.domain, like.since)],
-        )
+        found = _inferred_dims(like)
     except shape_inference.InferenceError:
         raise
     except Exception:  # no ONNX schema for the operator, or an operator with subgraphs
         return outputs_of(node)
-    inferred = tuple(v and _merge_shape(v, types.get(v.name)) for v in node.outputs)
+    inferred = tuple(v and _merge_shape(v, found.get(v.name)) for v in node.outputs)
     if has_sizes(node):
         inferred = with_sizes(node, inferred)
     return correct_ceil_mode(replace(node, outputs=inferred))
 
 
-def _merge_shape(value: Value, inferred: TypeProto | None) -> Value:
+_MOST_INFERRED = 4096
+_inferred: dict[Hashable, tuple[Dims, ...]] = {}
+"""What ONNX infers of outputs by what it reads of a node: most networks repeat their layers."""
+
+
+def _inferred_dims(node: GraphNode) -> dict[str, Dims]:
+    """The dimensions that ONNX's shape inference finds by output, None for an unknown one."""
+    names = [v.name if v is not None else "" for v in node.outputs]
+    key = _read_by_inference(node)
+    if key is None or key not in _inferred:
+        types = shape_inference.infer_node_outputs(
+            defs.get_schema(node.op_type, node.since, node.domain),
+            node_of(node),
+            {v.name: _type_proto(v) for v in node.inputs if v is not None},
+            {
+                v.name: t
+                for v in node.inputs
+                if v is not None and (t := _shape_tensor(v)) is not None
+            },
+            opset_imports=[helper.make_opsetid(node.domain, node.since)],
+        )
+        found = tuple(_dims_of(types.get(name)) for name in names)
+        if key is None:
+            return dict(zip(names, found, strict=True))
+        if len(_inferred) >= _MOST_INFERRED:
+            _inferred.clear()
+        _inferred[key] = found
+    return dict(zip(names, _inferred[key], strict=True))
+
+
+def _read_by_inference(node: GraphNode) -> Hashable | None:
+    """What shape inference reads of a node; None if an attribute is a tensor."""
+    if any(isinstance(value, Constant) for value in node.attributes.values()):
+        return None
+    outputs = tuple([v is not None for v in node.outputs])
+    inputs = [v and (v.dtype, _numbers_of(v), _shape_elements(v)) for v in node.inputs]
+    return node.domain, node.op_type, node.since, repr(node.attributes), tuple(inputs), outputs
+
+
+def _dims_of(inferred: TypeProto | None) -> Dims:
     if inferred is None or not inferred.tensor_type.HasField("shape"):
-        return value
+        return None
     dims = inferred.tensor_type.shape.dim
-    if all(d.HasField("dim_value") for d in dims):
-        return replace(value, dims=tuple(d.dim_value for d in dims))
-    known = value.dims if value.dims is not None else (None,) * len(dims)
-    if len(known) != len(dims):
+    return tuple([d.dim_value if d.HasField("dim_value") else None for d in dims])
+
+
+def _merge_shape(value: Value, inferred: Dims) -> Value:
+    if inferred is None:
         return value
-    pairs = zip(known, dims, strict=True)
-    return replace(
-        value,
-        dims=tuple(
-            d.dim_value if d.HasField("dim_value") and not isinstance(k, int) else k
-            for k, d in pairs
-        ),
-    )
+    known = value.dims if value.dims is not None else (None,) * len(inferred)
+    if None not in inferred:
+        return replace(value, dims=inferred)
+    if len(known) != len(inferred):
+        return value
+    pairs = zip(known, inferred, strict=True)
+    return replace(value, dims=tuple(k if isinstance(k, int) or d is None else d for k, d in pairs))
 
 
 def _type_proto(value: Value) -> TypeProto:
+    return helper.make_tensor_type_proto(int(value.dtype), _numbers_of(value))
+
+
+def _numbers_of(value: Value) -> tuple[Dim, ...] | None:
     # protobuf's implementation in Python compares a `Size` with limits, which would be conditions
-    dims = value.dims and [now(d) if isinstance(d, int) else d for d in value.dims]
-    return helper.make_tensor_type_proto(int(value.dtype), dims)
+    return value.dims and tuple([now(d) if isinstance(d, int) else d for d in value.dims])
 
 
 def _shape_tensor(value: Value) -> TensorProto | None:
     """The elements of a constant that may be a shape; None for others."""
+    constant = _shape_constant(value)
+    return None if constant is None else numpy_helper.from_array(constant.load())
+
+
+def _shape_elements(value: Value) -> Hashable | None:
+    constant = _shape_constant(value)
+    return constant and (constant.dtype, constant.shape, constant.load().tobytes())
+
+
+def _shape_constant(value: Value) -> Constant | None:
     constant = value.constant
     if constant is None or not value.dtype.readable or prod(constant.shape) > _MAX_SHAPE_ELEMENTS:
         return None
-    return numpy_helper.from_array(constant.load())
+    return constant
 
 
 def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:

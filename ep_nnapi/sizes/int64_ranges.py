@@ -8,15 +8,15 @@ at most, each run of a cluster checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
 
 Interval: TypeAlias = tuple[int, int]
@@ -152,8 +152,7 @@ def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) 
 
 def _with_values(graph: Graph, change: Callable[[Value | None], Value | None]) -> Graph:
     def changed(node: GraphNode) -> GraphNode:
-        ins, outs = (tuple(change(v) for v in values) for values in (node.inputs, node.outputs))
-        return replace(node, inputs=ins, outputs=outs)
+        return with_values(node, change, change)
 
     return replace(graph, nodes=tuple(changed(n) for n in graph.nodes))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,6 +10,7 @@ from onnx import defs
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS, FloatEquivalent
 
 _MICROSOFT = "com.microsoft"

@@ -8,12 +8,12 @@ rule, the sizes become the numbers that they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, DType, Value
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import broadcast, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.sizes.proxies import inference_proxy

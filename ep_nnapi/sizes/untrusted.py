@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Set
-from dataclasses import replace
 
 from ep_nnapi.graph.dag import inputs_of, outputs_of
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.sizes.ceil_mode import declares_extra_window
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.inference import (
@@ -30,9 +30,13 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
             untrusted |= {v.name for v in outputs_of(node)}
     if not untrusted:
         return graph
+
+    def dropped(value: Value | None) -> Value | None:
+        return value and _drop_shape(value, untrusted)
+
     return replace(
         graph,
-        nodes=tuple(_drop_shapes(n, untrusted) for n in graph.nodes),
+        nodes=tuple(with_values(n, dropped, dropped) for n in graph.nodes),
         outputs=tuple(_drop_shape(v, untrusted) for v in graph.outputs),
     )
 
@@ -66,14 +70,6 @@ def unverified_tensors(graph: Graph) -> frozenset[str]:
         if _reads(node, names) or any(is_unverifiable(part) for part in node.originals):
             names |= {v.name for v in outputs_of(node)}
     return frozenset(names)
-
-
-def _drop_shapes(node: GraphNode, untrusted: Collection[str]) -> GraphNode:
-    return replace(
-        node,
-        inputs=tuple(v and _drop_shape(v, untrusted) for v in node.inputs),
-        outputs=tuple(v and _drop_shape(v, untrusted) for v in node.outputs),
-    )
 
 
 def _drop_shape(value: Value, untrusted: Collection[str]) -> Value:

@@ -4,14 +4,14 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields
 from functools import partial
 from typing import Any
 
 import pytest
 from mypy import api
 
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
 
 @immutable

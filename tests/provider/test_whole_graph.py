@@ -4,9 +4,12 @@ import onnx
 import pytest
 from onnx import parser
 
+from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
+from ep_nnapi.ort_devices.session import PreparedSession
 from ep_nnapi.provider import planner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
@@ -67,3 +70,21 @@ def test_what_is_rejected_leaves_no_condition() -> None:
 def test_devices_of_numbers_have_sample_sizes() -> None:
     graph = graph_of(MODELS["mlp"](dynamic=("batch",)))
     assert WholeGraph.of(graph, compiler("nnapi-reference"), parse({})) is None
+
+
+def test_the_trial_is_as_small_as_each_size_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That heights and widths are divided by 16 asks for no large batch."""
+    shapes, execute = list[tuple[int, ...]](), PreparedSession.execute
+
+    def noted(
+        prepared: PreparedSession, inputs: Arrays, outputs: Arrays, options: RunOptions
+    ) -> list[Array]:
+        shapes.extend(array.shape for array in inputs if array is not None)
+        return execute(prepared, inputs, outputs, options)
+
+    monkeypatch.setattr(PreparedSession, "execute", noted)
+    plan(MODELS["segmentation"](dynamic=("batch", "size")), monkeypatch)
+    ((batch, _, *sides),) = shapes
+    assert batch == 2
+    assert {side % 16 for side in sides} == {0}
+    assert max(sides) <= 48

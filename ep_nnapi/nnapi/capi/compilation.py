@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from ep_nnapi.nnapi.capi.refusal import (
 from ep_nnapi.nnapi.codes import TOKEN_BYTES, PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,

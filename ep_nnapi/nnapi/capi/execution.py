@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from _thread import start_new_thread
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,6 +53,7 @@ from ep_nnapi.nnapi.capi.refusal import (
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import MAXIMUM_LOOP_TIMEOUT_NS
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.validate import MAX_BYTES
 

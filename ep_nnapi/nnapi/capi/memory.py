@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from ep_nnapi.nnapi.capi.refusal import (
     unexpected_null,
 )
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Operand
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ Checks run in the same order as Android's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from ep_nnapi.nnapi.capi.device import feature_level, runtime, selected_devices
 from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, bad_state, unexpected_null
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     Data,

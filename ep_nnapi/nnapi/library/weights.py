@@ -7,7 +7,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.library.binding import Functions, Handle, create, failed
 from ep_nnapi.nnapi.library.memory_file import PAGE, MemoryFile
 from ep_nnapi.nnapi.model import Data, Model, Operand

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.flaws import Flaw, Flaws, flaw_of, minimal
 from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, uses

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import prod
@@ -12,6 +11,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.profile.form import MAX_RANK
 from ep_nnapi.nnapi.profile.sample import Sample, bias_scale, constant, quantized, typed, with_zeros

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from zlib import crc32
 
@@ -12,6 +12,7 @@ import numpy as np
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import encode, limits
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.profile.form import OperationUse
 from ep_nnapi.nnapi.profile.sample import Sample

@@ -7,12 +7,12 @@ with a stride, or a stride with a dilation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, combinations, permutations, product
 
 import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.profile.form import COUNTS, MAX_COUNT, SIZES, ZERO_POINTS
 from ep_nnapi.nnapi.profile.sample import SCALE, Sample, reshaped, with_zeros

@@ -7,7 +7,6 @@ A step is a generator that yields NNAPI calls and returns the value that they co
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import wraps
 from math import prod
 from typing import TypeAlias
@@ -19,6 +18,7 @@ from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import broadcast, identical, is_symbolic
 from ep_nnapi.operators.lib.node import Lowering, Node, int32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,6 +12,7 @@ from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_one, is_symbolic
 from ep_nnapi.operators.lib.emit import (
     Computed,

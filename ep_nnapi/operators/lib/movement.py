@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from math import prod
 
@@ -13,6 +12,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import identical, is_one, is_symbolic
 from ep_nnapi.nnapi.spans import Span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import count
 from math import isfinite
 from types import ModuleType
@@ -16,7 +16,7 @@ from ep_nnapi.graph.value import Constant, DType, Value, only_element, require_f
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen, immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.options.target import Target

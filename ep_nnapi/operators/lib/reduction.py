@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -11,7 +10,7 @@ from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.emit import Computed, compute, compute_as, reshape, reshaped
 from ep_nnapi.operators.lib.movement import expanded, runs

@@ -7,7 +7,7 @@ Philox4x32-10. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real, stored
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.shapes.lookup import Projection
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8

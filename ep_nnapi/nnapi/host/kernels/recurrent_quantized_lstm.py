@@ -9,7 +9,7 @@ the hidden state's zero point and the projection's clipping threshold are those 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
 
 import numpy as np
@@ -30,6 +30,7 @@ from ep_nnapi.nnapi.host.kernels.fixed_point import (
 )
 from ep_nnapi.nnapi.host.kernels.matmul import as_factors, factors
 from ep_nnapi.nnapi.host.kernels.recurrent import Gathered, State, columns
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.shapes.recurrent import (
