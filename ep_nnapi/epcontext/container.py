@@ -35,6 +35,7 @@ from ep_nnapi.epcontext.pool import ConstantPool, padded
 from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.errors import ModelError, SpecError
 from ep_nnapi.nnapi.validate import validate
 
@@ -269,11 +270,14 @@ def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerC
 
 
 def check_programs(alternatives: Sequence[Alternative]) -> None:
-    """Raises ModelError if an NNAPI program of an alternative or of its parts is not valid."""
+    """Raises ModelError if an NNAPI program of an alternative or of its parts is not valid.
+
+    What their levels promise is the runtime's to check, which knows its own: it is in C.
+    """
     with _malformed():
         for each in everything(alternatives):
             if each.model:
-                validate(each.model, each.feature_level)
+                validate(each.model, HIGHEST_LEVEL)
 
 
 @contextmanager

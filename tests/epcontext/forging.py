@@ -29,18 +29,21 @@ INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 63, 64, 65, 255, 2**16, 2**31 - 1, 2**3
 FLOATS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
 
 
-def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) -> bytes:
-    """The container after `change` of one row of a table (or of "header"), with a new checksum."""
+def edited(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
+    """The container after a change of its tables, of which "header" is one, with a new checksum."""
     header, program, _ = split(data)
     writable = bytearray(program)
-    if table == "header":
-        rows = np.frombuffer(writable, HEADER.dtype, 1)
-    else:
-        dtype = next(t.dtype for t in TABLES if t.name == table)
-        first, count = header[table].tolist()
-        rows = np.frombuffer(writable, dtype, count, first)
-    change(rows[row : row + 1 or None])
+    tables = {"header": np.frombuffer(writable, HEADER.dtype, 1)}
+    for table in TABLES:
+        first, count = header[table.name].tolist()
+        tables[table.name] = np.frombuffer(writable, table.dtype, count, first)
+    edit(tables)
     return with_checksum(bytes(writable)) + data[len(program) :]
+
+
+def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) -> bytes:
+    """The container after `change` of one row of a table (or of "header"), with a new checksum."""
+    return edited(data, lambda tables: change(tables[table][row : row + 1 or None]))
 
 
 def forged(data: bytes, rng: random.Random) -> bytes:

@@ -89,7 +89,6 @@ def number(value: int) -> Callable[[Any], None]:
         ("alternatives", 0, setting(kind=4), "4 is not a valid AlternativeKind"),
         ("alternatives", 0, setting(kind=3), "has what PARTITION has not"),
         ("alternatives", 0, setting(feature_level=0), "has what NNAPI has not"),
-        ("alternatives", 0, setting(feature_level=2), "needs feature level"),
         ("alternatives", 0, setting(parts_count=1), "the parts of alternative 0 are none"),
         ("alternatives", 0, setting(models_count=1), "1"),
         ("alternatives", 0, setting(size=1), "has what NNAPI has not"),

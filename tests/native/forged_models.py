@@ -7,13 +7,16 @@ Python's provider: both refuse it, or both compute the same.
 """
 
 import argparse
+import math
 import random
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,6 +24,7 @@ import onnxruntime
 from onnx import TensorProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.epcontext import layout
 from ep_nnapi.epcontext.alternatives import Alternative
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.epcontext.contexts import context_attributes
@@ -33,7 +37,14 @@ from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.alternatives import alternatives_of, wanted_of
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from tests.epcontext.forging import branching, lowered, quantized_digits, reweighed, several
+from tests.epcontext.forging import (
+    branching,
+    edited,
+    lowered,
+    quantized_digits,
+    reweighed,
+    several,
+)
 from tests.epcontext.forging import forged as forged_container
 from tests.native.sessions import python_session, session
 from tests.provider.test_planner import model
@@ -162,29 +173,100 @@ def redeclared(value: ValueInfoProto, rng: random.Random) -> None:
         dim.dim_param = rng.choice(("n", "m"))
 
 
+def opened(value: ValueInfoProto, rng: random.Random) -> None:
+    """Declares fewer sizes: what is left open computes."""
+    shape = value.type.tensor_type.shape
+    if shape.dim and rng.random() < 0.8:
+        rng.choice(shape.dim).dim_param = rng.choice(("n", "m"))
+    else:
+        value.type.tensor_type.ClearField("shape")
+
+
+def changed_alike(graph: onnx.GraphProto, rng: random.Random) -> None:
+    """Changes a size or a type in the graph, at the border, and mostly in the operands too."""
+    values = [v.type.tensor_type for v in (*graph.input, *graph.output)]
+    old = rng.choice(values)
+    of_operands = rng.random() < 0.8
+    if rng.random() < 0.7 and old.shape.dim:
+        axis = rng.randrange(len(old.shape.dim))
+        size = old.shape.dim[axis].dim_value
+        new = rng.choice((1, 2, size + 1, size * 2))
+        change = partial(_resize, axis, size, new, of_operands)
+        for dims in [v.shape.dim for v in values]:
+            if len(dims) > axis and dims[axis].dim_value == size:
+                dims[axis].dim_value = new
+    else:
+        kind, new = old.elem_type, rng.choice(list(OPERANDS))
+        change = partial(_retype, kind, new, of_operands)
+        for each in values:
+            each.elem_type = new if each.elem_type == kind else each.elem_type
+    change_context(graph, lambda data: edited(data, change))
+
+
+OPERANDS = {
+    TensorProto.FLOAT: OperandCode.TENSOR_FLOAT32,
+    TensorProto.FLOAT16: OperandCode.TENSOR_FLOAT16,
+    TensorProto.INT32: OperandCode.TENSOR_INT32,
+    TensorProto.INT64: OperandCode.TENSOR_INT32,
+    TensorProto.BOOL: OperandCode.TENSOR_BOOL8,
+    TensorProto.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
+    TensorProto.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+}
+Tables = dict[str, Any]
+
+
+def _resize(axis: int, old: int, new: int, of_operands: bool, tables: Tables) -> None:
+    ranges = [("sizes", r) for r in tables["crossings"]["shape"]]
+    if of_operands:
+        rows = tables["operands"]
+        ranges += [("numbers", r) for r in rows[rows["value"] == layout.COMPUTED]["dimensions"]]
+    for table, (first, count) in ranges:
+        sizes = tables[table][int(first) : int(first) + int(count)]
+        sizes[axis : axis + 1][sizes[axis : axis + 1] == old] = new
+
+
+def _retype(old: int, new: int, of_operands: bool, tables: Tables) -> None:
+    types = tables["crossings"]["element_type"]
+    types[types == old] = new
+    if of_operands:
+        types, value = tables["operands"]["type"], tables["operands"]["value"]
+        types[(types == OPERANDS.get(old)) & (value == layout.COMPUTED)] = OPERANDS[new]
+
+
 Feeds = Mapping[str, np.ndarray]
 
 
-def drawn(rng: random.Random) -> tuple[bytes, Feeds, str]:
-    """A model with its graph or its container changed, or both; inputs of the sound one; `prefer`.
+def _change(proto: onnx.ModelProto, rng: random.Random) -> None:
+    """Changes the graph, the container or both; of this a table or the weights."""
+    values = [*proto.graph.input, *proto.graph.output]
+    way = rng.choices(("graph", "table", "weights", "alike"), (3, 10, 3, 3))[0]
+    if way == "graph":
+        rng.choices((redeclared, opened), (1, 2))[0](rng.choice(values), rng)
+    elif way == "alike":
+        changed_alike(proto.graph, rng)
+    else:
+        change = forged_container if way == "table" else reweighed
+        change_context(proto.graph, lambda data: change(data, rng))
 
-    Of the container a table changes, or the weights, among which are the programs for the CPU.
+
+def drawn(rng: random.Random) -> tuple[bytes, Feeds, str]:
+    """A model with its graph or its container changed, or both; inputs for its graph; `prefer`.
+
+    The programs for the CPU are among its weights.
     """
     source = rng.choice(sources())
     proto = forged(*source)
-    for _ in range(rng.choice((0, 1, 1, 2))):
-        redeclared(rng.choice([*proto.graph.input, *proto.graph.output]), rng)
-    for _ in range(rng.choice((0, 1, 1, 1, 2))):
-        change = rng.choices((forged_container, reweighed), (5, 1))[0]
-        try:
-            change_context(proto.graph, lambda data, change=change: change(data, rng))
-        except Exception:
-            continue
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
+        with suppress(Exception):  # what is broken already cannot be changed
+            _change(proto, rng)
     random_numbers = np.random.default_rng(rng.getrandbits(31))
-    feeds = {
-        c.name: random_numbers.integers(0, 2, c.shape).astype(c.dtype.numpy)
-        for c in source[0].border.inputs
-    }
+    feeds = {}
+    for crossing, value in zip(source[0].border.inputs, proto.graph.input, strict=True):
+        kind = value.type.tensor_type
+        dims = [d.dim_value for d in kind.shape.dim]
+        shape = dims if dims and 0 < math.prod(dims) < 1 << 16 else crossing.shape
+        dtype = DType(kind.elem_type) if kind.elem_type in OPERANDS else crossing.dtype
+        feeds[value.name] = random_numbers.integers(-2, 3, shape).astype(dtype.numpy)
     return proto.SerializeToString(), feeds, rng.choice(("nnapi,cpu", "nnapi", "cpu,nnapi"))
 
 
