@@ -94,11 +94,7 @@ class Crossing:
         Raises OtherSizes if its shape differs from the shape that the model declares, OtherNumbers
         if one of its elements is beyond `limit`.
         """
-        if array.shape != self.shape:
-            raise OtherSizes(
-                f"{self.name} has sizes {list(array.shape)}, where the model declares "
-                f"{list(self.shape)}; declare them right, or not at all"
-            )
+        self.check_shape(array)
         if self.limit and not within(array, self.limit):
             raise OtherNumbers(
                 f"{self.name} has numbers beyond {self.limit}; arithmetic on them may exceed INT32"
@@ -108,6 +104,14 @@ class Crossing:
         if self.perm is not None:
             array = array.transpose(self.perm)
         return np.ascontiguousarray(array, self.nnapi_dtype).reshape(self.nnapi_shape)
+
+    def check_shape(self, array: Array) -> None:
+        """Raises OtherSizes if a tensor's shape differs from the shape that the model declares."""
+        if array.shape != self.shape:
+            raise OtherSizes(
+                f"{self.name} has sizes {list(array.shape)}, where the model declares "
+                f"{list(self.shape)}; declare them right, or not at all"
+            )
 
     def leave(self, array: Array, out: Array) -> None:
         """Converts the operand's contents and writes them into the ONNX tensor `out`."""

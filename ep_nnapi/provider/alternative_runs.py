@@ -41,6 +41,7 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
 
     def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
         read = [c.name for c in border.inputs]
+        made = {c.name: (c.dtype.numpy, c.shape) for c in border.outputs}
 
         def run(arrays: Sequence[Array], allocate: Allocate, _stop: Stop) -> None:
             given = dict(zip(inputs, arrays, strict=True))
@@ -48,7 +49,10 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
                 results = session.run(list(outputs), {name: given[name] for name in read})
             except Exception as error:  # which have no common base
                 raise GaveWay(f"ONNX Runtime: {error}") from None
-            for i, result in enumerate(results):
+            for i, (name, result) in enumerate(zip(outputs, results, strict=True)):
+                known = isinstance(result, np.ndarray) and (result.dtype, result.shape)
+                if known != made[name]:
+                    raise GaveWay(f"its ONNX model computes {name} in another type or shape")
                 np.copyto(allocate(i, result.shape), result)
 
         return run

@@ -359,16 +359,22 @@ class ChosenCluster:
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Bound:
         """Returns a runner for inputs and outputs with these names in this order."""
-        return Bound(self.choice, tuple(input_names), tuple(output_names))
+        entering = {c.name: c for c in self.choice.content.alternatives[0].border.inputs}
+        crossings = tuple(entering[name] for name in input_names)
+        return Bound(self.choice, tuple(input_names), tuple(output_names), crossings)
 
 
 @dataclass(slots=True)
 class Bound:
-    """Runs a cluster with alternatives; thread-safe."""
+    """Runs a cluster with alternatives; thread-safe.
+
+    crossings  of the inputs: other sizes are not computed, whatever alternative could
+    """
 
     choice: Choice
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    crossings: tuple[Crossing, ...]
     _executors: dict[int, Executor] = field(default_factory=dict)
 
     def executor(self, choice: Choice) -> Executor:
@@ -380,6 +386,8 @@ class Bound:
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes the outputs into the arrays that `allocate` returns."""
+        for crossing, array in zip(self.crossings, inputs, strict=True):
+            crossing.check_shape(array)
         record = self.choice.record
         start = record.start()
         self.choice.run(self, inputs, allocate, stop)

@@ -10,15 +10,23 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 
+from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
+from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border
 from tests.epcontext.forging import changed, lowered
 from tests.native.forged_models import (
     COMPUTED,
     FEEDS,
     REFUSED,
+    SIZES,
+    addition,
     change_context,
+    crossing,
     difference,
     drawn,
     forged,
@@ -27,7 +35,7 @@ from tests.native.forged_models import (
 from tests.native.sessions import python_session, session
 from tests.provider.test_planner import model
 
-Make = Callable[[Path], onnxruntime.InferenceSession]
+Make = Callable[..., onnxruntime.InferenceSession]
 providers = pytest.mark.parametrize("make", [session, python_session])
 
 
@@ -100,6 +108,42 @@ def test_a_level_below_that_of_its_operations_is_the_runtimes_to_check() -> None
     proto = forged(lowered(model("Exp x -> y")))
     change_context(proto.graph, lambda data: changed(data, "alternatives", 0, lower))
     assert difference(proto.SerializeToString(), FEEDS, "nnapi") is None
+
+
+PROGRAMS = {
+    "another type": "(float[2,3] x) => (int64[2,3] y) { y = Cast<to=7>(x) }",
+    "a smaller type": "(float[2,3] x) => (bool[2,3] y) { y = Cast<to=9>(x) }",
+    "another shape": "(float[2,3] x) => (float[a,b] y) { y = Transpose<perm=[1,0]>(x) }",
+    "more elements": "(float[2,3] x) => (float[a,b] y) { y = Concat<axis=0>(x, x) }",
+    "a sequence": "(float[2,3] x) => (seq(float[2,3]) y) { y = SequenceConstruct(x) }",
+    "of other sizes": "(float[2,4] x) => (float[2,4] y) { y = Relu(x) }",
+    "of another type": "(int32[2,3] x) => (int32[2,3] y) { y = Neg(x) }",
+}
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_an_onnx_program_with_other_tensors_gives_way(case: str) -> None:
+    """Alone it is refused, else what is behind it computes."""
+    text = f'<ir_version: 9, opset_import: ["": 17]> g {PROGRAMS[case]}'
+    program = onnx.parser.parse_model(text).SerializeToString()
+    linked = Linked((), len(program), lambda _at, _offsets: program)
+    border = Border(*((plain_crossing(n, DType.FLOAT, SIZES, 0),) for n in "xy"))
+    cpu = Alternative("cpu", AlternativeKind.ONNX, border, linked=linked)
+    alone = forged(cpu).SerializeToString()
+    assert difference(alone, FEEDS, "cpu,nnapi") == ""
+    whole = forged(addition(crossing("y")), cpu).SerializeToString()
+    assert difference(whole, FEEDS, "cpu,nnapi") is None
+
+
+@providers
+@pytest.mark.parametrize("prefer", ["nnapi", "cpu"])
+def test_inputs_of_other_sizes_than_the_border_has_are_refused(prefer: str, make: Make) -> None:
+    """Also where an alternative, here for the CPU, would compute them."""
+    proto = forged(*sources()[-2])
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    made = make(proto.SerializeToString(), prefer=prefer)
+    with pytest.raises(Exception, match="declare them right, or not at all"):
+        made.run(None, {"x": np.zeros((5, 3), np.float32)})
 
 
 def test_drawn_changes_are_refused_by_both_or_computed_the_same() -> None:
