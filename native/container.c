@@ -191,7 +191,7 @@ static bool check_value(const ctx_container *c, const ctx_operand *operand, uint
       if (operand->offset > weights || operand->size > weights - operand->offset)
         return ctx_malformed(error, "a constant lies outside of the weights");
       if (operand->size != ctx_operand_count(c, operand) * ctx_operand_element(operand->type) ||
-          operand->size == 0)
+          operand->size == 0 || (operand->dimensions.count == 0 && !ctx_is_scalar(operand->type)))
         return ctx_malformed(error, "a constant has not the bytes of its type and dimensions");
       return true;
     case CTX_VALUE_MODEL:

@@ -171,12 +171,11 @@ class Choice:
             {_tensor(c) for c in own.outputs} != {_tensor(c) for c in first.outputs}
         ):
             raise GaveWay("it has other tensors or sizes")
-        needed = candidate.alternative.needed
-        if candidate.compiler is not None:
-            if isinstance(candidate.compiler.runtime, NoRuntime):
-                raise GaveWay(candidate.compiler.runtime.why)
-            level = candidate.compiler.target.feature_level
-            level = min(level, candidate.compiler.device.feature_level)
+        needed, compiler = candidate.alternative.needed, candidate.compiler
+        if compiler is not None:
+            if isinstance(compiler.runtime, NoRuntime):
+                raise GaveWay(compiler.runtime.why)
+            level = min(compiler.target.feature_level, compiler.device.feature_level)
             if needed > level:
                 raise GaveWay(f"it needs feature level {needed}, the device has {level}")
 
@@ -360,21 +359,18 @@ class ChosenCluster:
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Bound:
         """Returns a runner for inputs and outputs with these names in this order."""
         entering = {c.name: c for c in self.choice.content.alternatives[0].border.inputs}
-        crossings = tuple(entering[name] for name in input_names)
+        crossings = [entering[name] for name in input_names]
         return Bound(self.choice, tuple(input_names), tuple(output_names), crossings)
 
 
 @dataclass(slots=True)
 class Bound:
-    """Runs a cluster with alternatives; thread-safe.
-
-    crossings  of the inputs: other sizes are not computed, whatever alternative could
-    """
+    """Runs a cluster with alternatives on inputs of their crossings' sizes alone; thread-safe."""
 
     choice: Choice
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    crossings: tuple[Crossing, ...]
+    crossings: Sequence[Crossing]
     _executors: dict[int, Executor] = field(default_factory=dict)
 
     def executor(self, choice: Choice) -> Executor:

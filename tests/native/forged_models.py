@@ -36,6 +36,7 @@ from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.alternatives import alternatives_of, wanted_of
+from ep_nnapi.provider import device_health
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.forging import (
     branching,
@@ -282,7 +283,11 @@ def outcome(model: bytes, feeds: Feeds, make: Make) -> list[bytes] | str:
 
 
 def difference(model: bytes, feeds: Feeds, prefer: str) -> str | None:
-    """What the plugin and Python's provider do differently with a model; "": they refuse it."""
+    """What the plugin and Python's provider do differently with a model; "": they refuse it.
+
+    What models before this one made of the device is forgotten: it must not be left out.
+    """
+    device_health._HEALTH.clear()
     ours, theirs = (
         outcome(model, feeds, partial(make, prefer=prefer)) for make in (session, python_session)
     )

@@ -26,10 +26,16 @@ def devices() -> list[onnxruntime.OrtEpDevice]:
     return found
 
 
-def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
-    """A session with the plugin, on this project's library and its reference device."""
+def _options() -> onnxruntime.SessionOptions:
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
+    config.intra_op_num_threads = 1  # threads take most of the time of a small session
+    return config
+
+
+def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
+    """A session with the plugin, on this project's library and its reference device."""
+    config = _options()
     chosen = {"runtime": LIBRARY, "device": REFERENCE, **options}
     config.add_provider_for_devices(devices()[:1], chosen)
     source = model if isinstance(model, bytes) else str(model)
@@ -43,8 +49,7 @@ def python_session(model: Path | bytes, **options: str) -> onnxruntime.Inference
     embedded = isinstance(model, bytes)
     proto = onnx.load_model_from_string(model) if embedded else onnx.load(model, None, False)
     left = {n.op_type for n in proto.graph.node} - {"EPContext"}
-    config = onnxruntime.SessionOptions()
-    config.log_severity_level = 4
+    config = _options()
     chosen = {"runtime": LIBRARY, "device": REFERENCE, "exclude": ",".join(left), **options}
     ep_nnapi.append_execution_provider(config, **chosen)
     return onnxruntime.InferenceSession(model if embedded else str(model), config)

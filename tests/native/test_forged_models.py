@@ -68,6 +68,7 @@ CHANGED: dict[str, tuple[int, str, int, Callable[[Any], None]]] = {
         lambda rows: rows.__setitem__("type", LARGEST >> 1),
     ),
     "a constant without its bytes": (2, "operands", 2, lambda rows: rows.__setitem__("size", 8)),
+    "a constant of unknown rank": (2, "operands", 3, lambda rows: rows.__setitem__("type", 3)),
     "a part that reads what nothing makes": (
         *(4, "alternatives", 4),
         lambda rows: rows["inputs"].__setitem__("count", 0),
