@@ -361,26 +361,26 @@ def _sources(found: Iterable[Rejection | Note]) -> str:
     return ", ".join(lines[:_SOURCES]) + more
 
 
-def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
+def _advice(reason: Reason, rejected: Sequence[Rejection], target: str) -> str:
     """Returns advice, and the name of another target that takes the nodes unchanged."""
-    others = [r.accepted_by for r in refused if r.accepted_by]
+    others = [r.accepted_by for r in rejected if r.accepted_by]
     if not others:
-        return _shape_advice(refused) if reason is Reason.SHAPE else ADVICE[reason]
-    which = "it" if len(refused) == 1 else "them"
-    if len(others) < len(refused):
+        return _shape_advice(rejected) if reason is Reason.SHAPE else ADVICE[reason]
+    which = "it" if len(rejected) == 1 else "them"
+    if len(others) < len(rejected):
         which = f"{len(others)} of them"
     advice = "replace the operator" if reason is Reason.OP else ADVICE[reason]
     return f"{advice} ({others[0]} takes {which}; {target} does not)"
 
 
-def _shape_advice(refused: Sequence[Rejection]) -> str:
+def _shape_advice(rejected: Sequence[Rejection]) -> str:
     """Returns advice to fix input sizes, for those of the nodes that this would or may repair."""
-    tried = any(r.detail.endswith(TRIED) for r in refused)
-    fixable = sum(r.detail.endswith((FIX_ADVICE, TRIED)) for r in refused)
+    tried = any(r.detail.endswith(TRIED) for r in rejected)
+    fixable = sum(r.detail.endswith((FIX_ADVICE, TRIED)) for r in rejected)
     if not fixable:
         return SHAPE_ADVICE
     repairs = f", which {'may repair' if tried else 'repairs'} {fixable} of them"
-    return ADVICE[Reason.SHAPE] + (repairs if tried or fixable < len(refused) else "")
+    return ADVICE[Reason.SHAPE] + (repairs if tried or fixable < len(rejected) else "")
 
 
 def _folded(

@@ -97,9 +97,9 @@ def cost_model(
         return PHONE if recorded is None else _recorded_model(options, device, recorded)
     path = Path(options.calibration)
     calibration = read(path)
-    refusal = calibration.mismatch(options, device)
-    if refusal is not None:
-        raise OptionError(f"calibration {path} {refusal}, or drop the option")
+    mismatch = calibration.mismatch(options, device)
+    if mismatch is not None:
+        raise OptionError(f"calibration {path} {mismatch}, or drop the option")
     return calibration.model
 
 
@@ -112,9 +112,9 @@ def _recorded_model(options: Options, device: Device, recorded: Mapping[str, obj
         raise OptionError(
             f"{where} is not valid; record it again with ep-nnapi profile --times"
         ) from None
-    refusal = found.mismatch(options, device) if options.target is RuleSet.BUILTIN else None
-    if refusal is not None:
-        raise OptionError(f"{where} {refusal} with the option calibration")
+    mismatch = found.mismatch(options, device) if options.target is RuleSet.BUILTIN else None
+    if mismatch is not None:
+        raise OptionError(f"{where} {mismatch} with the option calibration")
     return found.model
 
 

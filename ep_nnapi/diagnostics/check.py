@@ -208,8 +208,8 @@ class DeviceSupport:
     @property
     def declined(self) -> str:
         """The operators that NNAPI has and the device declines."""
-        refused = self.report.rejections
-        return operator_counts(r.op_type for r in refused if r.reason is Reason.DRIVER)
+        rejections = self.report.rejections
+        return operator_counts(r.op_type for r in rejections if r.reason is Reason.DRIVER)
 
     def to_json(self) -> dict[str, object]:
         """Returns what `ep-nnapi devices MODEL` prints of the model, as JSON-serializable data."""

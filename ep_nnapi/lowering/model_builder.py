@@ -73,14 +73,14 @@ def lower(
     outputs: Sequence[Value],
     target: Target,
     *,
-    refused: Collection[Permute] = (),
+    declined: Collection[Permute] = (),
 ) -> Lowered:
     """Returns the NNAPI model of a cluster with its border.
 
     calls     calls of all its nodes, in topological order
     inputs    inputs of the cluster, without constants
     outputs   outputs of the cluster
-    refused   permutes that the device declines; default: none
+    declined  permutes that the device declines; default: none
     Raises UnsupportedPermute if a permute inside is declined or not supported at the feature level.
     """
     leaving = {v.name for v in outputs}
@@ -92,7 +92,7 @@ def lower(
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
     best = _cheapest(
-        choices, lambda: PermuteInserter(inputs, target.feature_level, refused), outputs
+        choices, lambda: PermuteInserter(inputs, target.feature_level, declined), outputs
     )
     return _write(best.inserter, best.boundary_outputs, target, Operators.of(calls))
 

@@ -63,7 +63,7 @@ class PermuteInserter:
     """Builds the plain calls of one cluster and tracks the layouts of each value.
 
     inputs    inputs of the cluster
-    refused   permutes that the device declines
+    declined  permutes that the device declines
     calls     the calls so far, with inserted permutes
     boundary_inputs  the inputs in use, one entry for each layout
     permutes  the inserted permutes by their index in `calls`
@@ -71,7 +71,7 @@ class PermuteInserter:
 
     inputs: Sequence[Value]
     feature_level: int
-    refused: Collection[Permute] = ()
+    declined: Collection[Permute] = ()
     calls: list[Call] = field(default_factory=list)
     boundary_inputs: list[BoundaryValue] = field(default_factory=list)
     permutes: dict[int, Permute] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class PermuteInserter:
         else:
             call = apply(TRANSPOSE, source, perm=_ints(axes), out=out)
         call.match(self.feature_level)
-        if (value.name, perm) in self.refused:
+        if (value.name, perm) in self.declined:
             raise Reject(Reason.DRIVER, f"the device declines {call.spec.name}")
         self.permutes[len(self.calls)] = (value.name, perm)
         self.calls.append(replace(call, origin=tuple(dict.fromkeys(origin))))

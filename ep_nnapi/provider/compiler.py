@@ -142,29 +142,29 @@ class Compiler:
         Raises Declined if the device declines other operations, if the model has no inputs, or if a
         permute cannot be moved: then it names the nodes before or after it, to split the cluster.
         """
-        refused: set[Permute] = set()
+        declined_permutes: set[Permute] = set()
         while True:
-            lowered = self.prepare(self._written(members, inputs, outputs, refused))
+            lowered = self.prepare(self._written(members, inputs, outputs, declined_permutes))
             declined = self._unsupported_operations(lowered)
             if not declined:
                 return lowered
             if not declined <= lowered.permutes.keys():
                 raise self._declined(lowered, declined - lowered.permutes.keys())
-            refused.update(lowered.permutes[i] for i in declined)
+            declined_permutes.update(lowered.permutes[i] for i in declined)
 
     def _written(
         self,
         members: Sequence[CapableNode],
         inputs: Sequence[Value],
         outputs: Sequence[Value],
-        refused: Collection[Permute] = (),
+        declined_permutes: Collection[Permute] = (),
     ) -> Lowered:
         """Returns the same, whether the device supports it or not."""
         self._check_health(members)
         _check_elements(members, outputs)
         calls = [call for m in members for call in m.calls]
         try:
-            lowered = lower(calls, inputs, outputs, self.target, refused=refused)
+            lowered = lower(calls, inputs, outputs, self.target, declined=declined_permutes)
         except UnsupportedPermute as unsupported:
             names = _side_with_less_work(members, unsupported)
             raise Declined(names, unsupported.reason, unsupported.detail) from None

@@ -15,7 +15,7 @@ TOO_LARGE = {
         ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
     )
 }
-"""Result codes with which a device may refuse a model for its size."""
+"""Result codes with which a device may decline a model for its size."""
 
 
 class Declined(Exception):

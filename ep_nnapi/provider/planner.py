@@ -125,13 +125,13 @@ class Planner:
             *(c.report for c in prepared),
             *(self._timed(compiled[c].report, c, nodes) for c in selection.clusters),
         )
-        refused, notes = verdicts.rejections(), verdicts.notes(selection.notes)
+        rejected, notes = verdicts.rejections(), verdicts.notes(selection.notes)
         lower_bound = selection.lower_bound + len(prepared)
         report = GraphReport(
             len(graph.nodes),
             len(capable),
             reports,
-            refused,
+            rejected,
             notes,
             lower_bound,
             graph.key,

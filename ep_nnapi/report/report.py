@@ -303,7 +303,7 @@ class Report:
         for name in ("clusters", "border bytes"):
             if now.sizes[name] > before.sizes[name]:
                 found.append(f"{name} grew from {before.sizes[name]} to {now.sizes[name]}")
-        return found + [f"{op} is refused for {why}" for op, why in sorted(now.why - before.why)]
+        return found + [f"{op} is rejected for {why}" for op, why in sorted(now.why - before.why)]
 
     def to_json(self) -> dict[str, object]:
         """Plain data for `json.dumps`, in the format that `check --json` prints."""
@@ -332,7 +332,7 @@ class _Baseline:
 
     names  of all nodes
     left   number of nodes on the CPU
-    why    operator type and reason of each refusal
+    why    operator type and reason of each rejection
     """
 
     digest: str
@@ -345,16 +345,16 @@ class _Baseline:
     @staticmethod
     def of(report: Mapping[str, Any]) -> _Baseline:
         """Reads the report; raises what `regressions` catches for other data."""
-        clusters, refused = report["clusters"], report["rejections"]
+        clusters, rejections = report["clusters"], report["rejections"]
         on_nnapi = [str(name) for c in clusters for name in c["nodes"]]
         border = sum(int(c["boundary_bytes"]) for c in clusters)
         return _Baseline(
             str(report.get("model", {}).get("sha256", "")),
-            {*on_nnapi, *(str(r["node"]) for r in refused)},
+            {*on_nnapi, *(str(r["node"]) for r in rejections)},
             len(on_nnapi),
             int(report["nodes"]) - len(on_nnapi),
             {"clusters": len(clusters), "border bytes": border},
-            {(str(r["op_type"]), str(r["reason"])) for r in refused},
+            {(str(r["op_type"]), str(r["reason"])) for r in rejections},
         )
 
 

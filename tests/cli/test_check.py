@@ -155,7 +155,7 @@ def test_a_baseline_of_more_nodes_or_another_model(cli, tmp_path: Path):
     assert (code, err) == (
         NEGATIVE,
         f"ep-nnapi: nodes on NNAPI fell from 1 of 1 to 0 of 1 {since}"
-        f"ep-nnapi: Relu is refused for EXCLUDED {since}",
+        f"ep-nnapi: Relu is rejected for EXCLUDED {since}",
     )
     code, _, err = cli("check", DIGITS, "--baseline", baseline)
     another = f"ep-nnapi: the model is another (8 nodes new and 1 gone) {since}"

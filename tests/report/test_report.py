@@ -151,7 +151,7 @@ def test_growth_is_named():
     assert BOTH.regressions(before) == [
         "clusters grew from 1 to 2",
         "border bytes grew from 8 to 32",
-        "Mish is refused for OP",
+        "Mish is rejected for OP",
     ]
 
 
