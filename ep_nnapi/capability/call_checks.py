@@ -64,9 +64,9 @@ def _passed_with(*args: Arg) -> dict[Hashable, Any]:
     """What `_passed` is for args with sizes of symbols: their trace has the conditions of it."""
     for arg in args:
         value = arg.value if isinstance(arg, View) else arg
-        for size in value.dims or () if isinstance(value, Value) else (value,):
-            if isinstance(size, Size):
-                return size.trace.passed
+        sizes = (value.dims or ()) if isinstance(value, Value) else (value,)
+        if Size in map(type, sizes):
+            return next(s.trace.passed for s in sizes if isinstance(s, Size))
     return _passed
 
 

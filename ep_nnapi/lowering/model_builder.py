@@ -272,9 +272,8 @@ class _OperandWriter:
         return Data(lambda: recipe.of(arrays), later=size)
 
     def _interned(self, operand: Operand) -> int:
-        if operand not in self._constants:
-            self._constants[operand] = self._add(operand)
-        return self._constants[operand]
+        index = self._constants.setdefault(operand, len(self.operands))  # hashes it once
+        return index if index < len(self.operands) else self._add(operand)
 
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)

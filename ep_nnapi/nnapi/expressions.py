@@ -120,10 +120,13 @@ class Expression:
 
     def evaluate(self, symbols: Symbols) -> int:
         """Return its value for values of its symbols; raises KeyError if one is missing."""
-        return sum(
-            factor * prod(_value(atom, symbols) for atom in monomial)
-            for monomial, factor in self.terms
-        )
+        found = 0
+        for monomial, factor in self.terms:
+            product = factor
+            for atom in monomial:
+                product *= symbols[atom] if isinstance(atom, str) else _value(atom, symbols)
+            found += product
+        return found
 
     def __add__(self, other: Expression) -> Expression:
         """The sum."""
@@ -240,9 +243,7 @@ def _least(quotient: Quotient) -> int | None:
     return dividend // divisor
 
 
-def _value(atom: Atom, symbols: Symbols) -> int:
-    if isinstance(atom, str):
-        return symbols[atom]
+def _value(atom: Quotient, symbols: Symbols) -> int:
     return atom.dividend.evaluate(symbols) // atom.divisor.evaluate(symbols)
 
 

@@ -43,7 +43,7 @@ def difference(
             return f"{again.node} is not capable: {again.detail}"
         pairs = zip(member.calls, again.calls, strict=False)
         for one, other in pairs:
-            if _described(one) != _described(other):
+            if not _alike(one, other):
                 return f"{one.spec.name} of {member.node.name}"
         if len(member.calls) != len(again.calls):
             return f"{member.node.name} is {len(member.calls)} and {len(again.calls)} operations"
@@ -72,9 +72,14 @@ def _sizes(value: Value) -> tuple[int, ...]:
     return (*numbers, *(d for d in value.dims or () if isinstance(d, int)))
 
 
-def _described(call: Call) -> Hashable:
-    args = tuple(_of_arg(arg) for arg in (*call.inputs, *call.outputs))
-    return call.spec.name, tuple(p.name for p in call.params), args
+def _alike(one: Call, other: Call) -> bool:
+    """True if two calls are the same, but for what differs with the values of the symbols."""
+    if one.spec != other.spec or [p.name for p in one.params] != [p.name for p in other.params]:
+        return False
+    args, others = (*one.inputs, *one.outputs), (*other.inputs, *other.outputs)
+    return len(args) == len(others) and all(
+        a is b or _of_arg(a) == _of_arg(b) for a, b in zip(args, others, strict=True)
+    )
 
 
 def _of_arg(arg: Arg) -> Hashable:
@@ -88,7 +93,7 @@ def _of_arg(arg: Arg) -> Hashable:
 def _of_value(value: Value | None, *, named: bool = True) -> Hashable:
     if value is None:
         return None
-    dims = tuple(Expression.of(d) if isinstance(d, int) else d for d in value.dims or ())
+    dims = tuple([d.expression if isinstance(d, Size) else d for d in value.dims or ()])
     constant = value.constant and _of_constant(value.constant)
     return named and value.name, value.dtype, dims, value.quantization, value.folded, constant
 

@@ -86,11 +86,12 @@ def suppose_ranges(graph: Graph) -> Graph:
     It is the largest for which the most nodes fit INT32; there is none without which as many do.
     """
     names = [v.name for v in graph.inputs if v.dtype is DType.INT64 and v.constant is None]
-    limits = _limits(graph, names) if names and not graph.key else {}
+    integers = replace(graph, nodes=tuple([n for n in graph.nodes if _has_integers(n)]))
+    limits = _limits(integers, names) if names and not graph.key else {}
     if not limits:
         return graph
-    proven = _intervals(graph, NO_RANGES)
-    found = _intervals(graph, {name: (-most, most) for name, most in limits.items()})
+    proven = _intervals(integers, NO_RANGES)
+    found = _intervals(integers, {name: (-most, most) for name, most in limits.items()})
     supposed = {
         n: max(-low, high) for n, (low, high) in found.items() if proven.get(n) != (low, high)
     }
@@ -100,6 +101,11 @@ def suppose_ranges(graph: Graph) -> Graph:
         return replace(value, limit=supposed[value.name]) if value and within else value
 
     return _with_values(graph, limited)
+
+
+def _has_integers(node: GraphNode) -> bool:
+    values = (*node.inputs, *node.outputs)
+    return any(v is not None and v.dtype in (DType.INT64, DType.INT32) for v in values)
 
 
 def _limits(graph: Graph, names: Sequence[str]) -> dict[str, int]:
