@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.opened import Latest
@@ -39,6 +39,19 @@ def computed(model: Model, device: object) -> list[np.ndarray]:
 def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
     """NHWC to NCHW before the first, back after the last; ADD takes the layout it is given."""
     assert operators(chain())["Transpose"] == 2
+
+
+def test_weights_in_the_order_of_onnx_are_not_copied() -> None:
+    """Those of MatMul [size, units] enter FULLY_CONNECTED transposed, where they are."""
+    net = Network()
+    given = np.arange(6000, dtype=np.float32).reshape(20, 300) % 7
+    x, bias = net.add(Operand(F32, (2, 20))), net.tensor(np.arange(300) % 5, F32)
+    weights = net.add(Operand(F32, (300, 20), value=Data(given.T)))
+    ins = [x, weights, bias, net.scalar(0)]
+    model = net.model([x], [net.operation(spec.FULLY_CONNECTED, ins, Operand(F32, (2, 300)))])
+    assert any(np.shares_memory(held, given) for held in convert(model).weights.values())
+    ours, theirs = (computed(model, device()) for device in (CpuDevice, ReferenceDevice))
+    np.testing.assert_allclose(ours, theirs, 0, 1e-3)  # sums of 20 products in another order
 
 
 def test_a_question_between_does_not_change_the_conversion():

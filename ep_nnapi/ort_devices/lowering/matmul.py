@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.lowering.convolution import weights
 from ep_nnapi.ort_devices.operation import Op, row
@@ -20,8 +21,20 @@ def _rows(op: Op, value: str) -> str:
 
 def fully_connected(op: Op) -> None:
     """Rows times weights [units, size], plus bias. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
-    x = _rows(op, op.real("input"))
-    op.finish(op.node("Gemm", x, op.real("weights"), op.real("bias"), transB=1))
+    x, bias = _rows(op, op.real("input")), op.real("bias")
+    if _is_transposed(op.operand("weights")):
+        op.finish(op.node("Gemm", x, op.real("weights", (1, 0)), bias))
+    else:
+        op.finish(op.node("Gemm", x, op.real("weights"), bias, transB=1))
+
+
+def _is_transposed(weights: Operand) -> bool:
+    """True for constants that are in memory as ONNX's MatMul has them: they need not be copied."""
+    value = weights.value
+    if not isinstance(value, Data) or value.later:
+        return False
+    flags = weights.elements.flags
+    return flags.f_contiguous and not flags.c_contiguous
 
 
 def fully_connected_quantized(op: Op) -> None:
