@@ -133,7 +133,7 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
     origin = tuple([part.name for part in node.originals])
     legal = tuple(insert_requantization(given, target.feature_level))
     whole = None if _is_one_to_one(node, legal) and not _keeps(node) else _whole(node, target)
-    calls = tuple([c.with_origin(origin, whole) for c in legal])
+    calls = tuple([c.with_origin(origin, c.whole or whole) for c in legal])
     for call in calls:
         check_call(call, node, target)
     return calls

@@ -68,13 +68,17 @@ class CompositeFinder:
     _readers: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def found(self) -> tuple[Composite, ...]:
-        """Returns the composites, in the order of the nodes."""
+        """Returns the composites, in the order of the nodes; none that is a part of another."""
         for n, operation in enumerate(self.operations):
             self._producers.update(dict.fromkeys(operation.outputs, n))
             for index in operation.inputs:
                 self._readers[index].append(n)
         composites = map(self._composite, self.operators.wholes.values())
-        return tuple([each for each in composites if each is not None])
+        found = [each for each in composites if each is not None]
+        sizes = dict[int, int]()  # of the largest composite that has an operation
+        for each in sorted(found, key=lambda c: len(c.members)):
+            sizes.update(dict.fromkeys(each.members, len(each.members)))
+        return tuple([c for c in found if any(sizes[n] == len(c.members) for n in c.members)])
 
     def _composite(self, whole: Whole) -> Composite | None:
         outputs, activation = self._outputs(whole)

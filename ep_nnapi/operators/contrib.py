@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.lowering.call import Call, Whole, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.activation import (
@@ -95,7 +95,14 @@ def gelu(n: Node) -> Iterator[Call]:
 @widened
 def bias_gelu(n: Node) -> Iterator[Call]:
     """Gelu of the sum of both inputs."""
-    yield from exact_gelu(n, (yield from _biased(n)), n.output())
+    total, y = (yield from _biased(n)), n.output()
+    yield from _as_operator("Gelu", total, y, exact_gelu(n, total, y))
+
+
+def _as_operator(op_type: str, x: Value, y: Value, calls: Iterator[Call]) -> Iterator[Call]:
+    """Yield the calls as an operator of their own, which they are where a product has the sum."""
+    whole = Whole(f"{MICROSOFT_DOMAIN}:{op_type}", 1, (x,), (y,), {})
+    yield from (call.with_origin((), whole) for call in calls)
 
 
 def _biased(n: Node) -> Computed:
@@ -110,10 +117,10 @@ def _biased(n: Node) -> Computed:
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
     """Gelu by tanh, of the input or of its sum with a bias."""
-    x = n.input(0)
+    x, y = n.input(0), n.output()
     if n.has(1):
         x = yield from _biased(n)
-    yield from tanh_gelu(n, x, n.output())
+    yield from _as_operator("FastGelu", x, y, tanh_gelu(n, x, y))
 
 
 @op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)

@@ -107,6 +107,14 @@ def test_an_operator_is_its_node(op_type):
     assert_same(model)
 
 
+@pytest.mark.parametrize("op_type", ["BiasGelu", "FastGelu"])
+def test_the_rest_of_an_operator_is_a_node_where_the_product_before_it_has_its_bias(op_type):
+    text = f"p = MatMul(x, w) y = com.microsoft.{op_type}(p, b)"
+    model = built(text, "5,6", w=numbers(6, 6), b=numbers(6))
+    assert found(model) == {"Gemm": 1, op_type.removeprefix("Bias"): 1}
+    assert_same(model)
+
+
 @pytest.mark.parametrize("op_type", ["Erf", "Gelu", "HardSigmoid", "BatchNormalization"])
 def test_between_convolutions_it_is_in_their_layout(op_type):
     text, constants = NODES[op_type]
