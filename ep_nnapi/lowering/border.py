@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from ep_nnapi.nnapi.expressions import Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.open_dimensions import SizeInput
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
-from ep_nnapi.nnapi.sizes import bound
+from ep_nnapi.nnapi.sizes import bound, identical
 
 _SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
@@ -82,6 +83,11 @@ class Crossing:
         """True if the operand has the numbers of an INT64 tensor as INT32, in the same layout."""
         narrows = self.dtype is DType.INT64 and self.nnapi_dtype == np.int32
         return narrows and self.perm is None
+
+    @property
+    def flat(self) -> bool:
+        """True if the operand has one axis, and the ONNX tensor none or several."""
+        return len(self.shape) != 1 and identical(self.nnapi_shape, (prod(self.shape),))
 
     @property
     def _signs_change(self) -> bool:
@@ -156,6 +162,7 @@ class Border:
 class Place:
     """Position of an ONNX tensor, and its shape; an INT64 tensor that is INT32 is `narrowed`.
 
+    flat      True if its operand has one axis in place of its own
     contents  the bytes that it must have; None: any
     most      of the absolute values of an INT64 tensor; 0: any
     """
@@ -163,13 +170,14 @@ class Place:
     position: int
     shape: tuple[int, ...]
     narrowed: bool = False
+    flat: bool = False
     contents: bytes | None = None
     most: int = 0
 
 
 @frozen
 class Unconverted:
-    """A border without conversions other than between INT64 and INT32, and of scalars to one axis.
+    """A border without conversions other than between INT64 and INT32, and to tensors of one axis.
 
     It has the ONNX tensor of each input and output of the model.
     """
@@ -203,18 +211,18 @@ class BoundBorder:
     def unconverted(self) -> Unconverted | None:
         """The tensors by operand; None where one is not one operand of its shape and bytes.
 
-        INT64 tensors may be INT32 operands, and scalars operands of one axis.
+        INT64 tensors may be INT32 operands, and tensors of any rank operands of one axis.
         """
         for crossings in ([crossing for _, crossing in self.inputs], self.outputs):
             operands = sorted(c.operand for c in crossings)
             alike = all(c.plain or c.narrowed for c in crossings)
-            shaped = all((c.shape or (1,)) == c.nnapi_shape for c in crossings)
+            shaped = all(c.flat or identical(c.shape, c.nnapi_shape) for c in crossings)
             if not alike or not shaped or operands != list(range(len(operands))):
                 return None
         leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
         return Unconverted(
-            tuple(Place(i, c.shape, c.narrowed, most=c.limit) for i, c in self.inputs),
-            tuple(Place(position, c.shape, c.narrowed) for position, c in leaving),
+            tuple(Place(i, c.shape, c.narrowed, c.flat, most=c.limit) for i, c in self.inputs),
+            tuple(Place(position, c.shape, c.narrowed, c.flat) for position, c in leaving),
         )
 
     @cached_property

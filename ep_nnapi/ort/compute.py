@@ -281,7 +281,7 @@ def _tensors(places: Sequence[Place]) -> tuple[CData, object]:
     dims = [ffi.new("int64_t[]", shape) for shape in shapes]
     contents = [ffi.NULL if p.contents is None else ffi.from_buffer(p.contents) for p in places]
     made = [
-        (p.position, len(p.shape), sizes, p.narrowed, known, len(p.contents or b""), p.most)
+        (p.position, len(p.shape), sizes, p.narrowed, p.flat, known, len(p.contents or b""), p.most)
         for p, sizes, known in zip(places, dims, contents, strict=True)
     ]
     return ffi.new("DirectTensor[]", made), (dims, contents)

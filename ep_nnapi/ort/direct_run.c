@@ -82,9 +82,8 @@ typedef struct {
   size_t count;
 } Converted;
 
-/* A scalar has one axis in the session, as NNAPI's tensors have. */
 static int is_converted(const DirectRun *run, const DirectTensor *tensor) {
-  return run->session == NULL || tensor->narrowed || tensor->rank == 0;
+  return run->session == NULL || tensor->narrowed || tensor->flat;
 }
 
 static OrtStatus *narrow(Tensor *tensor, Converted *made) {
@@ -100,14 +99,16 @@ static OrtStatus *narrow(Tensor *tensor, Converted *made) {
 
 static OrtStatus *convert(const DirectRun *run, const DirectTensor *wanted, const OrtValue *value,
                           Converted *made) {
-  static const int64_t one = 1;
   Tensor tensor;
+  int64_t count = 1;
+  size_t i;
   TRY(read_tensor(value, &tensor));
   if (wanted->narrowed) TRY(narrow(&tensor, made));
   made->data = (void *)tensor.data;
   if (run->session == NULL) return NULL;
-  if (wanted->rank == 0) {
-    tensor.dims = &one;
+  if (wanted->flat) {
+    for (i = 0; i < tensor.rank; i++) count *= tensor.dims[i];
+    tensor.dims = &count;
     tensor.rank = 1;
   }
   return tensor_over(run->session, &tensor, &made->value);

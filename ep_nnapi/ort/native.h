@@ -70,12 +70,12 @@ typedef struct {
 enum { INT32 = 6, INT64 = 7 };
 
 /* An input or output of a fused node: its position, the only shape that it may have and, unless
- * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session; a scalar
- * has one axis there. `most`: unless 0, of the absolute values of an INT64 tensor. */
+ * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session; one that is
+ * `flat` has one axis there. `most`: unless 0, of the absolute values of an INT64 tensor. */
 typedef struct {
   size_t position, rank;
   const int64_t *dims;
-  int narrowed;
+  int narrowed, flat;
   const void *contents;
   size_t bytes;
   int64_t most;

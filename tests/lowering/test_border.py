@@ -166,19 +166,20 @@ def test_numbers_beyond_the_supposed_limit_are_said(number: int) -> None:
 
 
 def test_a_border_without_conversions_names_its_tensors():
-    """INT64 may be INT32, a scalar have one axis: that is done without Python too."""
-    entering = (plain("x", (2, 3), 1), integers("i", (4,)))
+    """INT64 may be INT32, tensors of other ranks have one axis: that is done without Python too."""
+    entering = (replace(plain("x", (2, 3), 1), nnapi_shape=(6,)), integers("i", (4,)))
     leaving = (integers("j", (2,)), plain("y", (), 1))
     bound = Border(entering, leaving).bind(["x", "i"], ["j", "y"])
-    inputs = (Place(1, (4,), narrowed=True), Place(0, (2, 3)))
-    assert bound.unconverted == Unconverted(inputs, (Place(0, (2,), narrowed=True), Place(1, ())))
+    inputs = (Place(1, (4,), narrowed=True), Place(0, (2, 3), flat=True))
+    outputs = (Place(0, (2,), narrowed=True), Place(1, (), flat=True))
+    assert bound.unconverted == Unconverted(inputs, outputs)
 
 
 @pytest.mark.parametrize(
     ("entering", "leaving"),
     [
         (image("x", (1, 2, 3, 4)), plain("y", (2,))),
-        (replace(plain("x", (1, 2)), nnapi_shape=(2,)), plain("y", (2,))),
+        (replace(plain("x", (1, 2)), nnapi_shape=(2, 1)), plain("y", (2,))),
         (plain("x", (2,), 1), plain("y", (2,))),
     ],
     ids=["permuted", "reshaped", "two operands"],

@@ -100,6 +100,14 @@ def test_scalars_need_no_python(calls: list[str]):
     assert calls == ["run"]
 
 
+def test_five_axes_need_no_python(calls: list[str]):
+    """NNAPI has four at most: inside they are one."""
+    x = np.arange(64, dtype=np.float32).reshape(2, 2, 2, 2, 4)
+    session = start(abs_add(x.shape))
+    repeat(lambda: session.run(None, {"x": -x}), np.zeros_like(x))
+    assert calls == ["run"]
+
+
 def test_int64_outputs_need_no_python(calls: list[str]):
     """They are INT32 inside: positions of extremes, and their distance, which may be negative."""
     nodes = [
