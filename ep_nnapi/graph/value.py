@@ -241,7 +241,8 @@ class Value:
     folded          True if `constant` is a node's output folded for the current input sizes
     fits_int32      True for an INT64 tensor whose elements all fit INT32
     magnitude       no element of an INT64 tensor is further from 0, if that is known
-    limit           the same, supposed: clusters that it enters check it in each run; 0: no limit
+    single          what each element of an INT64 tensor is, if that is known
+    limit           `magnitude` as supposed: clusters that it enters check it in each run; 0: none
     shape_producer  the node whose run determines its data-dependent shape, "" for none
     """
 
@@ -253,6 +254,7 @@ class Value:
     folded: bool = field(default=False, compare=False)
     fits_int32: bool = field(default=False, compare=False)
     magnitude: int | None = field(default=None, compare=False)
+    single: int | None = field(default=None, compare=False)
     limit: int = field(default=0, compare=False)
     shape_producer: str = field(default="", compare=False)
     _shape: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)

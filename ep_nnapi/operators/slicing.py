@@ -152,18 +152,53 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
 
 @op("ScatterElements", since=11)
 def scatter_elements(n: Node) -> Iterator[Call]:
-    """The data with elements replaced where constant indexes say, gathered from both."""
-    n.constant(1)
-    x, index = n.input(0), n.input(1)
+    """The data with elements replaced where constant indexes say, gathered from both.
+
+    A slice that is replaced whole is put between what is before and behind it.
+    """
+    x, index, axis = n.input(0), n.input(1), n.axis(default=0)
     fits = index.rank == x.rank and all(i <= s for i, s in zip(index.shape, x.shape, strict=True))
     n.require(
         fits, Reason.SHAPE, f"{index.name} has shape {list(index.shape)}, {x.name} {list(x.shape)}"
     )
     _require_updates(n, index.shape)
+    slice_sizes = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    at = _single(index) if identical(index.shape, slice_sizes) else None
+    if at is not None:
+        yield from _with_slice(n, axis, at)
+        return
+    n.constant(1)
     # what is gathered from both is a constant, so that it holds for one size
     x, index = (replace(v, dims=plain(v.shape)) for v in (x, index))
-    places = yield from element_positions(n, x, index, n.axis(default=0))
+    places = yield from element_positions(n, x, index, axis)
     yield from _scattered(n, places, 1)
+
+
+def _single(index: Value) -> int | None:
+    """Return what every element is, if that is known."""
+    if index.constant is None or is_symbolic(index.constant.numbers):
+        return index.single
+    found = np.unique(index.constant.array)
+    return int(found[0]) if found.size == 1 else None
+
+
+def _with_slice(n: Node, axis: int, at: int) -> Iterator[Call]:
+    """Emit the data with the slice at index `at` replaced by the updates (input 2)."""
+    _require_plain_scatter(n)
+    x, y, size = n.input(0), n.output(), n.input(0).shape[axis]
+    n.require(-size <= at < size, Reason.CONSTANT, f"index {at} is outside a dimension of {size}")
+    at = at if at >= 0 else at + size
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    seen = yield from reshaped(n, x, (outer, size, inner))
+    new = yield from reshaped(n, n.input(2), (outer, 1, inner))
+    parts = []
+    for start, end in ((0, at), (at + 1, size)):
+        if not identical((start,), (end,)):
+            parts.append(n.temp(x, (outer, end - start, inner)))
+            spans = [Span.whole(outer), Span(start, end), Span.whole(inner)]
+            yield from slice_spans(n, seen, spans, parts[-1])
+    parts.insert(0 if at == 0 else 1, new)
+    yield from compute_as(n, y, seen.shape, spec.CONCATENATION, inputs=parts, axis=1)
 
 
 SCATTER = replace(scatter_elements, op_type="Scatter", since=9)
@@ -196,11 +231,8 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
 
     Where several updates have the same place, the last one is used.
     """
+    _require_plain_scatter(n)
     x, updates, y = n.input(0), n.input(2), n.output()
-    reduction = n.text("reduction", "none")
-    n.require(
-        reduction == "none", Reason.ATTRIBUTE, f"reduction is {reduction!r}; NNAPI scatters nothing"
-    )
     sources = np.arange(x.size // row, dtype=np.int32)
     if places.constant is not None:
         sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
@@ -209,6 +241,13 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
     shape, places = (len(sources), row), n.value("sources", Constant.of(sources))
     yield from compute_as(n, y, shape, spec.GATHER, both, axis=0, indices=places)
+
+
+def _require_plain_scatter(n: Node) -> None:
+    reduction = n.text("reduction", "none")
+    n.require(
+        reduction == "none", Reason.ATTRIBUTE, f"reduction is {reduction!r}; NNAPI scatters nothing"
+    )
 
 
 def constant_indices(n: Node, index: Value, size: int) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
+from ep_nnapi.nnapi.sizes import Size, identical, is_symbolic, now
 
 Interval: TypeAlias = tuple[int, int]
 """The minimum and the maximum that an element may have."""
@@ -138,7 +138,7 @@ def _fitting_nodes(graph: Graph, limits: Mapping[str, int]) -> int:
 
 
 def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) -> Graph:
-    """Returns the graph with what is known of INT64 values: `magnitude`, and `fits_int32`.
+    """Returns the graph with what is known of INT64 values: `magnitude`, `single`, `fits_int32`.
 
     stated  ranges of inputs of the graph, which the caller knows
     """
@@ -151,7 +151,8 @@ def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) 
         if value is None or interval is None:
             return value
         fits = value.fits_int32 or _fits_int32(interval)
-        return replace(value, fits_int32=fits, magnitude=_magnitude(interval))
+        single = interval[0] if identical(interval[:1], interval[1:]) else None
+        return replace(value, fits_int32=fits, magnitude=_magnitude(interval), single=single)
 
     return _with_values(graph, marked)
 

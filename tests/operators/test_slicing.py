@@ -167,6 +167,19 @@ def test_scatter_elements_matches(shape, of, axis):
     matches(node("Scatter", *given, axis=axis, opset=10), FL[3], oracle=on_cpu)
 
 
+@pytest.mark.parametrize("at", [0, 2, -1, -5])
+@pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((4, 5), 1), ((2, 3, 5, 2, 2), 2)], ids=str)
+def test_a_slice_that_is_replaced_whole_is_not_gathered(shape, axis, at):
+    one = tuple(1 if i == axis else size for i, size in enumerate(shape))
+    given = (f32(*shape), np.full(one, at), f32(*one))
+    matches(node("ScatterElements", *given, axis=axis), FL[2])  # which has no GATHER
+
+
+def test_a_slice_outside_is_refused():
+    case = node("ScatterElements", f32(4, 5), np.full((4, 1), 5), f32(4, 1), axis=1)
+    rejects(case, FL[8], Reason.CONSTANT, "index 5 is outside a dimension of 5")
+
+
 def test_scatter_nd_matches():
     rows = ints(2, 0).reshape(2, 1)
     matches(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL[3])

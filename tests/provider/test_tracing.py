@@ -128,6 +128,9 @@ COMPUTED = {
         b = Add (a, g) y = Concat <axis=1> (past, b) }""",
     "Gemm": """(float[n,4] x, float[4,m] z) => (float[n,m] y) {
         y = Gemm (x, z, low) }""",
+    "slice": """(float[n,4,m] x) => (float[n,4,m] y) {
+        u = Gather <axis=1> (x, one) s = Shape (u) i = Expand (one, s) r = Neg (u)
+        y = ScatterElements <axis=1> (x, i, r) }""",
     "expanded": """(float[n,m] x) => (float[n,m] y) {
         s = Shape (x) e = Expand (half, s) y = Mul (x, e) }""",
 }
