@@ -31,18 +31,20 @@ BUILDING = {"_build", "_embedding"}
 def context_library() -> Extension:
     """The plugin execution provider for prepared models, in C; it needs no Python."""
     name = "libonnxruntime_providers_nnapi_context"
-    program = {Path("native", name) for name in ("nnapi_run.c", "run_files.c")}
-    sources = sorted(
-        set(Path("native").glob("*.c")) - program - set(Path("native").glob("*agent*.c"))
-    )
+    programs = set(Path("native").glob("nnapi_*.c"))
+    sources = sorted(set(Path("native").glob("*.c")) - programs)
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     return Extension(
         f"ep_nnapi.nnapi.capi.{name}",
         sources=[path.as_posix() for path in sources],
         depends=[path.as_posix() for path in Path("native").glob("*.h")],
         define_macros=[("NNAPI_CONTEXT_RELEASE", f'"{project["version"]}"')],
-        extra_compile_args=["-std=c11", "-fvisibility=hidden", "-O2"],
-        extra_link_args=[f"-Wl,-soname,{name}.so", "-Wl,-z,nodelete", "-ldl", "-pthread"],
+        extra_compile_args=[
+            *("-std=c11", "-fvisibility=hidden", "-O2", "-ffunction-sections", "-fdata-sections")
+        ],
+        extra_link_args=[
+            *(f"-Wl,-soname,{name}.so", "-Wl,-z,nodelete", "-Wl,--gc-sections", "-ldl", "-pthread")
+        ],
         py_limited_api=True,
     )
 

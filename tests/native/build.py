@@ -15,21 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
 OBJECTS = ROOT / "build" / "test-objects"
-PROGRAMS = {
-    "nnapi_run": ("nnapi_run", "run_files"),
-    "nnapi_agent": tuple(sorted(path.stem for path in NATIVE.glob("*agent*.c"))),
-    "read_many": (),
-}
-PLUGIN = (
-    "ep",
-    "inner_session",
-    "plugin",
-    "tensors",
-    *PROGRAMS["nnapi_run"],
-    *PROGRAMS["nnapi_agent"],
-)
-"""Sources that are not part of every program."""
-
 SANITIZED = (
     *("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
     "-fno-omit-frame-pointer",
@@ -75,9 +60,9 @@ class Build:
 
     def program(self, name: str) -> Path:
         """`nnapi_run`, `nnapi_agent`, or a test program of this folder."""
-        own = [NATIVE / f"{source}.c" for source in PROGRAMS[name]] or [HERE / f"{name}.c"]
-        shared = [p for p in sorted(NATIVE.glob("*.c")) if p.stem not in PLUGIN]
-        return self.compiled(name, *own, *shared)
+        (own,) = (path for path in (NATIVE / f"{name}.c", HERE / f"{name}.c") if path.is_file())
+        shared = [p for p in sorted(NATIVE.glob("*.c")) if not p.stem.startswith("nnapi_")]
+        return self.compiled(name, own, *shared)
 
     @cached_property
     def stand_in(self) -> Path:
