@@ -75,11 +75,8 @@ ALLOWED = {
     "__main__": "cli",
     "": "bundling collection costs diagnostics errors html_report installed nnapi operators options"
     " ort preparation provider report rewriting tuning",
-    # executed by setuptools
-    "ort._build": "cffi setuptools",
-    "litert._build": "cffi",
-    "nnapi._embedding": "setuptools",
-    "nnapi.capi._build": "nnapi cffi setuptools",
+    # _build and _embedding of any package, executed by setuptools
+    "*._build": "nnapi cffi setuptools",
 }
 
 
@@ -121,6 +118,8 @@ def unit(module: str) -> str:
     """The longest name in the table that fits a module."""
     if module in ALLOWED:
         return module
+    if module.endswith(("._build", "._embedding")):
+        return "*._build"
     parts = module.split(".")
     for length in range(len(parts) - 1, 0, -1):
         package = ".".join(parts[:length])
