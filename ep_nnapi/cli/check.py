@@ -19,6 +19,7 @@ from ep_nnapi.preparation.job import Level
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.advice import OtherRuntime
     from ep_nnapi.diagnostics.inspect_context import Content
+    from ep_nnapi.diagnostics.phones import Phone
     from ep_nnapi.report.report import Report
 
 HELP = "which nodes NNAPI takes, and why not"
@@ -93,17 +94,21 @@ def _report(model: str, given: argparse.Namespace, options: Options) -> Report:
 
 def _print(given: argparse.Namespace, report: Report) -> None:
     from ep_nnapi.diagnostics.inspect_context import contents
+    from ep_nnapi.diagnostics.phones import phones
 
-    compiled = contents(given.model)
+    compiled, found = contents(given.model), phones(given.model)
     if given.format is not None:
         _write(given, report)
     elif given.json:
-        inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
-        print_json(report.to_json() | inside)
+        inside = {
+            "contexts": [c.to_json() for c in compiled],
+            "phones": [phone.to_json() for phone in found],
+        }
+        print_json(report.to_json() | (inside if compiled else {}))
     else:
         show_report(report)
         if compiled:
-            _compiled(compiled)
+            _compiled(compiled, found)
 
 
 def _directory(given: argparse.Namespace, options: Options) -> int:
@@ -265,17 +270,40 @@ def _advice_row(each: OtherRuntime) -> tuple[str, ...]:
     return each.name, taken, left
 
 
-def _compiled(found: Sequence[Content]) -> None:
-    """Prints one row for each cluster compiled ahead of time."""
+def _compiled(clusters: Sequence[Content], found: Sequence[Phone]) -> None:
+    """Prints one row for each cluster compiled ahead of time, its alternatives and their phones."""
+    from ep_nnapi.diagnostics.phones import takers
+
     line()
     line("Compiled ahead of time:")
     head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
-    table(head, (c.row for c in found))
-    if any(c.alternatives for c in found):
+    table(head, (c.row for c in clusters))
+    if any(c.alternatives for c in clusters):
         line()
         line("Alternatives, of which a session takes one; bytes are those that no other has:")
-        rows = ((c.name, *each.row) for c in found for each in c.alternatives)
-        table(("node", "alternative", "kind", "operations", "bytes", "runs on"), rows)
+        rows = (
+            (c.name, *each.row, takers(found, each.name, i))
+            for i, c in enumerate(clusters)
+            for each in c.alternatives
+        )
+        table(("node", "alternative", "kind", "operations", "bytes", "runs on", "taken by"), rows)
+    for c in clusters:
+        number, size = c.of_two_types
+        if number:
+            of = "1 constant" if number == 1 else f"{number} constants"
+            line(f"{c.name}: {of} as int8 and as uint8, {size} bytes more")
+    show_phones(found)
+
+
+def show_phones(found: Sequence[Phone]) -> None:
+    """Prints one row for each phone, with its answer to each alternative; nothing without them."""
+    from ep_nnapi.diagnostics.phones import columns, row
+
+    if found:
+        names = columns(found)
+        line()
+        line("What phones take of it; virtual devices stand for them:")
+        table(names, (row(phone, names) for phone in found))
 
 
 def _show_levels(reports: Sequence[Report]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ep_nnapi.cli import arguments
+from ep_nnapi.cli.check import show_phones
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 from ep_nnapi.nnapi.errors import OptionError
 
@@ -40,17 +41,22 @@ def run(given: argparse.Namespace) -> int:
 
     With --receipt FILE also what that says: what ran where, what gave way before it, and why.
     """
+    from ep_nnapi.diagnostics.phones import phones
     from ep_nnapi.html_report.write import write_report
 
     receipt = None if given.receipt is None else _receipt(Path(given.receipt))
     given.receipt = None  # one that is read here, and written by other verbs
     with progress("levels") as advance:
         report = arguments.call(write_report, given, advance=advance)
+    taking = phones(given.model)
     if given.json:
-        found = {} if receipt is None else {"receipt": receipt}
+        found: dict[str, object] = {} if receipt is None else {"receipt": receipt}
+        if taking:
+            found["phones"] = [phone.to_json() for phone in taking]
         print_json({"output": given.output, "report": report.to_json(), **found})
     else:
         line(f"{given.output}: {report.summary}")
+        show_phones(taking)
         if receipt is not None:
             line()
             head = ("cluster", "runs on", "its runs", "of", "gave way before")

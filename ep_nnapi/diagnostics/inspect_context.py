@@ -6,8 +6,10 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
@@ -21,8 +23,9 @@ from ep_nnapi.litert.flat_graph import outside_buffers
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.nnapi.model import Operation
+from ep_nnapi.nnapi.model import Data, Operation
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 
 
@@ -63,6 +66,8 @@ class Content:
     inputs, outputs  as "name TYPE [shape]"
     weights          size in bytes
     file             file next to the model that holds the weights; None: the model itself
+    of_two_types     number of constants that stand as int8 and as uint8, and the bytes of one of
+                     the two
     """
 
     name: str
@@ -74,6 +79,7 @@ class Content:
     weights: int
     file: str | None
     alternatives: tuple[AlternativeContent, ...] = ()
+    of_two_types: tuple[int, int] = (0, 0)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -93,13 +99,18 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
 
     Raises ModelError if a context is corrupt.
     """
+    return tuple(_content(name, content) for name, content in unpacked(model))
+
+
+def unpacked(
+    model: str | os.PathLike[str] | bytes,
+) -> Iterator[tuple[str, ContainerContent]]:
+    """Yields name and checked container of each compiled cluster; raises as `contents`."""
     folder = None if isinstance(model, bytes) else Path(model).parent
-    found = []
     for name, data in containers(_proto(model)):
         content = unpack(data, folder, MAX_FEATURE_LEVEL)
         check_programs(content.alternatives)
-        found.append(_content(name, content))
-    return tuple(found)
+        yield name, content
 
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
@@ -146,7 +157,23 @@ def _content(name: str, context: ContainerContent) -> Content:
         context.weights.size,
         context.file,
         tuple(_alternatives(context)),
+        _of_two_types(context),
     )
+
+
+def _of_two_types(context: ContainerContent) -> tuple[int, int]:
+    """Number and bytes of the 8-bit constants of which one program has the unsigned form."""
+    signed, unsigned = set[bytes](), dict[bytes, int]()
+    for each in everything(context.alternatives if len(context.alternatives) > 1 else ()):
+        for operand in each.model.operands if each.model else ():
+            if isinstance(operand.value, Data) and operand.type.tensor:
+                data = operand.value.bytes
+                if operand.type is OperandCode.TENSOR_QUANT8_ASYMM:
+                    unsigned[sha256((data ^ 0x80).data).digest()] = data.size
+                elif operand.type.numpy == np.int8:
+                    signed.add(sha256(data.data).digest())
+    both = [size for digest, size in unsigned.items() if digest in signed]
+    return len(both), sum(both)
 
 
 def _operations(alternative: Alternative) -> list[Operation]:

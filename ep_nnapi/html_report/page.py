@@ -12,6 +12,7 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
+from ep_nnapi.diagnostics.phones import Phone, columns, row
 from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, Variant, drawing_of, pictures_of
 from ep_nnapi.report import html as report_html
@@ -27,6 +28,7 @@ class Findings:
     times                measured times of clusters and nodes; empty if nothing was run
     feature_levels       reports at each feature level
     optimization_levels  reports at each of ONNX Runtime's optimization levels
+    phones               what phones take of what is compiled ahead of time
     """
 
     model: str
@@ -35,6 +37,7 @@ class Findings:
     times: MeasuredTimes = field(default_factory=MeasuredTimes)
     feature_levels: tuple[Variant, ...] = ()
     optimization_levels: tuple[Variant, ...] = ()
+    phones: tuple[Phone, ...] = ()
 
     @property
     def cluster_times(self) -> list[float | None]:
@@ -56,6 +59,7 @@ def data_of(found: Findings) -> dict[str, object]:
             "optimization": pictures_of(found.optimization_levels),
         },
         "advice": {str(reason): advice for reason, advice in ADVICE.items()},
+        "phones": [phone.to_json() for phone in found.phones],
     }
 
 
@@ -208,6 +212,10 @@ def _sections(found: Findings) -> list[str]:
         rows = [(n.op_type, n.node, n.detail) for n in report.notes]
         notes = report_html.table(("operator", "node", "note"), rows)
         sections.append(_section("notes", "Taken with a note", notes))
+    if found.phones:
+        names = columns(found.phones)
+        table = report_html.table(names, (row(phone, names) for phone in found.phones))
+        sections.append(_section("phones", "Phones and alternatives", table))
     comparisons = (
         _comparison("feature", found.feature_levels),
         _comparison("optimization", found.optimization_levels),

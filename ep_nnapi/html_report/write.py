@@ -13,6 +13,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.phones import phones
 from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.html_report.boxes import Variant
 from ep_nnapi.html_report.page import Findings, page
@@ -78,6 +79,7 @@ def _findings(
         measured_times(model, options) if measure else MeasuredTimes(),
         tuple(compared["feature"]),
         tuple(compared["optimization"]),
+        phones(model),
     )
 
 

@@ -13,9 +13,10 @@ from ep_nnapi.epcontext.onnx_program import LOCATION
 from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.runtime import ExaminedDevice
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
-from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.sessions.cpu import exact_options, session_of
@@ -133,10 +134,19 @@ class PartRuns:
         run([there[name] for name in names[0]], allocated, stop)
 
 
-def declined_by(compiler: Compiler, lowered: Lowered, failed: Declined) -> Declined:
-    """Returns what a device that does not compile declines, if it says so; it is asked only now."""
+def compiled(compiler: Compiler, lowered: Lowered) -> Placed:
+    """Compiles a program; raises Declined with what the device declines, if it says so.
+
+    It is asked only if it does not compile; first of all where a profile knows what it does not.
+    """
+    prepared = compiler.prepare(lowered)
+    if isinstance(compiler.runtime, ExaminedDevice):
+        compiler.check_supported(prepared)
     try:
-        compiler.check_supported(lowered)
-    except Declined as declined:
-        return declined if declined.names else failed
-    return failed
+        return compiler.compile(prepared)
+    except Declined as failed:
+        try:
+            compiler.check_supported(prepared)
+        except Declined as declined:
+            raise (declined if declined.names else failed) from None
+        raise

@@ -33,7 +33,7 @@ from ep_nnapi.provider.alternative_runs import (
     GaveWay,
     Opened,
     PartRuns,
-    declined_by,
+    compiled,
     open_litert,
     open_onnx,
 )
@@ -204,11 +204,7 @@ class Choice:
         if compiler is None:
             raise GaveWay("it needs NNAPI")
         check_programs([alternative])
-        lowered = compiler.prepare(alternative.lowered)
-        try:
-            placed = compiler.compile(lowered)
-        except Declined as failed:
-            raise declined_by(compiler, lowered, failed) from None
+        placed = compiled(compiler, alternative.lowered)
         whole = not candidate.alternative.parts
         record = self.record if whole else compiler.new_record()
         cluster = CompiledCluster.of(

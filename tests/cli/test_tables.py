@@ -56,7 +56,7 @@ def test_levels(rows) -> None:
 
 def test_clusters_compiled_ahead_of_time(rows) -> None:
     content = Content("nnapi_0", 4, 2, ("conv", "relu"), ("x FLOAT [1]",), ("y FLOAT [1]",), 8, "w")
-    found = rows(check._compiled, [content, replace(content, file=None)])
+    found = rows(check._compiled, [content, replace(content, file=None)], ())
     assert found[1] == ["Compiled ahead of time:"]
     head = ["nnapi_0", "4", "2", "x FLOAT [1]", "y FLOAT [1]"]
     assert found[3:] == [

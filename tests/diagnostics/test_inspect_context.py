@@ -11,7 +11,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.inspect_context import contents
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, nodes_of, parsed
 
 pytestmark = pytest.mark.usefixtures("one_server")
 
@@ -137,3 +137,24 @@ def test_a_cluster_without_an_nnapi_program_is_shown(tmp_path: Path) -> None:
     (found,) = contents(tmp_path / made.output)
     assert (found.feature_level, found.operations) == (0, 0)
     assert [a.runs_on for a in found.alternatives] == ["any ONNX Runtime"]
+
+
+def test_constants_of_two_types_are_counted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """int8 for level 4, uint8 for those that have no signed tensors."""
+    text = """q = QuantizeLinear(x, s, z)
+    c = QLinearConv(q, s, z, w, s, z, s, z)
+    y = DequantizeLinear(c, s, z)"""
+    weights = np.random.default_rng(1).integers(-99, 99, (8, 3, 3, 3), np.int8)
+    constants = {"s": np.float32(0.1), "z": np.int8(0), "w": weights}
+    model = model_of(nodes_of(text), {"x": (1, 3, 8, 8)}, {"y": None}, constants)
+    onnx.save(model, tmp_path / "model.onnx")
+    given = {"format": "context", "alternatives": "nnapi:4,nnapi:3", "verify": False}
+    (made,) = ep_nnapi.prepare(tmp_path / "model.onnx", tmp_path / "out", **given).models
+    path = tmp_path / "out" / made.output
+    (found,) = contents(path)
+    assert found.of_two_types == (1, weights.nbytes)
+    assert main(["check", str(path)]) == 0
+    said = capfd.readouterr().out
+    assert "nnapi_0: 1 constant as int8 and as uint8, 216 bytes more" in said
