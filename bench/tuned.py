@@ -1,9 +1,9 @@
 """What `tune` chooses for each network, beside ONNX Runtime's CPU provider with as many threads.
 
 Each network is tuned in a process of its own. Then the CPU provider, host-cpu, litert-cpu and the
-choice take turns, run by run; a ratio is the median of the CPU provider's times over that of the
-other's, more than 1 where that is faster. Where the choice is the CPU provider, its ratio is 1. The
-receipt of a choice with NNAPI must say that its device computed every run.
+choice take turns, block by block, as in `tune`; a ratio is the median of the CPU provider's times
+over that of the other's, more than 1 where that is faster. Where the choice is the CPU provider,
+its ratio is 1. The receipt of a choice with NNAPI must say that its device computed every run.
 
 `python -m bench tuned` prints the table and writes build/tuned.json. It needs the extra `litert`;
  ONLY=digits,mlp in the environment measures these alone.

@@ -116,6 +116,11 @@ def tunable_devices(options: Options) -> list[str]:
     return [*own, LITERT_DEVICES.names[0]] if host else own
 
 
+def heeds_float16(options: Options) -> bool:
+    """Returns False if USE_FP16 changes nothing: host-cpu and LiteRT's CPU compute in float32."""
+    return options.device not in (HOST_CPU, LITERT_DEVICES.names[0])
+
+
 def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:
     """Returns the device's name where the options name none: with a profile its device.
 

@@ -25,7 +25,7 @@ from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import SESSION_LEVELS, register
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
-from ep_nnapi.provider.devices import tunable_devices
+from ep_nnapi.provider.devices import heeds_float16, tunable_devices
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
@@ -97,10 +97,11 @@ def variants(first: Candidate) -> Iterator[Candidate]:
         yield replace(first, level=level)
     if "partitioning" not in given:
         yield _with(first, "worth_it", partitioning=str(Partitioning.WORTH_IT))
-    if "flags" not in given:
-        for flag in (NnapiFlag.USE_FP16, NnapiFlag.USE_NCHW):
-            yield _with(first, flag_names(flag), flags=flag_names(flag))
     chosen = parse(given)
+    if "flags" not in given:
+        halves = [NnapiFlag.USE_FP16] if heeds_float16(chosen) else []
+        for flag in (*halves, NnapiFlag.USE_NCHW):
+            yield _with(first, flag_names(flag), flags=flag_names(flag))
     own_threads = chosen.runtime in (HOST, LITERT) and chosen.device != REFERENCE_DEVICE
     if own_threads and "intra_op_num_threads" not in given and (os.cpu_count() or 1) > 1:
         yield _with(first, "1 thread", intra_op_num_threads=1)
@@ -131,6 +132,8 @@ def _with(first: Candidate, change: str, **options: object) -> Candidate:
     return replace(first, options=merged, changes=(*first.changes, change))
 
 
+_AS_FAST = 0.97
+"""Least gain that counts as none lost, where something else is won."""
 _LESS_CPU = 0.9
 """Largest ratio of processor times that counts as less: smaller differences are within noise."""
 
@@ -167,6 +170,12 @@ class Measured:
         """True if both are measured and their confidence intervals do not overlap."""
         return bool(self.timing and other.timing and self.timing.apart(other.timing))
 
+    def gain_over(self, cpu: Measured) -> tuple[float, float]:
+        """Returns the interval of the CPU provider's time over this one's; both are measured."""
+        assert self.timing is not None
+        assert cpu.timing is not None
+        return self.timing.gain_over(cpu.timing)
+
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""
         report = self.report
@@ -196,28 +205,29 @@ class Winner:
 def choose(found: Sequence[Measured]) -> Winner:
     """Returns the choice among candidates, of which at least one has the provider off.
 
-    Candidates whose confidence intervals overlap with the fastest one's count as equally fast.
-    Among these, NNAPI is taken if it needs clearly less processor time, else the CPU provider if it
-    is one of them, else the candidate with the fewest changes.
+    NNAPI is taken if it is faster than the CPU provider beyond doubt, then the candidate with the
+    fewest changes of those that may be the fastest; else if it is as fast beyond doubt and needs
+    clearly less processor time.
     """
     eligible = [m for m in found if m.eligible]
-    fastest = min(eligible, key=lambda m: m.seconds)
-    close = [m for m in eligible if m is fastest or not m.apart(fastest)]
     cpu = min((m for m in eligible if m.candidate.on_cpu), key=lambda m: m.seconds)
     nnapi = [m for m in eligible if not m.candidate.on_cpu]
     if not nnapi:
         return Winner(cpu, _nothing_on_nnapi(found))
-    close_nnapi = [m for m in close if not m.candidate.on_cpu]
-    if all(m is not cpu for m in close) and close_nnapi:
-        best = min(close_nnapi, key=lambda m: (len(m.candidate.changes), m.seconds))
+    faster = [m for m in nnapi if m.gain_over(cpu)[0] > 1]
+    if faster:
+        fastest = min(faster, key=lambda m: m.seconds)
+        close = [m for m in faster if not m.apart(fastest)]
+        best = min(close, key=lambda m: (len(m.candidate.changes), m.seconds))
         return Winner(best, f"{_compared(best, cpu)}: {cpu.seconds / best.seconds:.2g} x as fast.")
-    relieving = [m for m in close_nnapi if _cpu_seconds(m) < _LESS_CPU * _cpu_seconds(cpu)]
+    as_fast = [m for m in nnapi if m.gain_over(cpu)[0] >= _AS_FAST]
+    relieving = [m for m in as_fast if _cpu_seconds(m) < _LESS_CPU * _cpu_seconds(cpu)]
     if relieving:
         best = min(relieving, key=_cpu_seconds)
         less = f"{_cpu_seconds(best) * 1e3:.3g} instead of {_cpu_seconds(cpu) * 1e3:.3g} ms"
         return Winner(best, f"{_compared(best, cpu)}: as fast, with {less} of processor time.")
     rival = min(nnapi, key=lambda m: m.seconds)
-    if rival in close:
+    if rival.gain_over(cpu)[1] >= 1:
         return Winner(cpu, f"{_compared(rival, cpu)}: NNAPI is not faster beyond doubt.")
     slower = f"{rival.seconds / cpu.seconds:.2g} x as slow"
     return Winner(cpu, f"{_compared(rival, cpu)}: NNAPI loses, {slower}.")
@@ -324,8 +334,6 @@ class Subject:
     def open(self, candidate: Candidate) -> Session:
         """Returns a session of the candidate; raises ModelError, OptionError and NnapiError."""
         options = exact_options()
-        # threads that spin after a run would take processor time from the next candidate
-        options.add_session_config_entry("session.force_spinning_stop", "1")
         threads = parse(candidate.options).intra_op_num_threads
         options.graph_optimization_level = SESSION_LEVELS[candidate.level]
         if candidate.on_cpu:

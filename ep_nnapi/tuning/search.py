@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 _ERROR = 0.05
 """Probability that a confidence interval does not contain the median."""
+_NAP, _MOST_NAPS = 0.005, 20
+"""Seconds of sleep after which threads are looked at, and how often: ONNX Runtime's spin 0.03 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,52 +46,72 @@ class Clocks:
 
     wall: Callable[[], float] = run_time
     cpu: Callable[[], float] = time.process_time
+    sleep: Callable[[float], object] = time.sleep
+
+    def rest(self) -> None:
+        """Waits until this process's threads are at rest: they spin for a while after a run."""
+        for _ in range(_MOST_NAPS):
+            before = self.cpu()
+            self.sleep(_NAP)
+            if self.cpu() - before < _NAP / 10:
+                return
 
 
 @dataclass(frozen=True, slots=True)
 class TuningBudget:
     """Limits of a measurement.
 
-    seconds  of all runs together, after which no round begins
+    seconds  of all rounds together, after which none begins
     fewest   rounds that are measured in any case
     racing   rounds after which the slower runs are left out
     most     rounds that are measured at most
     warm_up  runs of each before the first round
+    block    seconds of each in a round, one run at least: how a session runs by itself
     """
 
     seconds: float = 10.0
     fewest: int = 6  # the fewest for which an interval of 95 % exists
-    racing: int = 20
+    racing: int = 8
     most: int = 100
     warm_up: int = 2
+    block: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times per run in seconds: median with its 95 % confidence interval, and processor time."""
+    """Times per run in seconds: median with its 95 % confidence interval, and processor time.
+
+    gain  interval of the median of the first run's time over this one's, round by round; None if it
+          was not measured beside another
+    """
 
     seconds: float
     low: float
     high: float
     cpu_seconds: float
     runs: int
+    gain: tuple[float, float] | None = None
 
     @staticmethod
-    def of(walls: Sequence[float], cpus: Sequence[float]) -> Timing:
-        """Returns the timing of measured runs."""
-        low, high = interval(walls)
-        return Timing(median(walls), low, high, median(cpus), len(walls))
+    def of(walls: Sequence[float], cpus: Sequence[float], first: Sequence[float]) -> Timing:
+        """Returns the timing of a run in each round, and of the first run in these rounds."""
+        gain = interval([one / own for one, own in zip(first, walls, strict=False)])
+        return Timing(median(walls), *interval(walls), median(cpus), len(walls), gain)
 
     def of_one(self, count: int) -> Timing:
         """Returns the timing of one run where `count` were measured together."""
         seconds, low, high, cpu = (
             t / count for t in (self.seconds, self.low, self.high, self.cpu_seconds)
         )
-        return Timing(seconds, low, high, cpu, self.runs * count)
+        return Timing(seconds, low, high, cpu, self.runs * count, self.gain)
 
     def apart(self, other: Timing) -> bool:
         """True if the confidence intervals do not overlap."""
         return self.high < other.low or other.high < self.low
+
+    def gain_over(self, first: Timing) -> tuple[float, float]:
+        """Returns `gain`, or what the two intervals leave possible if it is not known."""
+        return self.gain or (first.low / self.high, first.high / self.low)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -118,13 +141,18 @@ class _Samples:
     walls: list[float] = field(default_factory=list)
     cpus: list[float] = field(default_factory=list)
 
-    def measure(self, clock: Clocks) -> float:
-        """Runs once and returns the time."""
-        wall, cpu = clock.wall(), clock.cpu()
-        self.run()
-        self.walls.append(clock.wall() - wall)
-        self.cpus.append(clock.cpu() - cpu)
-        return self.walls[-1]
+    def measure(self, clock: Clocks, block: float) -> None:
+        """Measures a block of runs: their median is a sample."""
+        clock.rest()
+        if self.walls and self.walls[-1] < block:
+            self.run()  # the threads and caches are those of a session that runs again
+        walls, cpu = list[float](), clock.cpu()
+        while not walls or sum(walls) < block:
+            begun = clock.wall()
+            self.run()
+            walls.append(clock.wall() - begun)
+        self.walls.append(median(walls))
+        self.cpus.append((clock.cpu() - cpu) / len(walls))
 
 
 def interleaved(
@@ -133,34 +161,36 @@ def interleaved(
     clock: Clocks | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Timing]:
-    """Returns the timings of runs that are measured in turn, each once in every round.
+    """Returns the timings of runs that are measured in turn, each in every round.
 
-    Rounds begin with another run each, so that no run is always the first. After some rounds, runs
-    that are slower than the fastest beyond doubt are left out of the later ones.
+    The order of a round is drawn, so that none always comes after the same other one, and each
+    waits for the threads of that to rest. After some rounds, runs that are slower than the fastest
+    beyond doubt are left out of the later ones; the first run, which all are compared with, stays.
     """
     limits, clock = budget or TuningBudget(), clock or Clocks()
     samples = {name: _Samples(run) for name, run in runs.items()}
     for run in runs.values():
         for _ in range(limits.warm_up):
             run()
-    spent, left = 0.0, list(runs)
+    order, left, begun = random.Random(0), list(runs), clock.wall()
     for done in range(limits.most):
         if progress is not None:
             progress(done, limits.most)
-        if done >= limits.fewest and spent >= limits.seconds:
+        if done >= limits.fewest and clock.wall() - begun >= limits.seconds:
             break
         if done >= limits.racing:
             left = _undecided(left, samples)
-        start = done % len(left)
-        spent += sum(samples[name].measure(clock) for name in (*left[start:], *left[:start]))
-    return {name: Timing.of(s.walls, s.cpus) for name, s in samples.items()}
+        for name in order.sample(left, len(left)):
+            samples[name].measure(clock, limits.block)
+    first = next(iter(samples.values()))
+    return {name: Timing.of(s.walls, s.cpus, first.walls) for name, s in samples.items()}
 
 
 def _undecided(names: Sequence[str], samples: Mapping[str, _Samples]) -> list[str]:
-    """Returns the runs that may be the fastest."""
+    """Returns the first run and those that may be the fastest."""
     intervals = {name: interval(samples[name].walls) for name in names}
     best = min(high for _, high in intervals.values())
-    return [name for name, (low, _) in intervals.items() if low <= best]
+    return [name for name, (low, _) in intervals.items() if low <= best or name == names[0]]
 
 
 Measure: TypeAlias = Callable[[int, Mapping[str, Run]], Mapping[str, Timing]]

@@ -166,7 +166,9 @@ def _interleaved(
         if progress is not None:
             progress(stage * steps + done, STAGES * steps)
 
-    return interleaved(runs, TuningBudget(seconds), progress=of_stage)
+    budget = TuningBudget(seconds)
+    budget = replace(budget, block=min(budget.block, seconds / 150))  # enough rounds in little time
+    return interleaved(runs, budget, progress=of_stage)
 
 
 def _measured(best: Measured) -> dict[str, object]:

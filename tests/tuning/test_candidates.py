@@ -1,5 +1,7 @@
 """The candidates: each varies one thing, what the user gave is not varied, and settings of each."""
 
+from dataclasses import replace
+
 import pytest
 
 from ep_nnapi.nnapi.errors import OptionError
@@ -50,7 +52,6 @@ def test_each_variant_differs_in_one_respect():
         "basic",
         "extended",
         "nnapi-aware, worth_it",
-        "nnapi-aware, USE_FP16",
         "nnapi-aware, USE_NCHW",
         "nnapi-aware, 1 thread",
     ]
@@ -77,8 +78,18 @@ def test_threads_are_an_option_of_host_cpu_alone(device: str):
     assert not any("1 thread" in c.changes for c in variants(first))
 
 
+@pytest.mark.parametrize(
+    ("device", "heeds"),
+    [("host-cpu", False), ("litert-cpu", False), ("litert-gpu", True), ("nnapi-reference", True)],
+)
+def test_float16_is_tried_where_it_changes_something(device: str, heeds: bool):
+    first = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": device})
+    assert any("USE_FP16" in c.changes for c in variants(first)) is heeds
+
+
 def test_improvements_are_combined_the_best_first():
-    basic, _, worth_it, half, nchw, one = variants(BASE)
+    basic, _, worth_it, nchw, one = variants(BASE)
+    half = replace(BASE, options={**BASE.options, "flags": "USE_FP16"}, changes=("USE_FP16",))
     made = combined(BASE, [half, basic, nchw, one, worth_it])
     assert made.level == "basic"
     assert made.changes == ("USE_FP16", "1 thread", "worth_it")

@@ -1,5 +1,7 @@
 """The choice among candidates with given times."""
 
+from dataclasses import replace
+
 import pytest
 
 from ep_nnapi.options.settings import Chosen
@@ -44,15 +46,30 @@ def test_in_doubt_the_cpu_is_recommended():
     assert found.reason.endswith("NNAPI is not faster beyond doubt.")
 
 
+def gaining(found: Measured, *gain: float) -> Measured:
+    """With that interval of the CPU provider's time over its own."""
+    assert found.timing is not None
+    return replace(found, timing=replace(found.timing, gain=gain))
+
+
+@pytest.mark.parametrize(("low", "wins"), [(1.01, True), (0.99, False)])
+def test_the_rounds_decide(low: float, wins: bool):
+    """The intervals of the times overlap either way."""
+    found = choose([measured("cpu", 1.0), gaining(measured("npu", 0.98), low, 1.05)])
+    assert found.best.candidate.on_cpu is not wins
+
+
 @pytest.mark.parametrize(("cpu", "wins"), [(0.89, True), (0.91, False)])
 def test_as_fast_with_less_processor_time_nnapi_wins(cpu: float, wins: bool):
-    found = choose([measured("cpu", 1.0), measured("npu", 1.0, cpu)])
+    found = choose([measured("cpu", 1.0), gaining(measured("npu", 1.0, cpu), 0.97, 1.03)])
     assert found.best.candidate.on_cpu is not wins
     assert ("as fast, with 890 instead of 1e+03 ms of processor time" in found.reason) is wins
 
 
 def test_less_processor_time_does_not_pay_for_a_slower_run():
     assert choose([measured("cpu", 1.0), measured("npu", 1.2, 0.01)]).best.candidate.on_cpu
+    in_doubt = gaining(measured("npu", 1.0, 0.01), 0.96, 1.03)
+    assert choose([measured("cpu", 1.0), in_doubt]).best.candidate.on_cpu
 
 
 def test_among_equals_the_fewest_changes_win():
