@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 _ENABLE, _FILE, _EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
 _COMPILES = "session.disable_model_compile"  # every ModelCompiler sets it, to 0 or 1
+_WEIGHTLESS = (
+    "ep.enable_weightless_mode",
+    "ep.enable_weightless",
+    "ep.enable_weightless_ep_context_nodes",
+)
+"""Options that ask for contexts without weights, in ONNX Runtime 1.29 and later ones."""
 _CONTEXT_DATA = 31
 """The first version of ONNX Runtime with callbacks for the data of EPContext nodes."""
 _INT, _STRING = 1, 5  # Source: OrtOpAttrType.
@@ -65,9 +71,17 @@ class ContextOptions:
 def context_options(entries: Mapping[str, str]) -> ContextOptions | None:
     """Returns the options of a session that writes a compiled model; None for any other session.
 
+    Raises OptionError for contexts without weights.
+
     >>> context_options({"ep.context_enable": "1", "ep.context_embed_mode": "1"}).embed
     True
     """
+    for name in _WEIGHTLESS:
+        if entries.get(name, "0") != "0":
+            raise OptionError(
+                f"{name} is {entries[name]}, but this provider's contexts have weights, in NNAPI's "
+                f"layout; leave it out, or set {_EMBED} to 0 for a file of weights"
+            )
     if entries.get(_ENABLE) != "1":
         return None
     compiler = _COMPILES in entries  # it gives the file, if the output is one

@@ -185,3 +185,18 @@ def test_without_any_path_weights_need_to_be_embedded():
     assert ContextOptions("", False).weights_beside("a/m.onnx") == Path("a/m_ctx.onnx")
     with pytest.raises(OptionError, match=r"set ep\.context_file_path, or ep\.context_embed_mode"):
         ContextOptions("", False).weights_beside("")
+
+
+@pytest.mark.parametrize(
+    "name", ["mode", "ep_context_nodes"], ids=lambda name: f"ep.enable_weightless_{name}"
+)
+def test_contexts_without_weights_are_refused(name: str, tmp_path: Path):
+    """By an onnxruntime that knows the option, or else here; a source model is not needed."""
+    entries = {f"ep.enable_weightless_{name}": "1"}
+    refused = rf"{next(iter(entries))}(=1\) but EP '{EP_NAME}'| is 1, but this provider's contexts)"
+    with pytest.raises(Exception, match=refused):
+        to_file(onnxruntime.ModelCompiler(options(entries), str(DIGITS)), tmp_path / "a.onnx")
+    to_file(onnxruntime.ModelCompiler(options(), str(DIGITS)), tmp_path / "b.onnx")
+    entries = {"ep.context_source_model_path": "/none.onnx"}
+    session = onnxruntime.InferenceSession(str(tmp_path / "b.onnx"), options(entries))
+    np.testing.assert_allclose(session.run(None, IMAGE)[0], SCORES, atol=TOLERANCE)
