@@ -10,6 +10,7 @@ import networkx as nx
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import ITEM_BYTES, Value
+from ep_nnapi.nnapi.sizes import is_symbolic
 
 Bytes: TypeAlias = Mapping[str, Mapping[str, int]]
 """The bytes of tensors by name, by kind."""
@@ -93,6 +94,7 @@ def bytes_of(value: Value) -> int:
     if value.dims is None:
         return 1
     sizes = [dim for dim in value.dims if isinstance(dim, int)]
-    if any(size < 0 for size in sizes):
+    below = any(n < 0 for n in sizes) if is_symbolic(sizes) else min(sizes, default=0) < 0
+    if below:
         return 0  # a model may declare a negative size
     return prod(sizes, start=ITEM_BYTES[value.dtype])

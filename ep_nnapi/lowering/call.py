@@ -269,8 +269,8 @@ def apply(
     operand list of the operation has these names, which is a bug in the caller.
     """
     outputs = (out,) if isinstance(out, (Value, View)) else tuple(out)
-    for form in spec.input_params:
-        bound = _bind(form, given, named)
+    for form, places in zip(spec.input_params, spec.input_places, strict=True):
+        bound = _bind(form, places, given, named)
         if bound is not None:
             return Call(spec, *bound, outputs)
     names = ", ".join(k for k, v in named.items() if v is not None) or "none by name"
@@ -280,11 +280,11 @@ def apply(
 
 
 def _bind(
-    form: Params, given: Sequence[Given], named: Mapping[str, Given]
+    form: Params, places: Mapping[str, int], given: Sequence[Given], named: Mapping[str, Given]
 ) -> tuple[Params, tuple[Arg, ...]] | None:
     if len(given) > len(form):
         return None
-    if named and not _fits_names(form, len(given), named):
+    if named and not _fits_names(places, len(given), named):
         return None
     rest = [named[p.name] if p.name in named else _default(p) for p in form[len(given) :]]
     params: list[Param] = []
@@ -306,11 +306,15 @@ def _bind(
     return tuple(params[:end]), tuple(inputs[:end])
 
 
-def _fits_names(form: Params, given: int, named: Mapping[str, Given]) -> bool:
+def _fits_names(places: Mapping[str, int], given: int, named: Mapping[str, Given]) -> bool:
     """True if the operands by name are of the form, and not among the first `given` ones."""
-    names = [param.name for param in form]
-    present = {name for name, arg in named.items() if arg is not None}
-    return named.keys().isdisjoint(names[:given]) and present.issubset(names)
+    for name, arg in named.items():
+        place = places.get(name)
+        if place is None and arg is not None:
+            return False
+        if place is not None and place < given:
+            return False
+    return True
 
 
 def _default(param: Param) -> Scalar | None:

@@ -71,8 +71,10 @@ def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tens
     tensors: dict[str, _TensorUses] = {}
 
     def tensor(value: Value) -> _TensorUses:
-        cost = 1 if preserves_order(value.shape, NHWC) else 2 * typical(value.size)
-        return tensors.setdefault(value.name, _TensorUses(cost))
+        if value.name not in tensors:
+            cost = 1 if preserves_order(value.shape, NHWC) else 2 * typical(value.size)
+            tensors[value.name] = _TensorUses(cost)
+        return tensors[value.name]
 
     for i, call in enumerate(calls):
         for value in call.reads:

@@ -301,10 +301,10 @@ def _scalar_key(arg: Arg) -> object:
     return repr(arg) if isinstance(arg, float) else arg
 
 
-def _scalar(arg: Arg, code: OperandCode) -> Data:
+def _scalar(arg: float, code: OperandCode) -> Data:
     if isinstance(arg, Size):
         return Data.of_sizes((arg,), code.numpy)
-    return Data.of(np.array(arg, code.numpy))
+    return Data.of_number(arg, code.numpy)
 
 
 def _code(value: Value) -> OperandCode:

@@ -53,11 +53,13 @@ class Data:
               what makes the elements when they are first read
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
     later     the number of bytes, if the elements are made when they are first read; else 0
+    number    the only element, if that is known without reading it
     """
 
     source: Array | Callable[[], Array]
     numbers: tuple[int, ...] = ()
     later: int = 0
+    number: float | None = None
 
     @property
     def stored(self) -> Array:
@@ -118,6 +120,12 @@ class Data:
     def of(array: Array) -> Data:
         """The bytes of `array` in C order; copies only if it is not contiguous."""
         return Data(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+    @staticmethod
+    def of_number(number: float, dtype: np.dtype[np.generic]) -> Data:
+        """The bytes of a number, rounded to this type."""
+        array = np.array((number,), dtype)
+        return Data(array.view(np.uint8), number=array.item())
 
     @staticmethod
     def of_sizes(numbers: Sequence[int], dtype: np.dtype[np.generic]) -> Data:
@@ -184,6 +192,8 @@ class Operand:
         """The only element of a constant; raises ValueError if it has more or none."""
         if not isinstance(self.value, Data):
             raise ValueError(f"{self.type.name} operand has no constant value")
+        if self.value.number is not None:
+            return self.value.number
         if self.value.numbers:
             return self.value.numbers[0]
         element: bool | int | float = self.value.bytes.view(self.type.numpy).item()

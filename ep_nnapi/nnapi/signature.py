@@ -263,6 +263,14 @@ class OperationSpec:
         return self.code
 
     @cached_property
+    def input_places(self) -> tuple[Mapping[str, int], ...]:
+        """For each input list, the position of the first parameter of each name."""
+        return tuple(
+            {param.name: len(form) - 1 - i for i, param in enumerate(reversed(form))}
+            for form in self.input_params
+        )
+
+    @cached_property
     def level(self) -> int:
         """The feature level that introduced the operation."""
         return min(t.level for t in self.typings)
