@@ -22,6 +22,8 @@ typedef struct {
   uint32_t alternative;
   preference kind;
   const ctx_device *device; /* NULL: not of NNAPI */
+  ctx_container container;  /* of the alternative, from when it is opened */
+  uint8_t *data;            /* of that; NULL: it is the first one's */
   ctx_engine *engine;       /* NULL until it is opened; stays, as runs may still use it */
   uint32_t *tensors;     /* of its inputs, then its outputs: which of the container's first ones */
   _Atomic uint64_t runs; /* that ended well */
@@ -85,7 +87,7 @@ static void give_way(ctx_choice *x, const candidate *c, const ctx_error *reason)
 
 static bool add_candidate(ctx_choice *x, uint32_t alternative, preference kind,
                           const ctx_device *device, ctx_error *error) {
-  const candidate made = {alternative, kind, device, NULL, NULL, 0};
+  const candidate made = {.alternative = alternative, .kind = kind, .device = device};
   candidate *grown = realloc(x->candidates, (x->count + 1) * sizeof *grown);
   if (grown == NULL) return ctx_out_of_memory(error);
   x->candidates = grown;
@@ -145,29 +147,29 @@ static bool find_candidates(ctx_choice *x, ctx_error *error) {
   return x->tried != NULL || ctx_out_of_memory(error);
 }
 
-/* The tensor among the container's first ones with the name, type and sizes of another. */
-static bool find_first(const ctx_container *c, const ctx_crossing *wanted, bool output,
-                       uint32_t *out) {
+/* The tensor among those of the first alternative with the name, type and sizes of another's. */
+static bool find_first(const ctx_container *c, const ctx_container *other,
+                       const ctx_crossing *wanted, bool output, uint32_t *out) {
   const ctx_crossing *crossings = output ? c->outputs : c->inputs;
   const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
   for (*out = 0; *out < count; ++*out) {
     const ctx_range name = crossings[*out].name;
     if (name.count == wanted->name.count &&
-        memcmp(c->text + name.first, c->text + wanted->name.first, name.count) == 0)
-      return ctx_same_tensor(c, &crossings[*out], wanted);
+        memcmp(c->text + name.first, other->text + wanted->name.first, name.count) == 0)
+      return ctx_same_tensor(c, &crossings[*out], other, wanted);
   }
   return false;
 }
 
 static bool bind(const ctx_choice *x, candidate *a, ctx_error *error) {
-  const ctx_container c = ctx_choose(&x->container, a->alternative);
-  const uint32_t in = c.chosen->inputs.count, count = in + c.chosen->outputs.count;
+  const ctx_container *c = &a->container;
+  const uint32_t in = c->chosen->inputs.count, count = in + c->chosen->outputs.count;
   uint32_t i;
   free(a->tensors);
   a->tensors = calloc((size_t)count + 1, sizeof *a->tensors);
   if (a->tensors == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < count; i++)
-    if (!find_first(&x->container, i < in ? &c.inputs[i] : &c.outputs[i - in], i >= in,
+    if (!find_first(&x->container, c, i < in ? &c->inputs[i] : &c->outputs[i - in], i >= in,
                     &a->tensors[i]))
       return ctx_fail(error, "it has other tensors or sizes");
   return count - in == x->container.chosen->outputs.count ||
@@ -175,10 +177,10 @@ static bool bind(const ctx_choice *x, candidate *a, ctx_error *error) {
 }
 
 /* Runs an engine on the tensors of the container's first alternative. */
-static bool run_candidate(const ctx_choice *x, candidate *c, const void *const *inputs,
-                          void *const *outputs, ctx_error *error) {
+static bool run_candidate(candidate *c, const void *const *inputs, void *const *outputs,
+                          ctx_error *error) {
   enum { FEW = 32 };
-  const ctx_alternative *a = &x->container.alternatives[c->alternative];
+  const ctx_alternative *a = c->container.chosen;
   const uint32_t in = a->inputs.count, count = in + a->outputs.count;
   void *few[FEW] = {0}, **all = count > FEW ? calloc(count, sizeof *all) : few;
   uint32_t i;
@@ -227,8 +229,8 @@ static void open_it(void *given) {
 static void run_it(void *given) {
   trial *t = given;
   const uint32_t in = t->choice->container.chosen->inputs.count;
-  t->succeeded = run_candidate(t->choice, t->candidate, (const void *const *)t->tensors,
-                               t->tensors + in, &t->error);
+  t->succeeded =
+      run_candidate(t->candidate, (const void *const *)t->tensors, t->tensors + in, &t->error);
 }
 
 static void release_it(void *given) {
@@ -251,7 +253,7 @@ static trial *make_trial(ctx_choice *x, candidate *c, ctx_error *error) {
   t->place.options.ask = true;
   t->place.accelerator = accelerators[c->kind];
   t->place.open_onnx = x->system.open_onnx;
-  t->container = ctx_choose(&x->container, c->alternative);
+  t->container = c->container;
   t->weights = x->weights;
   t->engine = c->engine;
   return t;
@@ -309,17 +311,8 @@ static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const ch
   return succeeded;
 }
 
-/* The lowest feature level at which a candidate's alternative runs. */
-static uint32_t needed(const ctx_container *c, const ctx_alternative *a) {
-  uint32_t level = a->feature_level, i;
-  for (i = 0; i < a->parts.count; i++)
-    if (c->alternatives[a->parts.first + i].feature_level > level)
-      level = c->alternatives[a->parts.first + i].feature_level;
-  return level;
-}
-
 static bool may_run(const ctx_choice *x, const candidate *c, ctx_error *error) {
-  const uint32_t level = needed(&x->container, &x->container.alternatives[c->alternative]);
+  const uint32_t level = ctx_needed(&x->container, c->alternative);
   if (c->kind != NNAPI && c->kind != NNAPI_CPU) return true;
   if (c->device == NULL) return ctx_fail(error, "%.400s", x->system.no_library);
   return level <= (uint32_t)c->device->feature_level ||
@@ -327,17 +320,26 @@ static bool may_run(const ctx_choice *x, const candidate *c, ctx_error *error) {
                   c->device->feature_level);
 }
 
+/* False. */
+static bool drop_data(candidate *c) {
+  free(c->data);
+  c->data = NULL;
+  return false;
+}
+
 static bool open_candidate(ctx_choice *x, uint32_t index, ctx_error *error) {
   candidate *c = &x->candidates[index];
   trial *t;
   bool opened;
-  if (!bind(x, c, error) || !may_run(x, c, error) || !is_free(x, c, error)) return false;
-  t = make_trial(x, c, error);
-  if (t == NULL) return false;
+  TRY(may_run(x, c, error));
+  TRY(ctx_unpack(&x->container, c->alternative, &c->data, &c->container, error));
+  t = bind(x, c, error) && is_free(x, c, error) ? make_trial(x, c, error) : NULL;
+  if (t == NULL) return drop_data(c);
   opened = carry_out(x, open_it, &t, "compile", error);
-  if (opened) c->engine = t->engine;
-  if (t != NULL) free_trial(t);
-  return opened;
+  if (t == NULL) return false; /* what hangs may still read it */
+  c->engine = t->engine;
+  free_trial(t);
+  return opened || drop_data(c);
 }
 
 /* Chooses the first candidate from `index` on that opens. */
@@ -402,7 +404,10 @@ bool ctx_choice_free(ctx_choice *x) {
   if (x == NULL) return true;
   for (i = 0; !x->stuck && i < x->count; i++) free_engine(x, &x->candidates[i]);
   if (x->stuck) return false; /* what hangs may still read all of it */
-  for (i = 0; i < x->count; i++) free(x->candidates[i].tensors);
+  for (i = 0; i < x->count; i++) {
+    free(x->candidates[i].tensors);
+    free(x->candidates[i].data);
+  }
   free(x->candidates);
   free(x->tried);
   pthread_mutex_destroy(&x->lock);
@@ -453,7 +458,7 @@ static bool run_some(ctx_choice *x, const void *const *inputs, void *const *outp
   ctx_error reason;
   for (;;) {
     candidate *c = &x->candidates[x->current];
-    const bool ran = atomic_load(&x->proved) ? run_candidate(x, c, inputs, outputs, &reason)
+    const bool ran = atomic_load(&x->proved) ? run_candidate(c, inputs, outputs, &reason)
                                              : prove(x, inputs, outputs, &reason);
     if (ran) break;
     if (x->current == first) *error = reason;
@@ -478,10 +483,10 @@ static bool run_proved(ctx_choice *x, const void *const *inputs, void *const *ou
   ctx_note note;
   bool ran;
   if (atomic_load(&x->settled) || atomic_exchange(&x->settled, true))
-    return run_candidate(x, c, inputs, outputs, error);
+    return run_candidate(c, inputs, outputs, error);
   note = note_of(x, c);
   ctx_note_begin(&note, x->name);
-  ran = run_candidate(x, c, inputs, outputs, error);
+  ran = run_candidate(c, inputs, outputs, error);
   ctx_note_end(&note);
   return ran;
 }
@@ -539,5 +544,5 @@ const ctx_tried *ctx_choice_tried(ctx_choice *x, uint32_t *count) {
 }
 
 ctx_container ctx_choice_container(const ctx_choice *x) {
-  return ctx_choose(&x->container, x->candidates[x->current].alternative);
+  return x->candidates[x->current].container;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "flow.h"
+#include "inflate.h"
 #include "sha256.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -62,9 +63,9 @@ const ctx_model *ctx_chosen_model(const ctx_container *c) {
   return &c->models[c->chosen->models.first];
 }
 
-ctx_container ctx_choose(const ctx_container *c, uint32_t alternative) {
+ctx_container ctx_part(const ctx_container *c, uint32_t index) {
   ctx_container other = *c;
-  other.chosen = &c->alternatives[alternative];
+  other.chosen = &c->alternatives[index];
   other.inputs = c->crossings + other.chosen->inputs.first;
   other.outputs = c->crossings + other.chosen->outputs.first;
   return other;
@@ -140,6 +141,7 @@ static bool find_tables(ctx_container *c, ctx_error *error) {
   FIND(scales);
   FIND(names);
   FIND(text);
+  FIND(packed);
 #undef FIND
   return true;
 }
@@ -321,9 +323,10 @@ static bool is_tensor(const ctx_container *c, const ctx_crossing *crossing, uint
          tensor_count(c, crossing) > 0;
 }
 
-bool ctx_same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_crossing *y) {
+bool ctx_same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_container *other,
+                     const ctx_crossing *y) {
   return x->element_type == y->element_type && x->shape.count == y->shape.count &&
-         memcmp(c->sizes + x->shape.first, c->sizes + y->shape.first,
+         memcmp(c->sizes + x->shape.first, other->sizes + y->shape.first,
                 x->shape.count * sizeof *c->sizes) == 0;
 }
 
@@ -366,8 +369,30 @@ static bool check_side(ctx_container *c, bool output, ctx_error *error) {
   return right;
 }
 
+/* Its place in the table `packed`. */
+static bool check_bytes(ctx_container *c, const ctx_alternative *a, ctx_error *error) {
+  const uint32_t count = c->header->packed.count;
+  const ctx_range part = {(uint32_t)a->offset, (uint32_t)a->size};
+  if (a->offset > count || a->size > count)
+    return ctx_malformed(error, "an alternative lies outside of the table packed");
+  return check_part(c, part, count, "packed", error);
+}
+
+/* A later alternative, of which nothing but its name is read before it is used. */
+static bool check_packed(ctx_container *c, uint32_t index, ctx_error *error) {
+  static const ctx_range none[5];
+  const ctx_alternative *a = &c->alternatives[index];
+  _Static_assert(
+      offsetof(ctx_alternative, offset) - offsetof(ctx_alternative, models) == sizeof none,
+      "the ranges that it has not");
+  if (a->kind > CTX_KIND_PARTITION || a->feature_level > 8 || a->size == 0 ||
+      memcmp(&a->models, none, sizeof none) != 0)
+    return ctx_malformed(error, "alternative %u is not packed", index);
+  return check_text(c, a->name, error) && check_bytes(c, a, error);
+}
+
 /* What an alternative has is what its kind has; its parts come after it and are no partitions. */
-static bool check_kind(const ctx_container *c, uint32_t index, ctx_error *error) {
+static bool check_kind(ctx_container *c, uint32_t index, ctx_error *error) {
   const ctx_alternative *a = &c->alternatives[index];
   const bool nnapi = a->kind == CTX_KIND_NNAPI, parts = a->kind == CTX_KIND_PARTITION;
   const uint32_t least = index < c->header->choices ? c->header->choices : index + 1;
@@ -378,7 +403,8 @@ static bool check_kind(const ctx_container *c, uint32_t index, ctx_error *error)
       parts != (a->parts.count > 0) || (a->size > 0) != (!nnapi && !parts) ||
       (a->offset > 0 && a->size == 0))
     return ctx_malformed(error, "alternative %u is not what its kind %u has", index, a->kind);
-  if (a->offset > weights || a->size > weights - a->offset)
+  if (a->kind == CTX_KIND_ONNX) TRY(check_bytes(c, a, error));
+  if (a->kind == CTX_KIND_LITERT && (a->offset > weights || a->size > weights - a->offset))
     return ctx_malformed(error, "an alternative lies outside of the weights");
   if (parts && (a->parts.first < least || !within(a->parts, c->header->alternatives.count)))
     return ctx_malformed(error, "the parts of alternative %u are none", index);
@@ -395,7 +421,7 @@ static bool check_alternative(ctx_container *c, uint32_t index, bool border, ctx
   TRY(check_text(c, a->name, error) && check_text(c, a->composites, error));
   TRY(check_kind(c, index, error));
   c->referenced += a->parts.count;
-  *c = ctx_choose(c, index);
+  *c = ctx_part(c, index);
   if (a->kind == CTX_KIND_NNAPI) TRY(check_models(c, error));
   if (!border) return true;
   TRY(check_side(c, false, error) && check_side(c, true, error));
@@ -408,7 +434,9 @@ static bool check_alternatives(ctx_container *c, bool border, ctx_error *error) 
   uint32_t index;
   if (c->header->choices < 1 || c->header->choices > count)
     return ctx_malformed(error, "%u of %u alternatives compute it", c->header->choices, count);
-  for (index = count; index-- > 0;) TRY(check_alternative(c, index, border, error));
+  for (index = count; index-- > 0;)
+    TRY(index > 0 && index < c->header->choices ? check_packed(c, index, error)
+                                                : check_alternative(c, index, border, error));
   return true;
 }
 
@@ -457,23 +485,74 @@ static bool find_embedded(ctx_container *c, size_t size, ctx_error *error) {
   return true;
 }
 
-static bool read_container(const uint8_t *data, size_t size, bool border, ctx_container *out,
-                           ctx_error *error) {
+/* A packed alternative's own program is for the same weights. */
+static bool fits_into(const ctx_container *c, size_t size, const ctx_container *around,
+                      ctx_error *error) {
+  const ctx_header *h = c->header, *other = around->header;
+  const ctx_range name = h->weights_file, other_name = other->weights_file;
+  return (h->program_size == size && h->choices == 1 &&
+          memcmp(h->weights_sha256, other->weights_sha256, sizeof h->weights_sha256) == 0 &&
+          h->weights_offset == other->weights_offset && h->weights_size == other->weights_size &&
+          h->weights_file_size == other->weights_file_size && name.count == other_name.count &&
+          memcmp(c->text + name.first, around->text + other_name.first, name.count) == 0) ||
+         ctx_malformed(error, "a packed alternative has other weights or choices");
+}
+
+/* `around`: the container that it is packed in; else NULL. */
+static bool read_container(const uint8_t *data, size_t size, bool border,
+                           const ctx_container *around, ctx_container *out, ctx_error *error) {
   ctx_container c = {.data = data, .header = (const ctx_header *)(const void *)data};
   TRY(check_program(data, size, error));
   TRY(find_tables(&c, error));
   TRY(check_header(&c, error));
-  TRY(find_embedded(&c, size, error));
+  TRY(around == NULL ? find_embedded(&c, size, error) : fits_into(&c, size, around, error));
   TRY(check_alternatives(&c, border, error)); /* from the last to the first, which is chosen then */
   *out = c;
   return true;
 }
 
 bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
-  return read_container(data, size, true, out, error);
+  return read_container(data, size, true, NULL, out, error);
 }
 
 bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
-  TRY(read_container(data, size, false, out, error));
+  TRY(read_container(data, size, false, NULL, out, error));
   return out->chosen->kind == CTX_KIND_NNAPI || ctx_malformed(error, "it has no NNAPI model first");
+}
+
+uint32_t ctx_needed(const ctx_container *c, uint32_t alternative) {
+  const ctx_alternative *a = &c->alternatives[alternative];
+  uint32_t level = a->feature_level, i;
+  for (i = 0; i < a->parts.count; i++)
+    if (c->alternatives[a->parts.first + i].feature_level > level)
+      level = c->alternatives[a->parts.first + i].feature_level;
+  return level;
+}
+
+static bool read_packed(const ctx_container *c, const ctx_alternative *a, uint8_t *data,
+                        size_t size, ctx_container *out, ctx_error *error) {
+  const size_t before = sizeof(uint32_t); /* the size */
+  if (!ctx_inflate(c->packed + a->offset + before, (size_t)a->size - before, data, size))
+    return ctx_malformed(error, "a packed alternative is corrupt");
+  TRY(read_container(data, size, true, c, out, error));
+  return (out->chosen->kind == a->kind && ctx_needed(out, 0) == a->feature_level) ||
+         ctx_malformed(error, "a packed alternative is another one");
+}
+
+bool ctx_unpack(const ctx_container *c, uint32_t alternative, uint8_t **data, ctx_container *out,
+                ctx_error *error) {
+  const ctx_alternative *a = &c->alternatives[alternative];
+  uint32_t size = 0;
+  *data = NULL;
+  *out = *c;
+  if (alternative == 0) return true;
+  if (a->size > sizeof size) memcpy(&size, c->packed + a->offset, sizeof size);
+  if (size == 0 || size > CTX_MOST_INFLATED * a->size)
+    return ctx_malformed(error, "a packed alternative is corrupt");
+  *data = ctx_aligned(size);
+  if (*data == NULL) return ctx_out_of_memory(error);
+  if (read_packed(c, a, *data, size, out, error)) return true;
+  free(*data);
+  *data = NULL;
+  return false;
 }

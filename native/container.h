@@ -24,9 +24,10 @@ typedef struct {
   const double *scales;
   const ctx_name *names;
   const char *text;
+  const uint8_t *packed;
   const uint8_t *embedded; /* the embedded weights; NULL if they are in a file */
   uint64_t referenced;     /* elements of all ranges that were read */
-  /* The alternative that is meant, the first one or that of ctx_choose, and its tensors. */
+  /* The alternative that is meant, the first one or that of ctx_part, and its tensors. */
   const ctx_alternative *chosen;
   const ctx_crossing *inputs, *outputs;
 } ctx_container;
@@ -40,15 +41,24 @@ bool ctx_read_model(const uint8_t *data, size_t size, ctx_container *out, ctx_er
 /* The model of the chosen alternative, an NNAPI program. */
 const ctx_model *ctx_chosen_model(const ctx_container *container);
 
-/* The same container with another alternative. */
-ctx_container ctx_choose(const ctx_container *container, uint32_t alternative);
+/* The same container with a part of the first alternative, of that index among all. */
+ctx_container ctx_part(const ctx_container *container, uint32_t index);
+
+/* The container of an alternative: itself, or of a later one its own, which lies in *data then, to
+ * be freed as long after it as it is used; else NULL. */
+bool ctx_unpack(const ctx_container *container, uint32_t alternative, uint8_t **data,
+                ctx_container *out, ctx_error *error);
+
+/* The lowest NNAPI feature level at which the alternative of a container runs; 0: at any. */
+uint32_t ctx_needed(const ctx_container *container, uint32_t alternative);
 
 /* The operand of a tensor that enters or leaves the chosen alternative, an NNAPI program. */
 const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
                                   bool output);
 
-/* True if two tensors have one element type and one shape. */
-bool ctx_same_tensor(const ctx_container *container, const ctx_crossing *a, const ctx_crossing *b);
+/* True if two tensors, each of its container, have one element type and one shape. */
+bool ctx_same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_container *other,
+                     const ctx_crossing *y);
 
 /* True if the name of a tensor or of the weights' file is `text`. */
 bool ctx_text_is(const ctx_container *container, ctx_range name, const char *text);

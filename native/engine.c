@@ -269,7 +269,7 @@ static bool bind_partition(partition_engine *e, const ctx_container *c, ctx_erro
   for (i = 0; i < c->chosen->inputs.count; i++) add_tensor(e, c, &c->inputs[i]);
   e->entering = e->count;
   for (i = 0; i < e->part_count; i++) {
-    e->parts[i].container = ctx_choose(c, c->chosen->parts.first + i);
+    e->parts[i].container = ctx_part(c, c->chosen->parts.first + i);
     TRY(bind_outputs(e, &e->parts[i], error));
   }
   qsort(e->by_name, e->count, sizeof *e->by_name, compare_tensors);

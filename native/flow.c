@@ -36,7 +36,7 @@ bool ctx_check_names(const ctx_container *c, bool output, ctx_error *error) {
   qsort(ends, count, sizeof *ends, compare_names);
   for (i = 1; i < count && right; i++)
     right = compare_names(&ends[i - 1], &ends[i]) != 0 ||
-            (!once && ctx_same_tensor(c, ends[i - 1].crossing, ends[i].crossing));
+            (!once && ctx_same_tensor(c, ends[i - 1].crossing, c, ends[i].crossing));
   free(ends);
   return right || ctx_malformed(error, "two tensors at the border have one name");
 }
@@ -59,7 +59,7 @@ static bool are_there(const ctx_container *c, ctx_range read, const end *ends, u
     const end wanted = {c->text + crossing->name.first, crossing, 0};
     const end *found = bsearch(&wanted, ends, count, sizeof *ends, compare_names);
     if (found == NULL || found->since < least || found->since > parts ||
-        !ctx_same_tensor(c, found->crossing, crossing))
+        !ctx_same_tensor(c, found->crossing, c, crossing))
       return false;
   }
   return true;

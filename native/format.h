@@ -7,9 +7,10 @@
 
 #define CTX_MAGIC "EP-NNAPI"
 enum {
-  CTX_VERSION = 3,
+  CTX_VERSION = 4,
   CTX_ALIGNMENT = 64,
   CTX_MAX_DEPTH = 64,
+  CTX_MOST_INFLATED = 256,
   CTX_TERMINATOR = 46,
   CTX_CHECKED_FROM = 48,
   CTX_MODEL_HAS_CHECKSUM = 1,
@@ -72,15 +73,15 @@ typedef struct {
 /* A way to compute the cluster, or a part of an alternative that is a partition. */
 typedef struct {
   uint32_t kind; /* what it is, an alternative kind */
-  uint32_t feature_level; /* NNAPI: the feature level that it needs, 1 to 8; else 0 */
+  uint32_t feature_level; /* NNAPI, packed: the level that it needs, 1 to 8; else 0 */
   ctx_range name; /* its name, such as nnapi:4: bytes of `text` */
   ctx_range models; /* NNAPI: its model and those that it refers to, in `models` */
   ctx_range inputs; /* the tensors that enter it, in `crossings` */
   ctx_range outputs; /* the tensors that leave it, in `crossings` */
   ctx_range parts; /* partition: its parts in the order of their runs, in this table */
   ctx_range composites; /* NNAPI: its composites, JSON in `text`; may be empty */
-  uint64_t offset; /* LiteRT, ONNX: its first byte in the weights; else 0 */
-  uint64_t size; /* LiteRT, ONNX: its bytes; else 0 */
+  uint64_t offset; /* LiteRT: first byte in the weights; ONNX, packed: in `packed` */
+  uint64_t size; /* LiteRT, ONNX, packed: its bytes; else 0 */
 } ctx_alternative;
 _Static_assert(sizeof(ctx_alternative) == 72, "alternative");
 
@@ -136,7 +137,7 @@ _Static_assert(sizeof(ctx_name) == 8, "name");
 /* The first record of a container. */
 typedef struct {
   uint8_t magic[8]; /* `EP-NNAPI` */
-  uint32_t version; /* format version, 3 */
+  uint32_t version; /* format version, 4 */
   uint32_t reserved; /* 0 */
   uint8_t sha256[32]; /* SHA-256 of all bytes of the program after this field */
   uint64_t program_size; /* bytes of header and tables, a multiple of 64 */
@@ -157,7 +158,8 @@ typedef struct {
   ctx_range scales; /* the table `scales`: its offset, and its count */
   ctx_range names; /* the table `names`: its offset, and its count */
   ctx_range text; /* the table `text`: its offset, and its count */
+  ctx_range packed; /* the table `packed`: its offset, and its count */
 } ctx_header;
-_Static_assert(sizeof(ctx_header) == 208, "header");
+_Static_assert(sizeof(ctx_header) == 216, "header");
 
 #endif

@@ -1,6 +1,7 @@
 /* SHA-256 (FIPS 180-4), with the instructions that x86-64 and ARM64 processors have for it. */
 #include "sha256.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void blocks_portable(uint32_t state[8], const uint8_t *data, size_t count
 }
 
 #if defined(HAS_X86)
-static bool has_instructions(void) {
+static bool find_instructions(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & 1u << 29) == 0) return false;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & 1u << 19) != 0;
@@ -102,7 +103,7 @@ __attribute__((target("sha,sse4.1"))) static void blocks_fast(uint32_t state[8],
   _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_alignr_epi8(high, low, 8));
 }
 #elif defined(HAS_ARM)
-static bool has_instructions(void) {
+static bool find_instructions(void) {
   enum { SHA2 = 1 << 6 }; /* Source: HWCAP_SHA2 in Linux's asm/hwcap.h */
   return (getauxval(AT_HWCAP) & SHA2) != 0;
 }
@@ -147,9 +148,21 @@ static void blocks_fast(uint32_t state[8], const uint8_t *data, size_t count) {
   vst1q_u32(state + 4, efgh);
 }
 #else
-static bool has_instructions(void) { return false; }
+static bool find_instructions(void) { return false; }
 #define blocks_fast blocks_portable
 #endif
+
+/* Asked once: virtual machines take longer to answer than a block takes. */
+static bool has_instructions(void) {
+  enum { UNKNOWN, MISSING, THERE };
+  static _Atomic int known;
+  int answer = atomic_load(&known);
+  if (answer == UNKNOWN) {
+    answer = find_instructions() ? THERE : MISSING;
+    atomic_store(&known, answer);
+  }
+  return answer == THERE;
+}
 
 static void add_blocks(uint32_t state[8], const uint8_t *data, size_t count) {
   if (has_instructions())

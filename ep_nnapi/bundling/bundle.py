@@ -106,7 +106,7 @@ def _external_data(proto: ModelProto, folder: Path) -> Iterator[str]:
 
 def _inputs(content: ContainerContent) -> tuple[InputSpec, ...]:
     """Returns the inputs; one that enters in two layouts is one."""
-    entering = {c.name: c for c in content.alternatives[0].border.inputs}.values()
+    entering = {c.name: c for c in content.first.border.inputs}.values()
     return tuple(InputSpec(c.name, c.dtype.numpy, c.shape) for c in entering)
 
 

@@ -14,7 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
-from ep_nnapi.epcontext.alternatives import Alternative, constants, everything
+from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, constants, everything
 from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpack
 from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, AlternativeKind
 from ep_nnapi.epcontext.onnx_program import external_places
@@ -144,7 +144,7 @@ def _attribute(node: NodeProto, name: str) -> bytes:
 
 
 def _content(name: str, context: ContainerContent) -> Content:
-    first = context.alternatives[0]
+    first = context.first
     border, operations = first.border, _operations(first)
     origins = dict.fromkeys(node for op in operations for node in op.origin)
     return Content(
@@ -164,7 +164,7 @@ def _content(name: str, context: ContainerContent) -> Content:
 def _of_two_types(context: ContainerContent) -> tuple[int, int]:
     """Number and bytes of the 8-bit constants of which one program has the unsigned form."""
     signed, unsigned = set[bytes](), dict[bytes, int]()
-    for each in everything(context.alternatives if len(context.alternatives) > 1 else ()):
+    for each in everything(context.alternatives if context.later else ()):
         for operand in each.model.operands if each.model else ():
             if isinstance(operand.value, Data) and operand.type.tensor:
                 data = operand.value.bytes
@@ -195,7 +195,7 @@ def _alternatives(context: ContainerContent) -> Iterator[AlternativeContent]:
         raise ModelError("an alternative is corrupt; prepare the model again") from None
     for n, each in enumerate(given):
         others = set[tuple[int, int]]().union(*(h for i, h in enumerate(held) if i != n))
-        own = sum(size for _, size in held[n] - others)
+        own = sum(size for _, size in held[n] - others) + _packed_bytes(context.given[n])
         yield AlternativeContent(
             each.name,
             each.kind.name,
@@ -224,13 +224,21 @@ def _places(alternative: Alternative, weights: Array) -> set[tuple[int, int]]:
     for each in everything([alternative]):
         for constant in constants(each):
             found.add((constant.ctypes.data - weights.ctypes.data, constant.size))
-        if each.data is not None and each.linked is not None:
+        if each.kind is AlternativeKind.LITERT and each.data is not None and each.linked:
             found.add((each.data.ctypes.data - weights.ctypes.data, each.linked.size))
         if each.kind is AlternativeKind.ONNX:
             found.update(external_places(each))
         elif each.kind is AlternativeKind.LITERT:
             found.update(_behind(each, weights))
     return found
+
+
+def _packed_bytes(given: Alternative | LaterAlternative) -> int:
+    """The bytes of an alternative that is packed, or of the ONNX models of one that is not."""
+    if isinstance(given, LaterAlternative):
+        return given.size
+    parts = everything([given])
+    return sum(e.linked.size for e in parts if e.linked and e.kind is AlternativeKind.ONNX)
 
 
 def _behind(alternative: Alternative, weights: Array) -> Iterator[tuple[int, int]]:

@@ -74,6 +74,26 @@ class Alternative:
         """The feature level without which nothing of it can run; 0 if NNAPI is not needed."""
         return max([self.feature_level, *(part.needed for part in self.parts)])
 
+    def opened(self) -> Alternative:
+        """Itself."""
+        return self
+
+
+@frozen
+class LaterAlternative:
+    """An alternative that was not read: nothing but what runs is.
+
+    needed   as `Alternative` has it
+    size     bytes that it takes in the container
+    opened   `opened()` reads it; raises ModelError
+    """
+
+    name: str
+    kind: AlternativeKind
+    needed: int
+    size: int
+    opened: Callable[[], Alternative]
+
 
 def plain_crossing(name: str, dtype: DType, shape: tuple[int, ...], position: int) -> Crossing:
     """The crossing of an alternative that takes an ONNX tensor as it is."""
@@ -95,6 +115,13 @@ def constants(alternative: Alternative) -> Iterator[Array]:
             elif isinstance(operand.value, Model):
                 models.append(operand.value)
     yield from alternative.linked.constants if alternative.linked else ()
+
+
+def replaces(own: Border, other: Border) -> bool:
+    """True for a border that takes no tensors but those of another, and gives the same."""
+    entering, leaving = ({_tensor(c) for c in side} for side in (own.inputs, own.outputs))
+    there = {_tensor(c) for c in other.inputs}
+    return entering <= there and leaving == {_tensor(c) for c in other.outputs}
 
 
 def check(alternative: Alternative) -> None:

@@ -20,9 +20,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.epcontext.alternatives import Alternative, everything
+from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, everything
 from ep_nnapi.epcontext.layout import (
-    CHECKED_FROM,
     FORMAT_VERSION,
     HEADER,
     MAGIC,
@@ -31,6 +30,7 @@ from ep_nnapi.epcontext.layout import (
     TERMINATOR,
     AlternativeKind,
 )
+from ep_nnapi.epcontext.packing import inflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool, padded
 from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered
@@ -181,49 +181,55 @@ class Container:
 
     def _program(self, location: WeightsLocation) -> bytes:
         """Returns the header and the tables."""
-        ranges, file, tables = self.writer.tables(location.file)
-        header = np.zeros((), HEADER.dtype)
-        header["magic"] = np.frombuffer(MAGIC, np.uint8)
-        header["version"] = FORMAT_VERSION
-        header["flags"] = MODEL_HAS_CHECKSUM if self.model_has_checksum else 0
-        header["program_size"] = HEADER.dtype.itemsize + len(tables)
-        header["weights_sha256"] = np.frombuffer(location.sha256, np.uint8)
-        header["weights_offset"] = location.offset
-        header["weights_size"] = location.size
-        header["weights_file_size"] = location.total
-        header["weights_file"] = file
-        header["choices"] = len(self.alternatives)
-        for table in TABLES:
-            header[table.name] = ranges[table.name]
-        return with_checksum(header.tobytes() + tables)
+        fields = {
+            "flags": MODEL_HAS_CHECKSUM if self.model_has_checksum else 0,
+            "weights_sha256": np.frombuffer(location.sha256, np.uint8),
+            "weights_offset": location.offset,
+            "weights_size": location.size,
+            "weights_file_size": location.total,
+        }
+        return self.writer.program(location.file, fields)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerContent:
     """A container's content: the alternatives of its cluster, the preferred first.
 
+    first               the preferred one
+    later               the others, of which nothing is read before it is used
     weights             that all alternatives share
     digest              SHA-256 of the program
     file                name of the weights' file next to the model; None if they are embedded
     model_has_checksum  True if the model's file must have a checksum of itself
     """
 
-    alternatives: tuple[Alternative, ...]
+    first: Alternative
+    later: tuple[LaterAlternative, ...]
     weights: Array
     digest: bytes
     file: str | None
     model_has_checksum: bool
 
     @property
+    def given(self) -> tuple[Alternative | LaterAlternative, ...]:
+        """All alternatives."""
+        return self.first, *self.later
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """All alternatives, read; raises ModelError."""
+        return tuple(each.opened() for each in self.given)
+
+    @property
     def lowered(self) -> Lowered:
         """The first NNAPI program; raises TypeError if there is none."""
-        found = (a for a in self.alternatives if a.kind is AlternativeKind.NNAPI)
-        return next(found, self.alternatives[0]).lowered
+        found = (a for a in self.given if a.kind is AlternativeKind.NNAPI)
+        return next(found, self.first).opened().lowered
 
     @property
     def feature_level(self) -> int:
         """The lowest NNAPI feature level that can run it; 0 if it runs without NNAPI too."""
-        return min(each.needed for each in self.alternatives)
+        return min(each.needed for each in self.given)
 
 
 def pack(*given: Lowered | Alternative, model_has_checksum: bool = False) -> Container:
@@ -246,12 +252,6 @@ def pack_each(given: Sequence[Lowered], *, model_has_checksum: bool = False) -> 
     ]
 
 
-def with_checksum(program: bytes) -> bytes:
-    """Returns header and tables with the checksum of their bytes in the header."""
-    digest = hashlib.sha256(program[CHECKED_FROM:]).digest()
-    return program[: CHECKED_FROM - len(digest)] + digest + program[CHECKED_FROM:]
-
-
 def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     """Returns the content of a container.
 
@@ -261,11 +261,10 @@ def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerC
     another format, needs a higher feature level, or has weights outside of the folder. Programs of
     several alternatives are not validated: `check_programs` does, or who compiles one.
     """
-    _check_version(data)
     with _malformed():
         content = _unpack(data, source, feature_level)
-    if len(content.alternatives) == 1:
-        check_programs(content.alternatives)
+    if not content.later:
+        check_programs([content.first])
     return content
 
 
@@ -292,8 +291,9 @@ def _malformed() -> Iterator[None]:
 def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     """Returns the header, the program (header and tables), and the bytes that follow it.
 
-    Raises ModelError if the checksum is wrong.
+    Raises ModelError if it has another format, or the checksum is wrong.
     """
+    _check_version(data)
     if len(data) < HEADER.dtype.itemsize:
         raise ModelError(CORRUPT)
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
@@ -322,21 +322,21 @@ def _check_version(data: bytes) -> None:
 
 def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     header, program, rest = split(data)
-    if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
-        raise ValueError("it sets bits that have no meaning")
-    reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
-    location = WeightsLocation(
-        reader.text(header["weights_file"].tolist()),
-        int(header["weights_offset"]),
-        int(header["weights_size"]),
-        int(header["weights_file_size"]),
-        header["weights_sha256"].tobytes(),
-    )
+    reader, location = _reader(header, program)
     weights = read_weights(location, rest, source)
-    alternatives = reader.alternatives(int(header["choices"]), weights)
-    flag = bool(header["flags"])
+
+    def read(packed: bytes) -> Alternative:
+        with _malformed():
+            return _packed(packed, location, weights)
+
+    choices = int(header["choices"])
     content = ContainerContent(
-        alternatives, weights, header["sha256"].tobytes(), location.file or None, flag
+        reader.first(choices, weights),
+        reader.later(choices, read),
+        weights,
+        header["sha256"].tobytes(),
+        location.file or None,
+        bool(header["flags"]),
     )
     if content.feature_level > feature_level:
         raise ModelError(
@@ -344,3 +344,26 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
             f"{feature_level}; prepare the model for that level"
         )
     return content
+
+
+def _reader(header: np.ndarray[Any, Any], program: bytes) -> tuple[TableReader, WeightsLocation]:
+    """Returns the reader of a program, and where its weights are."""
+    if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
+        raise ValueError("it sets bits that have no meaning")
+    reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
+    return reader, WeightsLocation(
+        reader.text(header["weights_file"].tolist()),
+        int(header["weights_offset"]),
+        int(header["weights_size"]),
+        int(header["weights_file_size"]),
+        header["weights_sha256"].tobytes(),
+    )
+
+
+def _packed(data: bytes, location: WeightsLocation, weights: Array) -> Alternative:
+    """Returns an alternative from its own program, which is for the same weights."""
+    header, program, rest = split(inflated(data) + TERMINATOR)
+    reader, own = _reader(header, program)
+    if rest or header["choices"] != 1 or own != location:
+        raise ValueError("a packed alternative has other weights or choices")
+    return reader.first(1, weights)

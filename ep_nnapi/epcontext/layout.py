@@ -1,4 +1,4 @@
-"""Records of a container, format version 3: every field with its type, offset and meaning.
+"""Records of a container, format version 4: every field with its type, offset and meaning.
 
 All numbers are little-endian, and every field is aligned to its own size. docs/context.md and
 native/format.h are generated from these records: `python -m tests.epcontext.test_layout`.
@@ -15,7 +15,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the containers that are written."""
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
@@ -44,6 +44,9 @@ MODEL_HAS_CHECKSUM = 1
 
 MAX_DEPTH = 64
 """Limit for the nesting of referenced models."""
+
+MOST_INFLATED = 256
+"""A packed alternative has at most so many times the bytes that it is packed in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +136,15 @@ ALTERNATIVE = Record(
     "A way to compute the cluster, or a part of an alternative that is a partition.",
     (
         Field("kind", "u32", "what it is, an alternative kind"),
-        Field("feature_level", "u32", "NNAPI: the feature level that it needs, 1 to 8; else 0"),
+        Field("feature_level", "u32", "NNAPI, packed: the level that it needs, 1 to 8; else 0"),
         Field("name", "range", "its name, such as nnapi:4: bytes of `text`"),
         Field("models", "range", "NNAPI: its model and those that it refers to, in `models`"),
         Field("inputs", "range", "the tensors that enter it, in `crossings`"),
         Field("outputs", "range", "the tensors that leave it, in `crossings`"),
         Field("parts", "range", "partition: its parts in the order of their runs, in this table"),
         Field("composites", "range", "NNAPI: its composites, JSON in `text`; may be empty"),
-        Field("offset", "u64", "LiteRT, ONNX: its first byte in the weights; else 0"),
-        Field("size", "u64", "LiteRT, ONNX: its bytes; else 0"),
+        Field("offset", "u64", "LiteRT: first byte in the weights; ONNX, packed: in `packed`"),
+        Field("size", "u64", "LiteRT, ONNX, packed: its bytes; else 0"),
     ),
 )
 TEXT_RANGE = Record("name", "A name.", (Field("text", "range", "its bytes in `text`, UTF-8"),))
@@ -173,6 +176,7 @@ TABLES = (
     Table("scales", "f64", "scales per channel"),
     Table("names", TEXT_RANGE, "names of ONNX nodes"),
     Table("text", "u8", "the bytes of all names and composites"),
+    Table("packed", "u8", "ONNX models, and the alternatives after the first"),
 )
 HEADER = Record(
     "header",

@@ -14,6 +14,7 @@ import numpy as np
 
 from ep_nnapi.epcontext.alternatives import (
     Alternative,
+    LaterAlternative,
     Linked,
     check,
     constants,
@@ -25,19 +26,23 @@ from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
     COMPUTED,
     CONSTANT,
+    FORMAT_VERSION,
     HEADER,
+    MAGIC,
     MAX_DEPTH,
     OMITTED,
     REFERENCED_MODEL,
     TABLES,
     AlternativeKind,
 )
+from ep_nnapi.epcontext.packing import deflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool
 from ep_nnapi.epcontext.pool import Range as _Range
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BY_CODE
@@ -45,38 +50,63 @@ from ep_nnapi.nnapi.validate import check_shape, check_value
 
 
 class TableWriter:
-    """The tables of one cluster; `pool` gets its constants."""
+    """The tables of one cluster; `pool` gets its constants.
 
-    def __init__(self, alternatives: Sequence[Alternative], pool: ConstantPool) -> None:
+    The first alternative and its parts are rows; each other one is a container of its own, packed.
+    """
+
+    def __init__(
+        self,
+        alternatives: Sequence[Alternative],
+        pool: ConstantPool,
+        reserved: Mapping[int, _Range] | None = None,
+    ) -> None:
         self._pool = pool
         self._rows: dict[str, list[Any]] = {table.name: [] for table in TABLES}
-        every = everything(alternatives)
-        pool.expect(constant for each in every for constant in constants(each))
-        reserved = _reserved(every, pool)
-        rows = [self._alternative(each) for each in every]
-        first = len(alternatives)
-        for number, (row, each) in enumerate(zip(rows, every, strict=True)):
-            place = self._link(each.linked, reserved.get(number))
-            parts = (first, len(each.parts)) if each.parts else (0, 0)
-            first += len(each.parts)
-            self._rows["alternatives"].append((*row[:6], parts, row[6], *place))
+        if reserved is None:
+            every = everything(alternatives)
+            pool.expect(constant for each in every for constant in constants(each))
+            reserved = _reserved(every, pool)
+        first, *later = alternatives
+        for each in (first, *first.parts):
+            *row, composites = self._alternative(each)
+            parts = (len(alternatives), len(each.parts)) if each.parts else (0, 0)
+            place = self._link(each, reserved.get(id(each)))
+            self._rows["alternatives"].append((*row, parts, composites, *place))
+        self._later = [
+            (a.kind, a.needed, self._text(a.name), TableWriter([a], pool, reserved)) for a in later
+        ]
 
-    def tables(self, file: str) -> tuple[dict[str, _Range], _Range, bytes]:
-        """Offset and count of each table, the range of a text, and the bytes of all tables.
+    def program(self, file: str, fields: Mapping[str, object]) -> bytes:
+        """Returns header and tables.
 
-        They follow the header.
+        fields   of the header: where the weights are in their file, what is known of the model
         """
-        text, found, data = self._rows["text"], {}, b""
-        name = (len(text), len(file.encode()))
+        rows = {name: [*values] for name, values in self._rows.items()}
+        for number, (kind, needed, name, writer) in enumerate(self._later, 1):
+            own = deflated(writer.program(file, fields))
+            place = len(rows["packed"]), len(own)
+            rows["alternatives"].insert(number, (kind, needed, name, *[(0, 0)] * 5, *place))
+            rows["packed"].extend(own)
+        header = np.zeros((), HEADER.dtype)
+        header["magic"] = np.frombuffer(MAGIC, np.uint8)
+        header["version"] = FORMAT_VERSION
+        header["weights_file"] = len(rows["text"]), len(file.encode())
+        rows["text"].extend(file.encode())
+        header["choices"] = 1 + len(self._later)
+        for field, value in fields.items():
+            header[field] = value
+        data = b""
         for table in TABLES:
-            rows = [*text, *file.encode()] if table.name == "text" else self._rows[table.name]
-            found[table.name] = (HEADER.dtype.itemsize + len(data), len(rows))
-            data += np.array(rows, table.dtype).tobytes()
+            header[table.name] = (HEADER.dtype.itemsize + len(data), len(rows[table.name]))
+            data += np.array(rows[table.name], table.dtype).tobytes()
             data += b"\0" * (-len(data) % 8)
-        return found, name, data + b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
+        data += b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
+        header["program_size"] = HEADER.dtype.itemsize + len(data)
+        return with_checksum(header.tobytes() + data)
 
     def _alternative(self, given: Alternative) -> tuple[Any, ...]:
-        """Adds its models and crossings; returns its row without parts and place."""
+        """Adds its models and crossings; returns its row, of which parts and place are missing."""
         first, composites = len(self._rows["models"]), b""
         models = _in_order(given.model) if given.model else []
         self._index = {id(model): first + i for i, model in enumerate(models)}
@@ -94,17 +124,16 @@ class TableWriter:
             self._add("text", composites),
         )
 
-    def _link(self, linked: Linked | None, place: _Range | None) -> _Range:
-        """Adds the bytes of LiteRT or ONNX, at their place if they have one; returns that."""
-        if linked is None:
+    def _link(self, given: Alternative, place: _Range | None) -> _Range:
+        """Adds the bytes of LiteRT, at their place, or of ONNX; returns where they are."""
+        if given.linked is None:
             return 0, 0
-        offsets = [self._pool.add(constant)[0] for constant in linked.constants]
-        at = self._pool.size if place is None else place[0]
-        data = np.frombuffer(linked.link(at, offsets), np.uint8)
+        offsets = [self._pool.add(constant)[0] for constant in given.linked.constants]
+        data = given.linked.link(place[0] if place else 0, offsets)
         if place is None:
-            return self._pool.append(data)
-        self._pool.arrays[place[1]] = data
-        return at, data.size
+            return self._add("packed", data)
+        self._pool.arrays[place[1]] = np.frombuffer(data, np.uint8)
+        return place[0], len(data)
 
     def _text(self, value: str) -> _Range:
         return self._add("text", value.encode())
@@ -163,12 +192,12 @@ class TableWriter:
 
 
 def _reserved(every: Sequence[Alternative], pool: ConstantPool) -> dict[int, _Range]:
-    """Places of flatbuffers by number: offset, and index in the pool. They precede constants."""
+    """Places of flatbuffers by id: offset, and index in the pool. They precede constants."""
     found = {}
-    for number, each in enumerate(every):
+    for each in every:
         if each.kind is AlternativeKind.LITERT and each.linked:
             index = len(pool.arrays)
-            found[number] = pool.append(np.zeros(each.linked.size, np.uint8))[0], index
+            found[id(each)] = pool.append(np.zeros(each.linked.size, np.uint8))[0], index
     return found
 
 
@@ -207,11 +236,8 @@ class TableReader:
     """
 
     def __init__(self, program: bytes, ranges: Mapping[str, _Range]) -> None:
-        self._rows = {t.name: _rows(program, t.name, t.dtype, ranges[t.name]) for t in TABLES[:-1]}
-        first, count = ranges["text"]
-        if first + count > len(program):
-            raise ValueError("the table text lies outside of the context")
-        self._text = program[first : first + count]
+        self._rows = {t.name: _rows(program, t.name, t.dtype, ranges[t.name]) for t in TABLES[:-2]}
+        self._text, self._packed = (_bytes(program, t.name, ranges[t.name]) for t in TABLES[-2:])
         self._unread = len(program)
 
     def text(self, part: _Range) -> str:
@@ -221,13 +247,13 @@ class TableReader:
             raise ValueError("a name has a NUL")
         return text
 
-    def alternatives(self, choices: int, weights: Array) -> tuple[Alternative, ...]:
-        """Returns the alternatives, their constants as views of `weights`."""
+    def first(self, choices: int, weights: Array) -> Alternative:
+        """Returns the first alternative, its constants as views of `weights`."""
         rows = self._rows["alternatives"]
         if not 1 <= choices <= len(rows):
             raise ValueError(f"{choices} of {len(rows)} alternatives compute it")
         made: dict[int, Alternative] = {}
-        for index in reversed(range(len(rows))):
+        for index in (*reversed(range(choices, len(rows))), 0):
             first, count = rows[index][6]
             if count and (first < max(choices, index + 1) or first + count > len(rows)):
                 raise ValueError(f"the parts of alternative {index} are none")
@@ -240,7 +266,29 @@ class TableReader:
             if self._unread < 0:
                 raise ValueError("partitions share their parts")
             check(made[index])
-        return tuple(made[i] for i in range(choices))
+        return made[0]
+
+    def later(
+        self, choices: int, read: Callable[[bytes], Alternative]
+    ) -> tuple[LaterAlternative, ...]:
+        """Returns the other alternatives; `read` returns what was packed in some bytes."""
+        return tuple(self._later(n, self._rows["alternatives"][n], read) for n in range(1, choices))
+
+    def _later(
+        self, index: int, row: tuple[Any, ...], read: Callable[[bytes], Alternative]
+    ) -> LaterAlternative:
+        kind, needed, name, *ranges, offset, size = row
+        if needed > HIGHEST_LEVEL or any(map(any, ranges)) or not size:
+            raise ValueError(f"alternative {index} is not packed")
+        data = self._slice(self._packed, (offset, size))
+
+        def opened() -> Alternative:
+            found = read(data)
+            if (found.kind, found.needed) != (kind, needed):
+                raise ModelError(f"alternative {index} is another one; prepare the model again")
+            return found
+
+        return LaterAlternative(self.text(name), AlternativeKind(kind), needed, size, opened)
 
     def _alternative(
         self, row: tuple[Any, ...], parts: tuple[Alternative, ...], weights: Array
@@ -258,7 +306,7 @@ class TableReader:
             or (linked and not size)
         ):
             raise ValueError(f"an alternative has what {kind.name} has not, or lacks what it has")
-        if offset + size > weights.size:
+        if kind is AlternativeKind.LITERT and offset + size > weights.size:
             raise ValueError("an alternative lies outside of the weights")
         model = self._models(models[0], models[1], weights)[0] if is_nnapi else None
         ends = [
@@ -272,8 +320,10 @@ class TableReader:
         if model:
             model = replace(model, composites=unpacked(text, model, weights))
         data = None
-        if size:
-            data = weights[offset : offset + size if kind is AlternativeKind.ONNX else None]
+        if kind is AlternativeKind.LITERT:
+            data = weights[offset:]
+        elif size:
+            data = np.frombuffer(self._slice(self._packed, (offset, size)), np.uint8)
         known = None if data is None else Linked((), size, _same_bytes(data[:size]))
         border = Border(ends[0], ends[1])
         return Alternative(self.text(name), kind, border, level, model, known, data, parts)
@@ -382,6 +432,14 @@ _NO_MODEL = Model((), (), (), ())
 def _is_float(scale: float) -> bool:
     """Returns True for 0, and for numbers that are finite and other than 0 as float32."""
     return not scale or (abs(scale) <= _FLOAT_MAX and bool(np.float32(scale)))
+
+
+def _bytes(program: bytes, name: str, place: _Range) -> bytes:
+    """Returns a table of bytes."""
+    offset, count = place
+    if offset + count > len(program):
+        raise ValueError(f"the table {name} lies outside of the context")
+    return program[offset : offset + count]
 
 
 def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -59,15 +60,32 @@ class _FlatOperator:
     outputs: tuple[int, ...]
     options: tuple[str, Mapping[str, Option]] | None
 
-    def packed(self) -> object:
-        """The operator as an object of the schema."""
+    def packed(self, tables: dict[object, _Once]) -> object:
+        """The operator as an object of the schema; `tables`: of options, by what they say."""
         made = schema().OperatorT()
-        made.opcodeIndex, made.inputs, made.outputs = self.code, self.inputs, self.outputs
+        made.opcodeIndex = self.code
+        made.inputs, made.outputs = _ints(self.inputs), _ints(self.outputs)
         if self.options is not None:
             kind, fields = self.options
             made.builtinOptionsType = getattr(schema().BuiltinOptions, f"{kind}Options")
-            made.builtinOptions = _options(f"{kind}OptionsT", fields)
+            options = _options(f"{kind}OptionsT", fields)
+            said = kind, repr(sorted(vars(options).items()))
+            made.builtinOptions = tables.setdefault(said, _Once(options))
         return made
+
+
+@dataclass(slots=True)
+class _Once:
+    """A table of the schema that is written once."""
+
+    table: Any
+    place: int | None = None
+
+    def Pack(self, builder: object) -> int:  # noqa: N802 (the schema's name)
+        """Where it is in the flatbuffer."""
+        if self.place is None:
+            self.place = self.table.Pack(builder)
+        return int(self.place or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +149,7 @@ class FlatGraph:
     tensors: list[FlatTensor] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
-    _names: list[str] = field(default_factory=list)
+    _names: list[str | None] = field(default_factory=list)
     _buffers: list[Callable[[], Array] | None] = field(default_factory=list)
     _operators: list[_FlatOperator] = field(default_factory=list)
     _constants: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -290,7 +308,7 @@ class FlatGraph:
         model.signatureDefs = [_signature(inputs, outputs)]
         weight = sum(len(each.data) for each in model.buffers if each.data is not None)
         require(weight < _MAX_BYTES, f"{weight} bytes of weights do not fit one flatbuffer")
-        builder = flatbuffers().Builder(weight + 4096 + 1024 * len(self.tensors))
+        builder = _builder(weight + 4096 + 1024 * len(self.tensors))
         builder.Finish(model.Pack(builder), _IDENTIFIER)
         return builder.Output(), outside
 
@@ -298,7 +316,8 @@ class FlatGraph:
         """The graph as an object of the schema; `store` returns the buffer of a constant."""
         made = schema().SubGraphT()
         made.name = "main" if self is self._shared.graphs[0] else "inner"
-        made.operators = [each.packed() for each in self._operators]
+        options = dict[object, _Once]()
+        made.operators = [each.packed(options) for each in self._operators]
         made.inputs, made.outputs = self.inputs, self.outputs
         made.tensors = [
             _tensor(tensor, name, 0 if load is None else store(load()))
@@ -311,9 +330,30 @@ class FlatGraph:
         rank = len(tensor.shape)
         require(rank <= _MOST_AXES, f"LiteRT has no tensors of rank {rank}")
         self.tensors.append(tensor)
-        self._names.append(f"t{len(self._names)}" if name is None else name)
+        self._names.append(name)
         self._buffers.append(load)
         return len(self.tensors) - 1
+
+
+def _builder(size: int) -> Any:  # noqa: ANN401 (of a package without types)
+    """A builder that writes short vectors of the same numbers once."""
+    base: Any = flatbuffers().Builder
+    written: dict[tuple[str, bytes], int] = {}
+
+    class Builder(base):  # type: ignore[misc]
+        def CreateNumpyVector(self, x: Array) -> int:  # noqa: N802 (the package's name)
+            if x.nbytes > INSIDE:
+                return int(super().CreateNumpyVector(x))
+            key = x.dtype.str, x.tobytes()
+            if key not in written:
+                written[key] = super().CreateNumpyVector(x)
+            return written[key]
+
+    return Builder(size)
+
+
+def _ints(values: Sequence[int]) -> Array:
+    return np.array(values, np.int32)
 
 
 def _options(kind: str, fields: Mapping[str, Option]) -> object:
@@ -334,12 +374,12 @@ def _code(name: str, number: int) -> object:
     return made
 
 
-def _tensor(tensor: FlatTensor, name: str, buffer: int) -> object:
+def _tensor(tensor: FlatTensor, name: str | None, buffer: int) -> object:
     made = schema().TensorT()
     made.name, made.buffer = name, buffer
-    made.shape = [int.__index__(size) for size in tensor.shape]
+    made.shape = _ints([int.__index__(size) for size in tensor.shape])
     if any(isinstance(size, Size) for size in tensor.shape):
-        made.shapeSignature = [-1 if isinstance(size, Size) else size for size in tensor.shape]
+        made.shapeSignature = _ints([-1 if isinstance(n, Size) else n for n in tensor.shape])
     made.type = getattr(schema().TensorType, _TYPES[tensor.dtype])
     made.hasRank = True
     given = tensor.parameters

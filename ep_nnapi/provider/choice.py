@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ep_nnapi.epcontext.alternatives import Alternative
+from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, replaces
 from ep_nnapi.epcontext.container import ContainerContent, check_programs
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.lowering.border import Allocate, Crossing
@@ -74,7 +74,7 @@ class Tried:
 class _AlternativeOnDevice:
     """An alternative, and what computes it; `compiler`: of an NNAPI device."""
 
-    alternative: Alternative
+    alternative: Alternative | LaterAlternative
     preferred: Preferred
     compiler: Compiler | None = None
 
@@ -134,7 +134,8 @@ class Choice:
             candidate = self.candidates[index]
             try:
                 if index not in self._opened:
-                    self._opened[index] = self._open(candidate)
+                    self._check_level(candidate)
+                    self._opened[index] = self._open(candidate, self._checked(candidate))
             except GaveWay as failed:
                 self._note(candidate, failed)
                 continue
@@ -150,27 +151,30 @@ class Choice:
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
         logger.log(level, "%s gave way: %s", candidate.name, why)
 
-    def _open(self, candidate: _AlternativeOnDevice) -> Opened:
-        self._check(candidate)
+    def _open(self, candidate: _AlternativeOnDevice, alternative: Alternative) -> Opened:
         if candidate.preferred is Preferred.CPU:
-            return self._attempt(candidate.alternative, candidate)
+            return self._attempt(alternative, candidate)
         try:
             # a CPU of NNAPI's is not worth that a library ends a start once more
             whole = candidate.preferred is Preferred.NNAPI_CPU
             self._note_of(candidate).check_free(whole=whole)
         except DidNotReturn as ended:
             raise GaveWay(str(ended)) from None
-        work = lambda: self._attempt(candidate.alternative, candidate)  # noqa: E731
+        work = lambda: self._attempt(alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
-    def _check(self, candidate: _AlternativeOnDevice) -> None:
-        """Raises GaveWay for an alternative that cannot run in the place of the first one."""
-        first, own = self.content.alternatives[0].border, candidate.alternative.border
-        entering = {_tensor(c) for c in first.inputs}
-        if not {_tensor(c) for c in own.inputs} <= entering or (
-            {_tensor(c) for c in own.outputs} != {_tensor(c) for c in first.outputs}
-        ):
+    def _checked(self, candidate: _AlternativeOnDevice) -> Alternative:
+        """Reads an alternative; raises GaveWay if it cannot run in the place of the first one."""
+        try:
+            found = candidate.alternative.opened()
+        except ModelError as error:
+            raise GaveWay(str(error)) from None
+        if not replaces(found.border, self.content.first.border):
             raise GaveWay("it has other tensors or sizes")
+        return found
+
+    def _check_level(self, candidate: _AlternativeOnDevice) -> None:
+        """Raises GaveWay for one that is beyond the device."""
         needed, compiler = candidate.alternative.needed, candidate.compiler
         if compiler is not None:
             if isinstance(compiler.runtime, NoRuntime):
@@ -181,7 +185,7 @@ class Choice:
 
     def _attempt(self, alternative: Alternative, candidate: _AlternativeOnDevice) -> Opened:
         """Compiles an alternative, or a part of it; raises GaveWay."""
-        if alternative.kind is AlternativeKind.PARTITION:
+        if alternative.parts:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
             return lambda ins, outs: PartRuns(alternative, parts, ins, outs)
         try:
@@ -205,7 +209,7 @@ class Choice:
             raise GaveWay("it needs NNAPI")
         check_programs([alternative])
         placed = compiled(compiler, alternative.lowered)
-        whole = not candidate.alternative.parts
+        whole = candidate.alternative.kind is AlternativeKind.NNAPI
         record = self.record if whole else compiler.new_record()
         cluster = CompiledCluster.of(
             (self.node,), self.report, placed, Fallback.NONE, record=record
@@ -289,7 +293,7 @@ class Choice:
         self, executor: Executor, bound: Bound, inputs: Sequence[Array], allocate: Allocate
     ) -> None:
         """Makes the first run, on copies: a run that does not come back must not have others'."""
-        types = {c.name: c.dtype.numpy for c in self.chosen.alternative.border.outputs}
+        types = {c.name: c.dtype.numpy for c in self.content.first.border.outputs}
         given, results = [np.array(array) for array in inputs], dict[int, Array]()
 
         def made(index: int, shape: tuple[int, ...]) -> Array:
@@ -349,12 +353,12 @@ class ChosenCluster:
     @property
     def models(self) -> tuple[Model, ...]:
         """The NNAPI models of what is chosen."""
-        chosen = self.choice.chosen.alternative
+        chosen = self.choice.chosen.alternative.opened()
         return tuple(a.model for a in (chosen, *chosen.parts) if a.model)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Bound:
         """Returns a runner for inputs and outputs with these names in this order."""
-        entering = {c.name: c for c in self.choice.content.alternatives[0].border.inputs}
+        entering = {c.name: c for c in self.choice.content.first.border.inputs}
         crossings = [entering[name] for name in input_names]
         return Bound(self.choice, tuple(input_names), tuple(output_names), crossings)
 
@@ -400,7 +404,7 @@ def choose(
     options: Options,
 ) -> ChosenCluster:
     """Returns the cluster with the first alternative that opens here; raises ModelError."""
-    candidates = tuple(_candidates(content.alternatives, compiler, options))
+    candidates = tuple(_candidates(content.given, compiler, options))
     choice = Choice(node, report, content, options, candidates, compiler.new_record())
     if not candidates:
         raise ModelError("no alternative of it is preferred here")
@@ -412,7 +416,7 @@ def choose(
 
 
 def _candidates(
-    alternatives: Sequence[Alternative], compiler: Compiler, options: Options
+    alternatives: Sequence[Alternative | LaterAlternative], compiler: Compiler, options: Options
 ) -> Iterator[_AlternativeOnDevice]:
     for preferred in options.prefer:
         kinds = _KINDS.get(preferred, (AlternativeKind.LITERT,))
@@ -440,7 +444,3 @@ def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list
 def _named(error: Exception) -> Exception:
     """Returns the error of a run as sessions raise it."""
     return ModelError(str(error)) if isinstance(error, GaveWay) else error
-
-
-def _tensor(crossing: Crossing) -> tuple[object, ...]:
-    return crossing.name, crossing.dtype, crossing.shape

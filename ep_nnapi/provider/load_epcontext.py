@@ -68,7 +68,7 @@ def load(
     report = _report(node, compiler.device.name)
     try:
         content = _content(node, graph.path, compiler.target.feature_level, weights)
-        if len(content.alternatives) > 1 or content.alternatives[0].model is None:
+        if content.later or content.first.model is None:
             from ep_nnapi.provider.choice import choose  # most sessions have none
 
             return choose(node.id, report, content, compiler, options)
@@ -122,7 +122,7 @@ def _content(
     content = unpack(data.encode("utf-8", "surrogateescape"), source, feature_level)
     if path and content.model_has_checksum:
         verify_checksum(Path(path))
-    border = content.alternatives[0].border
+    border = content.first.border
     entering, leaving = border.inputs, border.outputs
     if not _declared(entering, inputs_of(node)) or not (
         _declared(leaving, outputs_of(node)) and len(leaving) == len(outputs_of(node))

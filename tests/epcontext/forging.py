@@ -12,8 +12,16 @@ import onnx
 
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
-from ep_nnapi.epcontext.container import split, with_checksum
-from ep_nnapi.epcontext.layout import HEADER, TABLES, TERMINATOR, AlternativeKind
+from ep_nnapi.epcontext.container import split
+from ep_nnapi.epcontext.layout import (
+    ALIGNMENT,
+    ALTERNATIVE,
+    HEADER,
+    TABLES,
+    TERMINATOR,
+    AlternativeKind,
+)
+from ep_nnapi.epcontext.packing import deflated, inflated, with_checksum
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
@@ -46,9 +54,36 @@ def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) ->
     return edited(data, lambda tables: change(tables[table][row : row + 1 or None]))
 
 
+def repacked(data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
+    """The container after `change` of that of a later alternative, with a new checksum."""
+    header, program, _ = split(data)
+    (at, count), (start, size) = header["alternatives"].tolist(), header["packed"].tolist()
+    row = np.frombuffer(program, ALTERNATIVE.dtype, count, at)[index]
+    packed = program[start + row["offset"] :][: row["size"]]
+    own = deflated(change(inflated(packed) + TERMINATOR)[: -len(TERMINATOR)])
+    grown = bytearray(program[: start + size] + own)
+    grown += b"\0" * (-len(grown) % ALIGNMENT)
+    rows = np.frombuffer(grown, ALTERNATIVE.dtype, count, at)
+    rows[index]["offset"], rows[index]["size"] = size, len(own)
+    headers = np.frombuffer(grown, HEADER.dtype, 1)
+    headers[0]["program_size"], headers[0]["packed"]["count"] = len(grown), size + len(own)
+    return with_checksum(bytes(grown)) + data[len(program) :]
+
+
+def edited_each(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
+    """The container after a change of the tables of all of its alternatives."""
+    data = edited(data, edit)
+    for index in range(1, int(split(data)[0]["choices"])):
+        data = repacked(data, index, lambda own: edited(own, edit))
+    return data
+
+
 def forged(data: bytes, rng: random.Random) -> bytes:
     """The container with one number or text of any table replaced, and a new checksum."""
     header, _, _ = split(data)
+    if header["choices"] > 1 and rng.random() < 0.5:
+        index = rng.randrange(1, int(header["choices"]))
+        return repacked(data, index, lambda own: forged(own, rng))
     filled = [t.name for t in TABLES if header[t.name]["count"]]
     table = rng.choice(["header", *filled])
     row = 0 if table == "header" else rng.randrange(int(header[table]["count"]))

@@ -40,7 +40,7 @@ from ep_nnapi.provider import device_health
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.forging import (
     branching,
-    edited,
+    edited_each,
     lowered,
     quantized_digits,
     reweighed,
@@ -201,7 +201,7 @@ def changed_alike(graph: onnx.GraphProto, rng: random.Random) -> None:
         change = partial(_retype, kind, new, of_operands)
         for each in values:
             each.elem_type = new if each.elem_type == kind else each.elem_type
-    change_context(graph, lambda data: edited(data, change))
+    change_context(graph, lambda data: edited_each(data, change))
 
 
 OPERANDS = {

@@ -18,7 +18,7 @@ from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border
-from tests.epcontext.forging import changed, lowered
+from tests.epcontext.forging import changed, lowered, repacked
 from tests.native.forged_models import (
     COMPUTED,
     FEEDS,
@@ -60,43 +60,59 @@ def test_what_the_graph_leaves_open_computes(case: str, make: Make, tmp_path: Pa
 
 
 LARGEST = 2**32 - 1
-CHANGED: dict[str, tuple[int, str, int, Callable[[Any], None]]] = {
+
+
+def _far(place: Any) -> None:
+    place["first" if "first" in place.dtype.names else "offset"] = LARGEST
+
+
+CHANGED: dict[str, tuple[int, int | None, str, int, Callable[[Any], None]]] = {
     "an unknown operation": (
-        2,
-        "operations",
-        0,
+        *(2, 1, "operations", 0),
         lambda rows: rows.__setitem__("type", LARGEST >> 1),
     ),
-    "a constant without its bytes": (2, "operands", 2, lambda rows: rows.__setitem__("size", 8)),
-    "a constant of unknown rank": (2, "operands", 3, lambda rows: rows.__setitem__("type", 3)),
+    "a constant without its bytes": (
+        *(2, 1, "operands", 2),
+        lambda rows: rows.__setitem__("size", 8),
+    ),
+    "a constant of unknown rank": (
+        *(2, 1, "operands", 3),
+        lambda rows: rows.__setitem__("type", 3),
+    ),
     "a part that reads what nothing makes": (
-        *(4, "alternatives", 4),
+        *(4, 4, "alternatives", 2),
         lambda rows: rows["inputs"].__setitem__("count", 0),
     ),
-    "a tensor of 2^63 elements": (2, "sizes", -1, lambda rows: rows.__setitem__(0, 2**63 - 1)),
+    "a tensor of 2^63 elements": (
+        *(2, 2, "sizes", -1),
+        lambda rows: rows.__setitem__(0, 2**63 - 1),
+    ),
     "a level that is none": (
-        2,
-        "alternatives",
-        1,
+        *(2, None, "alternatives", 1),
         lambda rows: rows.__setitem__("feature_level", 9),
     ),
-    "axes that lie outside": (2, "crossings", -1, lambda rows: _far(rows["permutation"])),
-    "composites that lie outside": (2, "alternatives", 2, lambda rows: _far(rows["composites"])),
+    "axes that lie outside": (2, 1, "crossings", -1, lambda rows: _far(rows["permutation"])),
+    "composites that lie outside": (2, 1, "alternatives", 0, lambda rows: _far(rows["composites"])),
+    "an alternative that is none": (2, None, "packed", 0, lambda rows: rows.fill(0)),
+    "an alternative that lies outside": (2, None, "alternatives", 1, _far),
 }
-"""Containers with several alternatives: the source from the last, and what changes of a table."""
-
-
-def _far(ranges: Any) -> None:
-    ranges["first"] = LARGEST
+"""Containers with several alternatives: the source from the last; an alternative of it, None: the
+whole; and what changes of a table."""
 
 
 @pytest.mark.parametrize("prefer", ["nnapi,cpu", "cpu,nnapi"])
 @pytest.mark.parametrize("case", CHANGED)
 def test_an_alternative_that_is_wrong_is_so_for_both(case: str, prefer: str) -> None:
-    """What is structure refuses the file, what NNAPI's rules say lets it give way."""
-    back, table, row, change = CHANGED[case]
+    """What is wrong with the whole refuses the file, what is with one lets it give way."""
+    back, index, table, row, change = CHANGED[case]
     proto = forged(*sources()[-back])
-    change_context(proto.graph, lambda data: changed(data, table, row, change))
+
+    def alter(data: bytes) -> bytes:
+        return changed(data, table, row, change)
+
+    change_context(
+        proto.graph, alter if index is None else lambda data: repacked(data, index, alter)
+    )
     assert difference(proto.SerializeToString(), FEEDS, prefer) in ("", None)
 
 
