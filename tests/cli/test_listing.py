@@ -5,7 +5,6 @@ import json
 import re
 from pathlib import Path
 
-import onnx
 import pytest
 
 import ep_nnapi
@@ -14,7 +13,6 @@ from ep_nnapi.operators import OPS
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 from tests.html_report.models import embedded
 from tests.nnapi.listing_parser import parse
-from tests.onnx_graph import parsed
 
 
 def test_listing_is_a_model_of_each_cluster(cli):
@@ -54,16 +52,6 @@ def test_listing_of_nothing_is_exit_1(cli):
     assert (code, out) == (NEGATIVE, "")
     assert "takes no node" in err
     assert cli("listing", DIGITS, "--exclude", excluded, "--json")[:2] == (NEGATIVE, "[]\n")
-
-
-def test_sizes_that_are_only_tried_are_said_to_be(cli, tmp_path):
-    """On stderr, as the model is complete for the sizes in it."""
-    path = tmp_path / "m.onnx"
-    onnx.save(parsed("(float[n,4] x) => (float[n,4] y) { y = Relu (x) }"), path)
-    code, out, err = cli("listing", path)
-    assert (code, out.count("[64, 4]")) == (DONE, 2)
-    assert err.startswith("ep-nnapi: x is ['n', 4]: sizes that come of it are only tried here")
-    assert cli("listing", path, "--fix", "n=2")[2] == ""
 
 
 # `ep-nnapi lib`: the library for C programs, and its header

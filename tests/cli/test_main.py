@@ -20,11 +20,6 @@ def test_folder_instead_of_a_file(refuses, verb: str, tmp_path: Path):
     refuses(verb, tmp_path, says=f"{tmp_path} is a directory; give one .onnx or .ort file")
 
 
-def test_empty_file(refuses, tmp_path: Path):
-    (tmp_path / "empty.onnx").touch()
-    refuses("check", tmp_path / "empty.onnx", says="empty")
-
-
 @pytest.mark.parametrize("kept", [1, 100, 5000, -1])
 @pytest.mark.parametrize("verb", ["check", "run"])
 def test_truncated_model(refuses, verb: str, kept: int, tmp_path: Path):

@@ -1,6 +1,5 @@
 """The command line as a process: pipes, terminals, interrupts and what stderr gets."""
 
-import errno
 import fcntl
 import os
 import pty
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.preparation import manifest
 from tests.cli.command import DIGITS, DONE, INTERRUPTED, NEGATIVE, ROOT, SAMPLES, UNUSABLE, process
 from tests.programs import ran
 
@@ -111,18 +109,6 @@ def test_a_disk_that_is_full_is_a_sentence(tmp_path: Path):
     command = f"ulimit -f 1; exec {sys.executable} -m ep_nnapi fix {DIGITS} -o {tmp_path}/m.onnx"
     done = ran("bash", "-c", command, status=UNUSABLE)
     assert re.fullmatch(r"ep-nnapi: .*File too large\n", done.stderr)
-
-
-def test_a_manifest_that_cannot_be_written_is_not_promised(
-    cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    def full(path: Path, entries: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(manifest, "write", full)
-    code, out, err = cli("prepare", DIGITS, "-o", tmp_path / "out")
-    assert (code, out) == (UNUSABLE, "")
-    assert err == "ep-nnapi: No space left on device\n"
 
 
 INTERRUPTING = """

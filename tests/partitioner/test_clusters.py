@@ -114,29 +114,6 @@ def test_stranger_is_refused():
         partition(nx.DiGraph([(1, 2)]), [3])
 
 
-@pytest.mark.parametrize(
-    ("edge", "node", "sentence"),
-    [
-        ({"t": "4"}, {}, "tensors of the edge from 1 to 2: 't' has '4'; give a number of at least"),
-        ({"t": float("nan")}, {}, "'t' has nan"),
-        (["t"], {}, r"tensors of the edge from 1 to 2 are \['t'\]; give a dictionary"),
-        ({}, {"inputs": {"t": -4}}, "the inputs of node 1: 't' has -4"),
-        ({}, {"outputs": {"t": None}}, "the outputs of node 1: 't' has None"),
-    ],
-)
-def test_sizes_that_are_no_numbers_are_refused(edge, node, sentence):
-    dag = nx.DiGraph()
-    dag.add_node(1, **node)
-    dag.add_edge(1, 2, tensors=edge)
-    with pytest.raises(ValueError, match=sentence):
-        partition(dag, [1, 2])
-
-
-def test_a_dictionary_is_no_graph():
-    with pytest.raises(ValueError, match="must be a DiGraph, not a dict"):
-        partition({1: [2]}, [1])
-
-
 @pytest.mark.parametrize("kind", [nx.Graph, nx.MultiDiGraph])
 def test_other_graphs_are_refused(kind):
     with pytest.raises(ValueError, match=f"must be a DiGraph, not a {kind.__name__}"):

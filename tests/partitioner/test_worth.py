@@ -180,23 +180,6 @@ def test_cut_by_networkx():
         assert {v for v in peer if not near[v]} == {FAR} | nx.ancestors(open_, FAR), f"seed {seed}"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        ({"here": {"a": float("nan")}}, "costs here: 'a' has nan; give a number of at least 0"),
-        ({"there": {"a": -1.0}}, "costs there: 'a' has -1.0; give"),
-        ({"here": {"a": "1"}}, "costs here: 'a' has '1'; give"),
-        ({"here": None}, "costs here are None; give a dictionary"),
-        ({"per_byte": -1e-3}, "costs: 'per_byte' has -0.001; give"),
-        ({"per_cluster": float("inf")}, "costs: 'per_cluster' has inf; give"),
-        ({"there": []}, r"costs there are \[\]; give a dictionary"),
-    ],
-)
-def test_costs_that_are_none_are_refused(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        worth_it(dag_of("a b"), ["a"], Costs(**({"here": {"a": 2}, "there": {"a": 1}} | wrong)))
-
-
 def test_waves_on_a_drawn_graph():
     """X reads from a and waits; c, ready later in the first wave, is in a's group without an edge.
 

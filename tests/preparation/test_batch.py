@@ -211,8 +211,3 @@ def test_what_runs_share_they_change_one_after_the_other(tmp_path: Path) -> None
 def test_operators_of_several_models_are_united() -> None:
     lines = ['a;13;B{"inputs": {"0": ["float"]}},C', 'a;13;B{"inputs": {"0": ["int8_t"]}}', "a;7;D"]
     assert merged(lines) == ["a;7;D", 'a;13;B{"inputs": {"0": ["float", "int8_t"]}},C']
-
-
-def test_an_executor_is_no_name(tmp_path: Path) -> None:
-    with pytest.raises(ep_nnapi.OptionError, match="executor is 'dask'; give an Executor, such as"):
-        ep_nnapi.prepare("m.onnx", tmp_path, executor="dask")  # type: ignore[arg-type]
