@@ -132,8 +132,8 @@ def _with(first: Candidate, change: str, **options: object) -> Candidate:
     return replace(first, options=merged, changes=(*first.changes, change))
 
 
-_AS_FAST = 0.97
-"""Least gain that counts as none lost, where something else is won."""
+_FASTER, _AS_FAST = 1.02, 0.97
+"""Least gain that counts, as sessions alike differ by 2 %; and as none lost where more is won."""
 _LESS_CPU = 0.9
 """Largest ratio of processor times that counts as less: smaller differences are within noise."""
 
@@ -214,7 +214,7 @@ def choose(found: Sequence[Measured]) -> Winner:
     nnapi = [m for m in eligible if not m.candidate.on_cpu]
     if not nnapi:
         return Winner(cpu, _nothing_on_nnapi(found))
-    faster = [m for m in nnapi if m.gain_over(cpu)[0] > 1]
+    faster = [m for m in nnapi if m.gain_over(cpu)[0] >= _FASTER]
     if faster:
         fastest = min(faster, key=lambda m: m.seconds)
         close = [m for m in faster if not m.apart(fastest)]
