@@ -71,32 +71,12 @@ def test_limits_of_a_clusters_size(size: str):
 # levels --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [1, 8, "1", "8", " 5 ", "0x8"])
-def test_feature_level(given: object):
-    assert parse({"feature_level": given}).feature_level == int(str(given), 0)
-
-
-@pytest.mark.parametrize("given", [0, 9, -1, "0", "9", 27, 1000000])
-def test_feature_level_just_outside(given: object):
-    refused({"feature_level": given}, f"feature_level is {int(given)}", "must be 1 to 8")
-
-
-@pytest.mark.parametrize("given", ["four", "", "4.0", 4.5, True, None, [4]])
-def test_feature_level_must_be_a_number(given: object):
-    refused({"feature_level": given}, f"feature_level is {given!r}", "whole number")
-
-
 @pytest.mark.parametrize(("api", "level"), [(27, 1), (28, 2), (29, 3), (30, 4), (31, 5)])
 def test_api_level(api: int, level: int):
     """Source: developer.android.com, NDK feature levels 1 to 5 came with API levels 27 to 31."""
     assert feature_level_of_api(api) == level
     assert parse({"api_level": api}).feature_level == level
     assert parse({"api_level": str(api)}) == parse({"feature_level": level})
-
-
-@pytest.mark.parametrize("given", [26, 32, 33, 36, "1000006"])
-def test_other_api_levels_name_the_feature_level(given: object):
-    refused({"api_level": given}, f"api_level is {given}", "27 to 31", "feature_level")
 
 
 @pytest.mark.parametrize("names", [("feature_level", "api_level"), ("api_level", "feature_level")])
@@ -123,82 +103,58 @@ def test_a_target_outside_the_levels_is_refused(level: int):
 # the others ----------------------------------------------------------------------------------
 
 
+VALUES = [
+    *(("feature_level", given, int(str(given), 0)) for given in (1, 8, "1", "8", " 5 ", "0x8")),
+    *(("device", given, given or None) for given in ("nnapi-reference", "", None)),
+    *(("mask", given, given or None) for given in ("m", "", None)),
+    *(("shape_cache", given, int(str(given))) for given in (1, "1", 100)),
+    *(("exclude", given, ("Conv",)) for given in ("Conv", ("Conv",))),
+    *(("exclude", g, ("Conv", "pool1")) for g in ("Conv,pool1", " Conv , ,pool1 ")),
+    ("exclude", ["Conv", "pool1"], ("Conv", "pool1")),
+    ("exclude", "", ()),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "value"), VALUES)
+def test_values(name: str, given: object, value: object):
+    assert getattr(parse({name: given}), name) == value
+
+
+LEVELS = (0, 9, -1, "0", "9", 27, 1000000)
+NO_NUMBERS = ("four", "", "4.0", 4.5, True, None, [4])
+REFUSED = [
+    *(("feature_level", g, f"feature_level is {int(g)}", "must be 1 to 8") for g in LEVELS),
+    *(("feature_level", g, f"feature_level is {g!r}", "whole number") for g in NO_NUMBERS),
+    *(
+        ("api_level", given, f"api_level is {given}", "27 to 31", "feature_level")
+        for given in (26, 32, 33, 36, "1000006")
+    ),
+    *(
+        ("fallback", given, f"fallback is {str(given)!r}", "reference", "none")
+        for given in ("red", "", "Reference", None, 1)
+    ),
+    *((name, "phone", f"{name} is 'phone'") for name in ("runtime", "target")),
+    *(("exclude", g, "exclude is", "names separated by commas") for g in (1, None, {"Conv"})),
+    ("exclude", ["a,b"], "exclude", "'a,b'", "comma"),  # not two names
+    *(("dynamic_shapes", g, "dynamic_shapes is", "specialize", "off") for g in ("on", "", None)),
+    *(("shape_cache", g, f"shape_cache is {g}", "1 or more") for g in (0, -1, "0")),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "parts"), [(n, g, parts) for n, g, *parts in REFUSED])
+def test_values_that_are_refused(name: str, given: object, parts: list[str]):
+    refused({name: given}, *parts)
+
+
 def test_unknown_option_names_the_known():
     refused({"colour": "red"}, "option 'colour' is unknown", *(o.name for o in OPTIONS))
     refused({"shape_cash": 1}, "did you mean shape_cache?")
     refused({"fallback": "reverence"}, "did you mean reference?")
 
 
-@pytest.mark.parametrize("given", ["red", "", "Reference", None, 1])
-def test_fallback_refuses(given: object):
-    refused({"fallback": given}, f"fallback is {str(given)!r}", "reference", "none")
-
-
-@pytest.mark.parametrize("given", ["reference", "none"])
-def test_fallback(given: str):
-    assert parse({"fallback": given}).fallback == given
-
-
-@pytest.mark.parametrize("name", ["runtime", "target"])
-def test_unknown_runtime_and_target_are_refused(name: str):
-    refused({name: "phone"}, f"{name} is 'phone'")
-
-
 def test_runtime_and_target():
     assert parse({"runtime": "host", "target": "ep-nnapi"}) == Options()
     assert parse({"target": RuleSet.EP_NNAPI}) == Options()
-
-
-@pytest.mark.parametrize(
-    ("given", "device"), [("nnapi-reference", "nnapi-reference"), ("", None), (None, None)]
-)
-def test_device(given: object, device: str | None):
-    assert parse({"device": given}).device == device
-
-
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        ("Conv", ("Conv",)),
-        ("Conv,pool1", ("Conv", "pool1")),
-        (" Conv , ,pool1 ", ("Conv", "pool1")),
-        (["Conv", "pool1"], ("Conv", "pool1")),
-        (("Conv",), ("Conv",)),
-        ("", ()),
-    ],
-)
-def test_exclude(given: object, names: tuple[str, ...]):
-    assert parse({"exclude": given}).exclude == names
-
-
-@pytest.mark.parametrize("given", [1, None, {"Conv"}])
-def test_exclude_of_another_type_is_refused(given: object):
-    refused({"exclude": given}, "exclude is", "names separated by commas")
-
-
-@pytest.mark.parametrize("given", ["specialize", "off"])
-def test_dynamic_shapes(given: str):
-    assert parse({"dynamic_shapes": given}).dynamic_shapes == given
-
-
-@pytest.mark.parametrize("given", ["on", "", None])
-def test_dynamic_shapes_refuses(given: object):
-    refused({"dynamic_shapes": given}, "dynamic_shapes is", "specialize", "off")
-
-
-@pytest.mark.parametrize("given", [1, "1", 100])
-def test_shape_cache(given: object):
-    assert parse({"shape_cache": given}).shape_cache == int(str(given))
-
-
-@pytest.mark.parametrize("given", [0, -1, "0"])
-def test_shape_cache_just_below_one(given: object):
-    refused({"shape_cache": given}, f"shape_cache is {given}", "1 or more")
-
-
-@pytest.mark.parametrize(("given", "mask"), [("m", "m"), ("", None), (None, None)])
-def test_mask(given: object, mask: str | None):
-    assert parse({"mask": given}).mask == mask
 
 
 @pytest.mark.parametrize(
@@ -248,11 +204,6 @@ def test_strings_are_parsed_to_the_same_options(given: dict[str, object]):
 def test_defaults_need_no_strings():
     assert to_strings(Options()) == {}
     assert to_strings(parse({"flags": 3})) == {"flags": "USE_FP16|USE_NCHW"}
-
-
-def test_names_with_commas_cannot_be_excluded_silently():
-    """A comma separates names, so a list with one in a name must not become two names."""
-    refused({"exclude": ["a,b"]}, "exclude", "'a,b'", "comma")
 
 
 def test_there_is_a_keyword_for_each_option():
