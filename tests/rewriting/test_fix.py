@@ -120,6 +120,23 @@ def test_sizes_are_fixed_and_shapes_folded(tmp_path: Path):
     assert [n.op_type for n in onnx.load(out).graph.node] == ["Relu", "Reshape"]
 
 
+def test_heads_of_fixed_sizes_are_those_of_the_original(tmp_path: Path):
+    """As of a BERT: what is written for batch and length runs, and computes the same."""
+    text = """(float[batch,seq,8] x) => (float[batch,seq,8] y) {
+        s = Shape (x) b = Gather (s, zero) q = Gather (s, one)
+        split = Concat <axis = 0> (b, q, heads) joined = Concat <axis = 0> (b, q, width)
+        r = Reshape (x, split) t = Transpose <perm = [0, 2, 1, 3]> (r) k = Softmax <axis = -1> (t)
+        back = Transpose <perm = [0, 2, 1, 3]> (k) y = Reshape (back, joined) }"""
+    model = parsed(text, 18, 8, zero=[0], one=[1], heads=[2, 4], width=[8])
+    out = tmp_path / "fixed.onnx"
+    found = ep_nnapi.fix(model, out, target="builtin-nnapi", fix="batch=1;seq=16")
+    assert left(found.after) == 0
+    feeds = {"x": np.random.default_rng(0).normal(size=(1, 16, 8)).astype(np.float32)}
+    before = session_of(model.SerializeToString())
+    wanted, got = (s.run(None, feeds)[0] for s in (before, session_of(str(out))))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6)  # exp in another order
+
+
 @pytest.mark.parametrize("target", ["builtin-nnapi"])
 def test_int8_activations(tmp_path: Path, target: str):
     """ONNX Runtime's own provider takes uint8 only."""
