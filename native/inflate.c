@@ -34,7 +34,7 @@ static bool read_bits(stream *s, unsigned count, uint32_t *out) {
 }
 
 /* The code with these lengths; 0: a symbol has none. All of its codes must be used, but a code may
- * have one symbol of one bit, or none. */
+ * have no symbol and, of literals and distances, one symbol of one bit. */
 static bool make_code(const uint8_t *lengths, unsigned count, code *out) {
   uint16_t places[LONGEST + 1];
   uint32_t unused = 1;
@@ -49,7 +49,7 @@ static bool make_code(const uint8_t *lengths, unsigned count, code *out) {
     places[i] = (uint16_t)used;
     used += out->counts[i];
   }
-  TRY(unused == 0 || used == 0 || (used == 1 && out->counts[1] == 1));
+  TRY(unused == 0 || used == 0 || (used == 1 && out->counts[1] == 1 && count != LENGTHS));
   for (i = 0; i < count; i++)
     if (lengths[i] > 0) out->symbols[places[lengths[i]]++] = (uint16_t)i;
   return true;
