@@ -65,15 +65,15 @@ class Expression:
 
     terms     products of atoms, each sorted, () for the constant, with coefficients other than 0
     constant  its value if it has no symbols, else None
-    symbols   names of its symbols
     least     a lower bound for all symbols of at least 1; None if none is known
     """
 
-    __slots__ = ("__weakref__", "constant", "least", "symbols", "terms")
+    __slots__ = ("__weakref__", "_samples", "_symbols", "constant", "least", "terms")
     terms: _Terms
     constant: int | None
-    symbols: frozenset[str]
     least: int | None
+    _symbols: frozenset[str] | None
+    _samples: tuple[int | None, ...] | None
 
     def __new__(cls, terms: _Terms) -> Expression:
         """Return the expression; there is one object for each."""
@@ -84,11 +84,7 @@ class Expression:
         made.terms = terms
         alone = terms[0] if len(terms) == 1 else ((None,), 0)
         made.constant = 0 if not terms else None if alone[0] else alone[1]
-        atoms = (atom for monomial, _ in terms for atom in monomial)
-        made.symbols = frozenset[str]().union(
-            *({a} if isinstance(a, str) else a.dividend.symbols | a.divisor.symbols for a in atoms)
-        )
-        made.least = _lower_bound(terms)
+        made.least, made._symbols, made._samples = _lower_bound(terms), None, None
         return _only(made, terms)
 
     def __reduce__(self) -> tuple[type[Expression], tuple[_Terms]]:
@@ -105,6 +101,25 @@ class Expression:
     def symbol(name: str) -> Expression:
         """Return the expression of a symbol."""
         return Expression((((name,), 1),))
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names of its symbols."""
+        if self._symbols is None:
+            atoms = [atom for monomial, _ in self.terms for atom in monomial]
+            named = frozenset([a for a in atoms if isinstance(a, str)])
+            inside = [
+                a.dividend.symbols | a.divisor.symbols for a in atoms if not isinstance(a, str)
+            ]
+            self._symbols = named.union(*inside)
+        return self._symbols
+
+    @property
+    def samples(self) -> tuple[int | None, ...]:
+        """Its values where all symbols have one size, a small or a large one; None for none."""
+        if self._samples is None:
+            self._samples = tuple([_sample(self, every) for every in _SAMPLES])
+        return self._samples
 
     def substitute(self, known: Mapping[str, Expression]) -> Expression:
         """Return it with expressions in place of some of its symbols."""
@@ -168,6 +183,25 @@ class Expression:
         return " + ".join(texts) or "0"
 
 
+class _Every(dict[str, int]):
+    """The same size for every symbol."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __missing__(self, symbol: str) -> int:
+        """Return the size."""
+        return self.size
+
+
+def _sample(expression: Expression, every: _Every) -> int | None:
+    try:
+        return expression.evaluate(every)
+    except ZeroDivisionError:
+        return None
+
+
+_SAMPLES = tuple(map(_Every, (1, 2, 17, 1 << 20)))
 _cached = lru_cache(1 << 12)
 """Sizes of one network are the results of a few operations, over and over."""
 
@@ -287,6 +321,17 @@ def at_least(expression: Expression, bound: int, depth: int = 3) -> bool:
     return False
 
 
+def _exceeds(left: Expression, right: Expression, bound: int) -> bool:
+    """True if the difference is known to be at least `bound`; often one size shows that it is not.
+
+    It may be without a value there, as it divides by 0.
+    """
+    for one, other in zip(left.samples, right.samples, strict=True):
+        if one is not None and other is not None and one - other < bound:
+            return False
+    return at_least(left - right, bound)
+
+
 def one() -> Expression:
     """Return the constant 1."""
     return Expression.of(1)
@@ -376,10 +421,10 @@ class Condition:
         """True if the other one is known to hold where this one does."""
         if self.relation is not Relation.NOT_NEGATIVE or other.relation is Relation.ZERO:
             return self == other
-        difference = other.expression - self.expression
         if other.relation is Relation.NOT_NEGATIVE:
-            return at_least(difference, 0)
-        return at_least(difference, 1) or at_least(-other.expression - self.expression, 1)
+            return _exceeds(other.expression, self.expression, 0)
+        ends = other.expression, -other.expression
+        return any(_exceeds(end, self.expression, 1) for end in ends)
 
     def __str__(self) -> str:
         """Such as `length + -1 >= 0`."""

@@ -37,10 +37,16 @@ class Trace:
     equal: dict[str, Expression] = field(default_factory=dict)
     passed: dict[Any, Any] = field(default_factory=dict)
     _conditions: dict[Condition, None] = field(default_factory=dict)
+    _independent: tuple[Condition, ...] | None = None
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions so far without those that follow from others."""
+        if self._independent is None:
+            self._independent = self._without_others()
+        return self._independent
+
+    def _without_others(self) -> tuple[Condition, ...]:
         found: list[Condition] = []
         for new in self._conditions:
             if not any(old.implies(new) for old in found):
@@ -55,6 +61,7 @@ class Trace:
     def restore(self, state: tuple[int, int, dict[str, Expression]]) -> None:
         """Forget what has been noted since."""
         conditions, passed, self.equal = state
+        self._independent = None
         for noted, count in ((self._conditions, conditions), (self.passed, passed)):
             for key in list(noted)[count:]:
                 del noted[key]
@@ -68,7 +75,7 @@ class Trace:
         """Note a condition."""
         expression = expression.substitute(self.equal)
         if expression.constant is None or (relation is Relation.ZERO and expression.terms):
-            self._conditions[Condition(expression, relation)] = None
+            self._conditions[Condition(expression, relation)] = self._independent = None
         if relation is Relation.ZERO:
             self._solve(expression)
 
@@ -113,11 +120,13 @@ class Size(int):
         if expression.constant is not None:
             return outcome
         if relation is Relation.NOT_NEGATIVE:
-            below = -expression - one()
-            if not at_least(expression, 0) and not at_least(below, 0):
-                self.trace.note(expression if outcome else below, relation)
-        elif not any(e.constant == 0 or at_least(e, 1) for e in (expression, -expression)):
-            self.trace.note(expression, Relation.ZERO if outcome else Relation.NONZERO)
+            true = expression if outcome else -expression - one()
+            if not at_least(true, 0):
+                self.trace.note(true, relation)
+        elif outcome:
+            self.trace.note(expression, Relation.ZERO)
+        elif not any(at_least(e, 1) for e in (expression, -expression)):
+            self.trace.note(expression, Relation.NONZERO)
         return outcome
 
     def __add__(self, other: int, /) -> int:

@@ -4,7 +4,7 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
-from ep_nnapi.nnapi.expressions import Expression
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
 
 N, M = Expression.symbol("n"), Expression.symbol("m")
 NINE = Expression.of(9)
@@ -37,3 +37,19 @@ def test_bounds_and_names_are_known() -> None:
     quotient = (N * M + NINE) // Expression.of(10)
     assert (quotient.least, quotient.symbols, quotient.constant) == (1, {"n", "m"}, None)
     assert ((N - M).least, NINE.constant, Expression(()).constant) == (None, 9, 0)
+
+
+def test_a_condition_may_divide_by_zero_where_it_is_tried() -> None:
+    """Those of sizes of 2 and more are compared with others, at a size of 1 too."""
+    least = Condition(N // (M - Expression.of(1)) - NINE, Relation.NOT_NEGATIVE)
+    assert least.implies(Condition(least.expression + NINE, Relation.NOT_NEGATIVE))
+    assert not least.implies(Condition(N * M - NINE, Relation.NOT_NEGATIVE))
+
+
+def test_conditions_that_follow_from_others_are_known() -> None:
+    rest = Expression.of(512) - N
+    given = Condition(rest, Relation.NOT_NEGATIVE)
+    assert given.implies(Condition(rest + N * M, Relation.NOT_NEGATIVE))
+    assert given.implies(Condition(rest + M, Relation.NONZERO))
+    assert not given.implies(Condition(rest - M, Relation.NOT_NEGATIVE))
+    assert not given.implies(Condition(rest, Relation.ZERO))
