@@ -120,7 +120,7 @@ class SharedWeights:
 
     def place(self, data: Data) -> WeightPlace | None:
         """The location of a constant of a model that `share` returned; None for small ones."""
-        segment = self._segments.get(id(_root(data.bytes)))
+        segment = self._segments.get(id(_root(data.bytes))) if is_large(data) else None
         if segment is None:
             return None
         return WeightPlace(segment.memory, data.bytes.ctypes.data - segment.address)

@@ -110,6 +110,17 @@ def test_a_mapped_file_is_not_copied(tmp_path: Path, offset: int) -> None:
     assert shared.place(value).offset == offset % 4096  # memory objects begin at a page
 
 
+def test_a_small_constant_of_a_mapped_file_is_given_as_it_is(tmp_path: Path) -> None:
+    """As the C plugin does: NNAPI copies it, and drivers read no scalars from memory."""
+    path = tmp_path / "weights"
+    path.write_bytes(floats(1000).tobytes())
+    shared, whole = SharedWeights(Recorded()), mapped(path)
+    large, small = (data(sums(whole[:n]))[0] for n in (900, 4))
+    shared.share(sums(whole[:900]))
+    assert shared.place(large) is not None
+    assert shared.place(small) is None
+
+
 def test_a_file_replaced_since_is_copied_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "weights"
     path.write_bytes(floats(1000).tobytes())
