@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, everything
+from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, constants, everything
 from ep_nnapi.epcontext.layout import (
     FORMAT_VERSION,
     HEADER,
@@ -32,7 +33,7 @@ from ep_nnapi.epcontext.layout import (
 )
 from ep_nnapi.epcontext.packing import inflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool, padded
-from ep_nnapi.epcontext.tables import TableReader, TableWriter
+from ep_nnapi.epcontext.tables import TableReader, TableWriter, flatbuffer_places
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
@@ -234,17 +235,22 @@ class ContainerContent:
 
 def pack(*given: Lowered | Alternative, model_has_checksum: bool = False) -> Container:
     """Returns the container of a cluster, which is lowered or given as its alternatives."""
-    pool = ConstantPool()
-    alternatives = tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in given)
-    writer = TableWriter(alternatives, pool)
-    return Container(alternatives, writer, tuple(pool.arrays), pool.size, model_has_checksum)
+    return pack_each([given], model_has_checksum=model_has_checksum)[0]
 
 
-def pack_each(given: Sequence[Lowered], *, model_has_checksum: bool = False) -> list[Container]:
-    """Returns a container for each of several lowered clusters, over the same weights."""
+def pack_each(
+    given: Sequence[Sequence[Lowered | Alternative]], *, model_has_checksum: bool = False
+) -> list[Container]:
+    """Returns a container for each of several clusters, over the same weights."""
     pool = ConstantPool()
-    each = [(Alternative.nnapi(lowered),) for lowered in given]
-    writers = [TableWriter(one, pool) for one in each]
+    each = [
+        tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in one) for one in given
+    ]
+    every = [everything(one) for one in each]
+    for one in every:
+        pool.expect(constant for alternative in one for constant in constants(alternative))
+    places = flatbuffer_places(chain(*every), pool)
+    writers = [TableWriter(one, pool, places) for one in each]
     weights = tuple(pool.arrays)
     return [
         Container(one, writer, weights, pool.size, model_has_checksum)

@@ -5,7 +5,7 @@ What is read is validated as untrusted data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -17,8 +17,6 @@ from ep_nnapi.epcontext.alternatives import (
     LaterAlternative,
     Linked,
     check,
-    constants,
-    everything,
     plain_crossing,
 )
 from ep_nnapi.epcontext.composites import packed, unpacked
@@ -53,28 +51,22 @@ class TableWriter:
     """The tables of one cluster; `pool` gets its constants.
 
     The first alternative and its parts are rows; each other one is a container of its own, packed.
+    `places` has the flatbuffers' in the pool.
     """
 
     def __init__(
-        self,
-        alternatives: Sequence[Alternative],
-        pool: ConstantPool,
-        reserved: Mapping[int, _Range] | None = None,
+        self, alternatives: Sequence[Alternative], pool: ConstantPool, places: Mapping[int, _Range]
     ) -> None:
         self._pool = pool
         self._rows: dict[str, list[Any]] = {table.name: [] for table in TABLES}
-        if reserved is None:
-            every = everything(alternatives)
-            pool.expect(constant for each in every for constant in constants(each))
-            reserved = _reserved(every, pool)
         first, *later = alternatives
         for each in (first, *first.parts):
             *row, composites = self._alternative(each)
             parts = (len(alternatives), len(each.parts)) if each.parts else (0, 0)
-            place = self._link(each, reserved.get(id(each)))
+            place = self._link(each, places.get(id(each)))
             self._rows["alternatives"].append((*row, parts, composites, *place))
         self._later = [
-            (a.kind, a.needed, self._text(a.name), TableWriter([a], pool, reserved)) for a in later
+            (a.kind, a.needed, self._text(a.name), TableWriter([a], pool, places)) for a in later
         ]
 
     def program(self, file: str, fields: Mapping[str, object]) -> bytes:
@@ -191,7 +183,7 @@ class TableWriter:
         )
 
 
-def _reserved(every: Sequence[Alternative], pool: ConstantPool) -> dict[int, _Range]:
+def flatbuffer_places(every: Iterable[Alternative], pool: ConstantPool) -> dict[int, _Range]:
     """Places of flatbuffers by id: offset, and index in the pool. They precede constants."""
     found = {}
     for each in every:

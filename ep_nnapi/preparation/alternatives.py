@@ -27,6 +27,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.litert.package import is_installed, require_installed
 from ep_nnapi.litert.to_tflite import FlatPort, convert_split
 from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger
 from ep_nnapi.nnapi.shapes import ShapeError
@@ -77,30 +78,35 @@ def wanted_of(names: Sequence[str], level: int) -> Wanted:
 def alternatives_of(
     cluster: CompiledCluster, proto: ModelProto, wanted: Wanted, options: Options, scratch: Path
 ) -> tuple[Alternative, ...]:
+    """Returns the alternatives of a cluster of `proto`, as `alternatives_in`."""
+    nodes = ClusterNodes(proto, cluster.report.nodes)
+    return alternatives_in(cluster.lowered, nodes, wanted, options, scratch)
+
+
+def alternatives_in(
+    lowered: Lowered, nodes: ClusterNodes, wanted: Wanted, options: Options, scratch: Path
+) -> tuple[Alternative, ...]:
     """Returns the alternatives of a cluster: NNAPI's from the highest level down, LiteRT, the CPU.
 
-    proto     the model that it is a cluster of, whose nodes have unique names
+    lowered   the cluster at the highest level
     scratch   file that a model may be written to
     Levels whose program is that of a higher one have none of their own; neither have those at which
     NNAPI takes nothing, and LiteRT if it lacks an operation, which is logged.
     """
-    border = _plain(cluster.lowered.border)
-    nodes = _Nodes(proto, cluster.report.nodes)
+    border = _plain(lowered.border)
     found: list[Alternative] = []
     if wanted.levels:
-        found.append(Alternative.nnapi(cluster.lowered))
+        found.append(Alternative.nnapi(lowered))
     for level in wanted.levels[1:]:
         if level < found[-1].needed:
             other = _at_level(level, nodes, border, options, scratch, _constants(found))
             if other is not None and other.needed < found[-1].needed:
                 found.append(other)
     if wanted.litert:
-        found.extend(_litert(cluster))
+        found.extend(_litert(lowered, nodes.names[0]))
     if wanted.cpu:
         constants = _constants(found)
-        found.append(
-            onnx_program(CPU, nodes.model(cluster.report.nodes, border), border, constants)
-        )
+        found.append(onnx_program(CPU, nodes.model(nodes.names, border), border, constants))
     if not found:
         raise ModelError("LiteRT takes none of the alternatives; name cpu or a level of nnapi too")
     return tuple(found)
@@ -120,14 +126,12 @@ def _constants(found: Sequence[Alternative]) -> list[Array]:
     return list(held.values())
 
 
-def _litert(cluster: CompiledCluster) -> Iterator[Alternative]:
-    border = cluster.lowered.border
+def _litert(lowered: Lowered, called: str) -> Iterator[Alternative]:
+    border = lowered.border
     try:
-        split = convert_split(
-            cluster.lowered.model, flat_ports(border.inputs), flat_ports(border.outputs)
-        )
+        split = convert_split(lowered.model, flat_ports(border.inputs), flat_ports(border.outputs))
     except (Inexpressible, ShapeError) as reason:
-        logger.warning("no LiteRT alternative of %s: %s", cluster.report.nodes[0], reason)
+        logger.warning("no LiteRT alternative of %s: %s", called, reason)
         return
 
     def link(at: int, offsets: Sequence[int]) -> bytes:
@@ -142,14 +146,20 @@ def flat_ports(crossings: Sequence[Crossing]) -> list[FlatPort]:
     return [FlatPort(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
 
 
-class _Nodes:
-    """Some nodes of a model with unique names, in their order."""
+class ClusterNodes:
+    """Some nodes of a model with unique names, in their order.
 
-    def __init__(self, proto: ModelProto, names: Collection[str]) -> None:
+    renamed   new names of some tensors
+    """
+
+    def __init__(
+        self, proto: ModelProto, names: Collection[str], renamed: Mapping[str, str] = {}
+    ) -> None:
         every = tuple(graphs(proto.graph))
         self.proto, wanted = proto, set(names)
         self.initializers = {t.name: t for g in every for t in g.initializer}
-        self.nodes = [n for g in every for n in g.node if n.name in wanted]
+        nodes = (n for g in every for n in g.node if n.name in wanted)
+        self.nodes = [_with_names(node, renamed) if renamed else node for node in nodes]
         self.names = tuple(n.name for n in self.nodes)
 
     def model(self, names: Collection[str], border: Border) -> ModelProto:
@@ -165,13 +175,30 @@ class _Nodes:
         return model
 
 
+def _with_names(node: NodeProto, renamed: Mapping[str, str]) -> NodeProto:
+    """A copy of a node, with other names of tensors, also where its subgraphs read them."""
+    made = NodeProto()
+    made.CopyFrom(node)
+    made.input[:] = [renamed.get(name, name) for name in node.input]
+    made.output[:] = [renamed.get(name, name) for name in node.output]
+    for attribute in made.attribute:
+        inside = (g for g in (attribute.g, *attribute.graphs) if g.node)
+        for graph in inside:
+            inner = [_with_names(each, renamed) for each in graph.node]
+            del graph.node[:]
+            graph.node.extend(inner)
+            for output in graph.output:
+                output.name = renamed.get(output.name, output.name)
+    return made
+
+
 def _info(crossing: Crossing) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(crossing.name, int(crossing.dtype), crossing.shape)
 
 
 def _at_level(
     level: int,
-    nodes: _Nodes,
+    nodes: ClusterNodes,
     border: Border,
     options: Options,
     scratch: Path,

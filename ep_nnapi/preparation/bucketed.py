@@ -101,6 +101,11 @@ class BucketedCluster:
         """The report on the cluster."""
         return self.cluster.report
 
+    def renamed(self, number: int) -> dict[str, str]:
+        """Returns the names that its inputs and outputs have in a set, by their own."""
+        ends = (*self.cluster.inputs, *self.cluster.outputs)
+        return {v.name: _called(v.name, f"{self.name}/{number}") for v in ends}
+
     def nodes(self, contexts: Sequence[bytes]) -> list[NodeProto]:
         """Returns the nodes that compute the cluster; `contexts` are of its sets."""
         made = _PrefixedNodes(self.name)

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.alternatives import Alternative
-from ep_nnapi.epcontext.container import Container, pack, pack_each
+from ep_nnapi.epcontext.container import Container, pack_each
 from ep_nnapi.epcontext.contexts import (
     add_placeholder,
     companion_name,
@@ -35,7 +36,12 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import DynamicShapes
-from ep_nnapi.preparation.alternatives import alternatives_of, highest_level, wanted_of
+from ep_nnapi.preparation.alternatives import (
+    ClusterNodes,
+    alternatives_in,
+    highest_level,
+    wanted_of,
+)
 from ep_nnapi.preparation.bucketed import OPSET, BucketedCluster, context_node
 from ep_nnapi.preparation.job import Job
 from ep_nnapi.provider.compatibility import parse
@@ -93,14 +99,15 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     bucketed = list(_bucketed(proto, provider, job))
     if bucketed:  # the static ones beside them, not those of a partition without them
         clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
-    given: list[Sequence[Lowered | Alternative]] = [[c.lowered] for c in clusters]
+    every: list[CompiledCluster | BucketedCluster] = [*clusters, *bucketed]
+    given: list[list[Sequence[Lowered | Alternative]]] = [[[x] for x in _lowered(c)] for c in every]
     if job.alternatives:
         wanted = wanted_of(job.alternatives, provider.target.feature_level)
         with temporary(out, ".alternative.onnx") as scratch:
-            given = [alternatives_of(c, proto, wanted, options, scratch) for c in clusters]
-    packed = [pack(*each, model_has_checksum=True) for each in given]
-    compiled = [_Packed(c, (p,)) for c, p in zip(clusters, packed, strict=True)]
-    compiled += [_Packed(b, (*pack_each(b.lowered, model_has_checksum=True),)) for b in bucketed]
+            made = partial(alternatives_in, wanted=wanted, options=options, scratch=scratch)
+            given = [[made(*each) for each in _nodes_at(cluster, proto)] for cluster in every]
+    packed = (tuple(pack_each(each, model_has_checksum=True)) for each in given)
+    compiled = list(map(_Packed, every, packed))
     if not compiled:
         raise ModelError(why_not_compiled(proto, provider.report))
     part = _part_of(proto, compiled)
@@ -112,7 +119,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
             f"has {part.model_weight_bytes:,}): sizes depend on {', '.join(free)}; give them with "
             f"--fix {free[0]}=SIZES, or leave the rest to the session with --partial"
         )
-    packs = [container for one in compiled for container in one.packed]
+    packs = [p for one in compiled for p in one.packed]
     contexts = contexts_of(packs, None if job.embed else out)
     for i, one in enumerate(compiled):
         own = [next(contexts) for _ in one.packed]
@@ -194,9 +201,8 @@ def _bucketed(proto: ModelProto, provider: Provider, job: Job) -> Iterator[Bucke
     """
     if not job.options.sizes:
         return
-    if job.embed or job.alternatives:
-        other = "embed" if job.embed else "alternatives"
-        raise OptionError(f"sizes are compiled over one file of weights, without {other}")
+    if job.embed:
+        raise OptionError("sizes are compiled over one file of weights, without embed")
     if all(o.version < OPSET for o in proto.opset_import if o.domain in ("", "ai.onnx")):
         raise ModelError(f"sizes in use need opset {OPSET}; convert the model")
     for number, cluster in enumerate(provider.clusters):
@@ -206,6 +212,19 @@ def _bucketed(proto: ModelProto, provider: Provider, job: Job) -> Iterator[Bucke
             except ModelError:
                 if not job.partial:
                     raise
+
+
+def _lowered(cluster: CompiledCluster | BucketedCluster) -> tuple[Lowered, ...]:
+    return (cluster.lowered,) if isinstance(cluster, CompiledCluster) else cluster.lowered
+
+
+def _nodes_at(
+    cluster: CompiledCluster | BucketedCluster, proto: ModelProto
+) -> Iterator[tuple[Lowered, ClusterNodes]]:
+    """Yields a cluster as it is lowered for each set of sizes, and its nodes with its names."""
+    for number, lowered in enumerate(_lowered(cluster)):
+        renamed = cluster.renamed(number) if isinstance(cluster, BucketedCluster) else {}
+        yield lowered, ClusterNodes(proto, cluster.report.nodes, renamed)
 
 
 def _nodes_of(

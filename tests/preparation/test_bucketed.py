@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.inspect_context import unpacked
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.sessions.cpu import session_of
@@ -19,9 +20,9 @@ WIDE = """(float[n,64] x) => (float[n,64] y) <float[64,64] w> {
     a = MatMul (x, w) y = Tanh (a) }"""
 
 
-def wide() -> onnx.ModelProto:
+def wide(text: str = WIDE) -> onnx.ModelProto:
     weights = np.random.default_rng(0).standard_normal((64, 64)).astype("f4") / 8
-    return parsed(WIDE, w=weights)
+    return parsed(text, w=weights)
 
 
 def contexts(path: Path) -> int:
@@ -73,7 +74,6 @@ def test_a_mask_and_two_symbols(tmp_path: Path):
         ({"sizes": "length=4;batch=1"}, ModelError, "padding changes y; name the input"),
         ({"sizes": "length=4", "mask": "mask"}, ModelError, r"not in use \(batch\): name them"),
         ({"sizes": "length=4", "embed": True}, OptionError, "without embed"),
-        ({"sizes": "length=4", "alternatives": "cpu"}, OptionError, "without alternatives"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, options: dict, error: type[Exception], said: str):
@@ -88,3 +88,20 @@ def test_prepare_compares_it_with_the_original(tmp_path: Path):
     assert model.error is None
     assert model.worst is not None
     assert contexts(next((tmp_path / "out").glob("*.onnx"))) == 2
+
+
+EXP = """(float[n,64] x) => (float[n,64] y) <float[64,64] w> {
+    a = MatMul (x, w) b = Exp (a) s = Shape (b) y = Reshape (b, s) }"""
+
+
+@pytest.mark.parametrize("open_session", [session, python_session])
+@pytest.mark.parametrize("prefer", ["nnapi", "cpu"])
+def test_each_of_the_sets_has_alternatives(tmp_path: Path, open_session, prefer: str):
+    """EXP is NNAPI's from level 3 on. All programs of all sets have one copy of the weights."""
+    model = wide(EXP)
+    path = prepared(model, tmp_path, sizes="n=4,16", alternatives="nnapi:4,nnapi:1,cpu")
+    names = [[a.name for a in content.alternatives] for _, content in unpacked(path)]
+    assert names == [["nnapi:3", "nnapi:1", "cpu"]] * 2
+    (weights,) = path.parent.glob("*.weights")
+    assert weights.stat().st_size < 64 * 64 * 4 + 8192
+    same(open_session(path, prefer=prefer), model, *map(rows, (1, 4, 5, 16)))
