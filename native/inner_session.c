@@ -59,8 +59,8 @@ static OrtStatus *create_session(onnx_engine *e, const ctx_weights *weights, boo
   ORT_TRY(ort->AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
   if (exact) ORT_TRY(ort->AddSessionConfigEntry(options, "session.x64quantprecision", "1"));
   ORT_TRY(ort->AddExternalInitializersFromFilesInMemory(options, names, contents, sizes, 1));
-  return ort->CreateSessionFromArray(e->env, c->packed + c->chosen->offset,
-                                     (size_t)c->chosen->size, options, &e->session);
+  return ort->CreateSessionFromArray(e->env, c->packed + c->chosen->offset, (size_t)c->chosen->size,
+                                     options, &e->session);
 }
 
 static OrtStatus *open_session(onnx_engine *e, const ctx_weights *weights, bool exact) {
