@@ -96,6 +96,8 @@ class Factory:
             own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
         own = {**_spinning(entries), **own}
         provider = self.open_provider(own)
+        if context is not None:
+            provider.plan_for_files()
         provider.begin(text(lib.running_version()))
         return Ep(provider, logger, context, data)
 
@@ -134,6 +136,9 @@ class NoNodesProvider:
 
     def begin(self, running: str) -> None:
         """Does nothing: there are no clusters to tell of."""
+
+    def plan_for_files(self) -> None:
+        """Does nothing, as `begin`."""
 
     def end(self) -> None:
         """Does nothing, as `begin`."""

@@ -79,18 +79,23 @@ class Provider:
         measure   devices measure their runs, where they can, and reports have outlines and
                   estimated times
         """
-        planner = planner_of(options, runtime, fast=fast, measure=measure)
-        compiler = planner.compiler
-        target = replace(compiler.target, checking=not written)
-        self._planner = replace(planner, compiler=replace(compiler, target=target))
+        self._planner = planner_of(options, runtime, fast=fast, measure=measure)
         self.options = options
         self.facts = SessionFacts()
         self.target = self._planner.compiler.target
+        if written:
+            self.plan_for_files()
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
         self.opened = False
         self.reports_itself = False
         self.error: Exception | None = None
+
+    def plan_for_files(self) -> None:
+        """Plans clusters as `written` says, before the first is planned."""
+        compiler = self._planner.compiler
+        self.target = replace(compiler.target, checking=False)
+        self._planner = replace(self._planner, compiler=replace(compiler, target=self.target))
 
     def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""

@@ -209,6 +209,21 @@ def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> No
     assert "numbers for which arithmetic may exceed INT32" in fallback["reason"]
 
 
+def test_files_suppose_no_numbers() -> None:
+    """Nothing checks the runs of what ONNX Runtime compiles, so it is what all numbers allow."""
+    nodes = [node("Cast", "a", "wide", to=TensorProto.FLOAT), node("Mul", "wide wide", "y")]
+    built = model(nodes, {"a": (WIDE, (3,))}, {"y": TensorProto.FLOAT}, {}).SerializeToString()
+    chosen = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen)
+    compiler = ort.ModelCompiler(chosen, built, embed_compiled_data_into_model=True)
+    compiled = compiler.compile_to_bytes()
+    made = onnx.load_from_string(compiled)
+    assert {n.op_type for n in made.graph.node} == {"Cast", "EPContext"}
+    feeds = {"a": integers(3, (1 << 33) + 1, -(1 << 40))}
+    theirs = session_of(built).run(None, feeds)[0]
+    np.testing.assert_array_equal(nnapi_session(compiled).run(None, feeds)[0], theirs)
+
+
 def test_that_sums_may_wrap_is_no_condition_on_sizes() -> None:
     """128 numbers of up to 2^24 each may; what is computed is the same for fewer."""
     nodes = [
