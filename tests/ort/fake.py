@@ -72,12 +72,16 @@ class FakeProvider:
     error: Exception | None = None
     line: Notice = field(default_factory=lambda: Notice("a fake provider"))
     listeners: list[Listener] = field(default_factory=list)
+    for_files: bool = False
 
     def notice(self) -> Notice:
         return self.line
 
     def begin(self, running: str) -> None:
         pass
+
+    def plan_for_files(self) -> None:
+        self.for_files = True
 
     def end(self) -> None:
         pass

@@ -36,6 +36,7 @@ def test_symbolic_shapes_stay_nodes_in_a_model_that_is_compiled():
     fake = FakeProvider(["Abs"])
     Factory(fake.open).create_ep([], {"ep.context_enable": "1"}, False, 0)
     assert fake.entries == {"dynamic_shapes": "off"}
+    assert fake.for_files
 
 
 @pytest.mark.parametrize(
