@@ -96,10 +96,12 @@ def _print(given: argparse.Namespace, report: Report) -> None:
     from ep_nnapi.diagnostics.inspect_context import contents
     from ep_nnapi.diagnostics.phones import phones
 
-    compiled, found = contents(given.model), phones(given.model)
+    compiled = contents(given.model)
     if given.format is not None:
         _write(given, report)
-    elif given.json:
+        return
+    found = phones(given.model)
+    if given.json:
         inside = {
             "contexts": [c.to_json() for c in compiled],
             "phones": [phone.to_json() for phone in found],

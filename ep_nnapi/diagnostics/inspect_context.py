@@ -99,18 +99,22 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
 
     Raises ModelError if a context is corrupt.
     """
-    return tuple(_content(name, content) for name, content in unpacked(model))
+    return tuple(_content(*found) for found in unpacked(model))
 
 
 def unpacked(
     model: str | os.PathLike[str] | bytes,
-) -> Iterator[tuple[str, ContainerContent]]:
-    """Yields name and checked container of each compiled cluster; raises as `contents`."""
+) -> Iterator[tuple[str, ContainerContent, tuple[Alternative, ...]]]:
+    """Yields name, container and checked alternatives of each compiled cluster, each read once.
+
+    Raises as `contents`.
+    """
     folder = None if isinstance(model, bytes) else Path(model).parent
     for name, data in containers(_proto(model)):
         content = unpack(data, folder, MAX_FEATURE_LEVEL)
-        check_programs(content.alternatives)
-        yield name, content
+        alternatives = content.alternatives
+        check_programs(alternatives)
+        yield name, content, alternatives
 
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
@@ -143,7 +147,7 @@ def _attribute(node: NodeProto, name: str) -> bytes:
     return next((a.s for a in node.attribute if a.name == name), b"")
 
 
-def _content(name: str, context: ContainerContent) -> Content:
+def _content(name: str, context: ContainerContent, alternatives: Sequence[Alternative]) -> Content:
     first = context.first
     border, operations = first.border, _operations(first)
     origins = dict.fromkeys(node for op in operations for node in op.origin)
@@ -156,15 +160,15 @@ def _content(name: str, context: ContainerContent) -> Content:
         _described(border.outputs),
         context.weights.size,
         context.file,
-        tuple(_alternatives(context)),
-        _of_two_types(context),
+        tuple(_alternatives(context, alternatives)),
+        _of_two_types(alternatives) if context.later else (0, 0),
     )
 
 
-def _of_two_types(context: ContainerContent) -> tuple[int, int]:
+def _of_two_types(alternatives: Sequence[Alternative]) -> tuple[int, int]:
     """Number and bytes of the 8-bit constants of which one program has the unsigned form."""
     signed, unsigned = set[bytes](), dict[bytes, int]()
-    for each in everything(context.alternatives if context.later else ()):
+    for each in everything(alternatives):
         for operand in each.model.operands if each.model else ():
             if isinstance(operand.value, Data) and operand.type.tensor:
                 data = operand.value.bytes
@@ -184,9 +188,10 @@ _ANDROID = ("8.1", "9", "10", "11", "12")
 """Android versions of NNAPI's feature levels from 1 on; later levels came to them by updates."""
 
 
-def _alternatives(context: ContainerContent) -> Iterator[AlternativeContent]:
+def _alternatives(
+    context: ContainerContent, given: Sequence[Alternative]
+) -> Iterator[AlternativeContent]:
     """Yields the alternatives of a cluster, if it has more than one program."""
-    given = context.alternatives
     if len(given) == 1 and given[0].model is not None:
         return
     try:

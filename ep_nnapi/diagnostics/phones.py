@@ -37,7 +37,7 @@ class Phone:
         return self.refusals[cluster].get(alternative) == ""
 
     def answer(self, alternative: str) -> str:
-        """Returns `yes`, or of how many clusters it does not take it and why not the first."""
+        """Returns `yes`, or the reason of the first cluster that it does not take; "-": unknown."""
         found = [each[alternative] for each in self.refusals if alternative in each]
         refused = [why for why in found if why]
         if not refused:
@@ -56,7 +56,7 @@ def phones(model: str | os.PathLike[str] | bytes) -> tuple[Phone, ...]:
 
     A device profile that cannot be read is left out, which is logged. Raises as `contents`.
     """
-    clusters = [content.alternatives for _, content in unpacked(model)]
+    clusters = [alternatives for _, _, alternatives in unpacked(model)]
     if not clusters:
         return ()
     return (

@@ -75,14 +75,6 @@ def wanted_of(names: Sequence[str], level: int) -> Wanted:
     return Wanted(tuple(sorted(levels, reverse=True)), litert, auto or CPU in names)
 
 
-def alternatives_of(
-    cluster: CompiledCluster, proto: ModelProto, wanted: Wanted, options: Options, scratch: Path
-) -> tuple[Alternative, ...]:
-    """Returns the alternatives of a cluster of `proto`, as `alternatives_in`."""
-    nodes = ClusterNodes(proto, cluster.report.nodes)
-    return alternatives_in(cluster.lowered, nodes, wanted, options, scratch)
-
-
 def alternatives_in(
     lowered: Lowered, nodes: ClusterNodes, wanted: Wanted, options: Options, scratch: Path
 ) -> tuple[Alternative, ...]:

@@ -35,7 +35,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.options.table import parse
-from ep_nnapi.preparation.alternatives import alternatives_of, wanted_of
+from ep_nnapi.preparation.alternatives import ClusterNodes, alternatives_in, wanted_of
 from ep_nnapi.provider import device_health
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.forging import (
@@ -155,7 +155,9 @@ def sources() -> list[tuple[Lowered | Alternative, ...]]:
     wanted = wanted_of(("nnapi:8", "nnapi:1", "cpu"), 8)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, "model.onnx")
-        whole, parted, cpu = alternatives_of(cluster, PARTS, wanted, parse({}), scratch)
+        nodes = ClusterNodes(PARTS, cluster.report.nodes)
+        made = alternatives_in(cluster.lowered, nodes, wanted, parse({}), scratch)
+    whole, parted, cpu = made
     return [*found, several(), (whole, parted, cpu), (parted, whole, cpu), (cpu, parted)]
 
 

@@ -100,7 +100,7 @@ def test_each_of_the_sets_has_alternatives(tmp_path: Path, open_session, prefer:
     """EXP is NNAPI's from level 3 on. All programs of all sets have one copy of the weights."""
     model = wide(EXP)
     path = prepared(model, tmp_path, sizes="n=4,16", alternatives="nnapi:4,nnapi:1,cpu")
-    names = [[a.name for a in content.alternatives] for _, content in unpacked(path)]
+    names = [[a.name for a in alternatives] for _, _, alternatives in unpacked(path)]
     assert names == [["nnapi:3", "nnapi:1", "cpu"]] * 2
     (weights,) = path.parent.glob("*.weights")
     assert weights.stat().st_size < 64 * 64 * 4 + 8192
