@@ -243,7 +243,7 @@ class Planner:
         report = _report(originals, inputs, outputs, self.compiler.device)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
-        compiler = self._compiler_for(cluster, verdicts.graph)  # may spin between runs; later ones: not
+        compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
