@@ -12,6 +12,12 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from release.android import API, COMPILERS
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 LARGEST = 1_600_000
 """Bytes of a wheel."""
@@ -36,6 +42,19 @@ LIBRARIES = {
     "ep_nnapi/ort/_native.abi3.so",
     "ep_nnapi/ort/libonnxruntime_providers_nnapi.so",
 }
+PROGRAMS = ("libonnxruntime_providers_nnapi_context.so", "nnapi_agent", "nnapi_run")
+"""What a phone gets, for each ABI."""
+
+MACHINES = {
+    "arm64-v8a": "EM_AARCH64",
+    "armeabi-v7a": "EM_ARM",
+    "x86_64": "EM_X86_64",
+    "x86": "EM_386",
+    "aarch64": "EM_AARCH64",
+}
+PAGE = 16384
+"""Bytes of a page on phones with large ones."""
+
 _BUILD_ONLY = ("/_build.py", "/_embedding.py")
 
 
@@ -55,6 +74,8 @@ def findings(path: Path, secrets: Sequence[str]) -> Iterator[str]:
                 raise Finding(f"{path.name}: {name} names {secret}")
     if path.suffix == ".whl":
         yield _listed(path, contents)
+    if path.name.startswith("ep_nnapi_android-"):
+        yield _phones(path.name, contents)
     yield _twine(path)
     if path.suffix == ".whl" and "-none-any" not in path.name:
         yield _bill(path.name, contents)
@@ -111,31 +132,57 @@ def _bill(wheel: str, contents: dict[str, bytes]) -> str:
 
 def _libraries(wheel: str, contents: dict[str, bytes]) -> str:
     """All libraries are there, for the wheel's processor, hardened and without debug data."""
-    from elftools.elf.elffile import ELFFile
-
-    processor = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[wheel.split("2_28_")[1][:-4]]
+    processor = wheel.split("2_28_")[1][:-4]
     found = {name: data for name, data in contents.items() if name.endswith(".so")}
     if found.keys() != LIBRARIES:
         raise Finding(f"{wheel}: its libraries are {sorted(found)}")
     for name, data in found.items():
-        elf = ELFFile(BytesIO(data))
-        segments = {s["p_type"]: s["p_flags"] for s in elf.iter_segments()}
-        entries = [e for s in elf.iter_segments("PT_DYNAMIC") for e in s.iter_tags()]
-        tags = {entry.entry.d_tag: entry for entry in entries}
-        needed = [e.needed for e in entries if e.entry.d_tag == "DT_NEEDED"]
-        bad = {
-            f"is for {elf['e_machine']}": elf["e_machine"] != processor,
-            "has debug data": elf.get_section_by_name(".debug_info") is not None,
-            "has an executable stack": segments["PT_GNU_STACK"] & 1,
-            "is not read-only after relocation": "PT_GNU_RELRO" not in segments,
-            "binds lazily": not tags["DT_FLAGS"]["d_val"] & 8,  # DF_BIND_NOW
-            f"needs {needed}": any(n.startswith("libpython") for n in needed),
-            "has a search path": tags.keys() & {"DT_RPATH", "DT_RUNPATH"},
-        }
-        for what, holds in bad.items():
-            if holds:
-                raise Finding(f"{wheel}: {PurePosixPath(name).name} {what}")
-    return f"{len(found)} libraries for {processor[3:]}: hardened, stripped, without libpython"
+        needed = _hardened(wheel, name, data, MACHINES[processor])[1]
+        if any(library.startswith("libpython") for library in needed):
+            raise Finding(f"{wheel}: {name} needs {needed}")
+    return f"{len(found)} libraries for {processor}: hardened, stripped, without libpython"
+
+
+def _phones(wheel: str, contents: dict[str, bytes]) -> str:
+    """All is there for each ABI and runs on Android: its C library alone, pages of any size."""
+    places = {f"ep_nnapi_android/{abi}/{name}": abi for abi in COMPILERS for name in PROGRAMS}
+    found = {name: data for name, data in contents.items() if data[:4] == b"\x7fELF"}
+    if found.keys() != places.keys():
+        raise Finding(f"{wheel}: its programs and libraries are {sorted(found)}")
+    for name, data in found.items():
+        elf, needed = _hardened(wheel, name, data, MACHINES[places[name]])
+        if not needed <= {"libc.so", "libdl.so", "libm.so"}:
+            raise Finding(f"{wheel}: {name} needs {sorted(needed)}")
+        least = min(segment["p_align"] for segment in elf.iter_segments("PT_LOAD"))
+        if least % PAGE:
+            raise Finding(f"{wheel}: {name} is aligned to {least} bytes, not {PAGE}")
+        note = elf.get_section_by_name(".note.android.ident")
+        level = int.from_bytes(note.data()[20:24], "little") if note else None
+        if level != API:  # after the header of 12 bytes and the name "Android"
+            raise Finding(f"{wheel}: {name} is for Android's API {level}, not {API}")
+    return f"{len(found)} files for {len(COMPILERS)} ABIs: hardened, Android's libc, pages of 16 KB"
+
+
+def _hardened(wheel: str, name: str, data: bytes, machine: str) -> tuple[ELFFile, set[str]]:
+    """Returns a program or library and what it needs; raises Finding if it is unfit."""
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(BytesIO(data))
+    segments = {s["p_type"]: s["p_flags"] for s in elf.iter_segments()}
+    entries = [e for s in elf.iter_segments("PT_DYNAMIC") for e in s.iter_tags()]
+    tags = {entry.entry.d_tag: entry for entry in entries}
+    bad = {
+        f"is for {elf['e_machine']}": elf["e_machine"] != machine,
+        "has debug data": elf.get_section_by_name(".debug_info") is not None,
+        "has an executable stack": segments["PT_GNU_STACK"] & 1,
+        "is not read-only after relocation": "PT_GNU_RELRO" not in segments,
+        "binds lazily": not tags["DT_FLAGS"]["d_val"] & 8,  # DF_BIND_NOW
+        "has a search path": tags.keys() & {"DT_RPATH", "DT_RUNPATH"},
+    }
+    for what, holds in bad.items():
+        if holds:
+            raise Finding(f"{wheel}: {PurePosixPath(name).name} {what}")
+    return elf, {e.needed for e in entries if e.entry.d_tag == "DT_NEEDED"}
 
 
 def _stable_abi(wheel: Path) -> str:

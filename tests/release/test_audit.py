@@ -15,8 +15,12 @@ GOOD = {
 }
 
 
-def wheel(folder: Path, files: dict[str, bytes]) -> Path:
-    path = folder / "ep_nnapi-1.0.0-cp311-abi3-manylinux_2_28_x86_64.whl"
+def wheel(
+    folder: Path,
+    files: dict[str, bytes],
+    called: str = "ep_nnapi-1.0.0-cp311-abi3-manylinux_2_28_x86_64.whl",
+) -> Path:
+    path = folder / called
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
@@ -64,3 +68,10 @@ def test_a_path_of_the_machine_that_built_it(tmp_path: Path):
     with pytest.raises(Finding, match=r"ep_nnapi/a\.py names /home/somebody"):
         next(findings(wheel(tmp_path, files), ("/home/somebody",)))
     assert next(findings(wheel(tmp_path, files), ("/home/some", "/")))  # another's
+
+
+def test_the_package_for_android_without_an_abi(tmp_path: Path):
+    found = findings(wheel(tmp_path, GOOD, "ep_nnapi_android-1.0.0-py3-none-any.whl"), ())
+    assert next(found)
+    with pytest.raises(Finding, match=r"libraries are \['ep_nnapi_android/arm64-v8a/nnapi_run'\]"):
+        next(found)
