@@ -92,16 +92,17 @@ test-model-explorer: $(READY)
 	$(PIP) --group model-explorer
 	$(BIN)/python -m pytest tests/report
 
-# dist/: the sdist and a wheel for each processor, each built twice and looked into; with the NDK's path
-# in ANDROID_NDK, ep-nnapi-android too. Then each is used in an empty environment without a compiler,
-# that for ARM64 under emulation if there is an emulator; CORE= other tests.
+# dist/: the sdist and a wheel for each processor (another than this machine's in a folder of its name),
+# each built twice and looked into; with the NDK's path in ANDROID_NDK, ep-nnapi-android too. Then each
+# is used in an empty environment without a compiler, that for ARM64 under emulation if there is an
+# emulator; CORE= other tests.
 RELEASE := .venv-release
 wheels: $(RELEASE)/.ready
 	$(RELEASE)/bin/python -m release.wheels
 	$(MAKE) test-wheels
 
 test-wheels: $(RELEASE)/.ready
-	$(RELEASE)/bin/python release/prove.py dist/*_$(shell uname -m).whl $(CORE)
+	$(RELEASE)/bin/python release/prove.py dist/ep_nnapi-*.whl $(CORE)
 	test $(shell uname -m) = aarch64 || $(ON_ARM64) || test $$? -eq 77
 
 # The checklist of a release, in a clean clone.
@@ -109,7 +110,7 @@ release-check: $(READY) $(RELEASE)/.ready
 	$(RELEASE)/bin/python -m release.check
 
 # The wheel for ARM64 Linux, under emulation.
-ON_ARM64 = HOST_PYTHON=$(RELEASE)/bin/python tests/arm64/run.sh dist/*_aarch64.whl $(CORE)
+ON_ARM64 = HOST_PYTHON=$(RELEASE)/bin/python tests/arm64/run.sh dist/aarch64/*.whl $(CORE)
 test-arm64: $(RELEASE)/.ready
 	$(ON_ARM64)
 

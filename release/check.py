@@ -114,7 +114,7 @@ def wheels() -> str:
 
 def beside_other_builds() -> str:
     """The wheel works with onnxruntime-gpu, and pip leaves that alone."""
-    wheel = next((ROOT / "dist").glob("ep_nnapi-*_x86_64.whl"))
+    wheel = next((ROOT / "dist").glob("ep_nnapi-*.whl"))
     prove = (sys.executable, "release/prove.py", str(wheel), "--onnxruntime", "onnxruntime-gpu")
     return "\n" + _output(*prove, "tests/ort/test_reader.py", "tests/ort/test_session.py")
 

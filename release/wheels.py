@@ -5,7 +5,8 @@
 zig compiles for every processor against the glibc of manylinux_2_28, so that the machine's own
 compiler and C library are not used. Each wheel is built twice from the sdist, in folders of
 different names, and must have the same digest; then release.audit looks into it. With the path of
-Android's NDK in ANDROID_NDK, the C parts for phones become the wheel ep-nnapi-android.
+Android's NDK in ANDROID_NDK, the C parts for phones become the wheel ep-nnapi-android. So that
+`pip install dist/*.whl` works, a wheel for another processor is in a folder of its name.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
+from platform import machine
 
 from release import android, audit
 
@@ -154,6 +156,12 @@ def build_android(source: Path, work: Path, ndk: Path, time: str) -> Path:
     return same(*wheels)
 
 
+def place(file: Path, out: Path) -> Path:
+    """Returns the folder of a file: out, or one in it for what another processor runs."""
+    name = next((p for p in PROCESSORS if file.stem.endswith(f"_{p}")), machine())
+    return out if name == machine() else out / name
+
+
 def same(first: Path, second: Path) -> Path:
     """Returns the first of two builds. Raises Unfit if they differ."""
     if digest(first) != digest(second):
@@ -184,9 +192,9 @@ def main() -> int:
             for line in audit.findings(file, secrets=(folder, str(ROOT), str(Path.home()))):
                 print(f"    {line}")
         shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
         for file in files:
-            shutil.copy(file, out)
+            place(file, out).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place(file, out))
     return 0
 
 

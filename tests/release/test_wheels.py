@@ -4,10 +4,11 @@ import sys
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
+from platform import machine
 
 import pytest
 
-from release.wheels import Unfit, digest, normalized, run, same
+from release.wheels import PROCESSORS, Unfit, digest, normalized, place, run, same
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,9 +57,18 @@ def test_wheels(tmp_path: Path):
     command = [sys.executable, "-m", "release.wheels", "--out", tmp_path / "dist"]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    names = sorted(path.name.split("-", 1)[1] for path in (tmp_path / "dist").glob("*.whl"))
+    names = sorted(path.name.split("-", 1)[1] for path in (tmp_path / "dist").rglob("*.whl"))
     assert [name.partition("-cp311-abi3-manylinux_2_28_")[2] for name in names] == [
         "aarch64.whl",
         "x86_64.whl",
     ]
     assert done.stdout.count("auditwheel: manylinux_2_") == 2
+
+
+def test_pip_can_install_all_wheels_of_the_folder(tmp_path: Path):
+    out = tmp_path / "dist"
+    for name in (f"ep_nnapi-1-cp311-abi3-manylinux_2_28_{machine()}.whl", "ep_nnapi-1.tar.gz"):
+        assert place(tmp_path / name, out) == out
+    for other in {*PROCESSORS} - {machine()}:
+        wheel = tmp_path / f"ep_nnapi-1-cp311-abi3-manylinux_2_28_{other}.whl"
+        assert place(wheel, out) == out / other
