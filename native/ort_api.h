@@ -94,7 +94,11 @@ struct OrtApi {
   OrtStatus *(*AllocatorFree)(OrtAllocator *, void *);
   void *unused77[1];
   OrtStatus *(*GetAllocatorWithDefaultOptions)(OrtAllocator **);
-  void *unused79[11];
+  void *unused79[1];
+  OrtStatus *(*GetValue)(const OrtValue *, int, OrtAllocator *, OrtValue **);
+  void *unused81[1];
+  OrtStatus *(*CreateValue)(const OrtValue *const *, size_t, int, OrtValue **);
+  void *unused83[7];
   OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
   OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t,
                                         OrtValue **);

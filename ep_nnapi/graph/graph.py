@@ -96,12 +96,15 @@ class Graph:
 def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
     """Returns the nodes with copies of their constants, each copied once, to outlive the graph.
 
-    Those whose memory lives as long as they do stay as they are.
+    Those whose memory lives as long as they do are loaded, not copied.
     """
     copies: dict[str, Constant] = {}
 
     def copied_value(value: Value | None) -> Value | None:
-        if value is None or value.constant is None or value.constant.owned:
+        if value is None or value.constant is None:
+            return value
+        if value.constant.owned:
+            value.constant.load()  # while it can be
             return value
         if value.name not in copies:
             array = np.array(value.constant.array, order="C")

@@ -146,7 +146,7 @@ class Constant:
     `load()` returns the array; `shape` and `dtype` are known without loading it.
 
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
-    owned     True if the array in memory lives as long as whoever reads it
+    owned     True if the array, once loaded, lives as long as whoever reads it
     recipe    what it is made of, if it is much larger: models make it only when it is read
     """
 
@@ -200,7 +200,7 @@ class Constant:
         if self.recipe:
             sources, make = self.recipe.sources, self.recipe.of
             return Constant.made(shape, self.dtype, Recipe(sources, lambda a: change(make(a))))
-        return Constant(tuple(shape), self.dtype, lambda: change(self.array))
+        return Constant(tuple(shape), self.dtype, lambda: change(self.array), owned=self.owned)
 
     def cast(self, dtype: DType) -> Constant:
         """Converts the elements to another type, lazily."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, api, check, dtype, text
+from ep_nnapi.ort.shared import lasting
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import AttributeFacts, CData, NodeFacts, Tensor, ValueFacts
@@ -114,8 +117,9 @@ class Reader:
     """Reads nodes and values, creating one Value for each name; not thread-safe.
 
     Constants are loaded on demand, as read-only views of ONNX Runtime's memory that are valid until
-    the callback returns; after `close`, loading raises OrtError. An initializer that is also a
-    graph input can be overridden by the session's caller, so it is not a constant.
+    the callback returns, large ones for as long as they live; after `close`, loading raises
+    OrtError. An initializer that is also a graph input can be overridden by the session's caller,
+    so it is not a constant.
     """
 
     def __init__(self) -> None:
@@ -196,7 +200,9 @@ class Reader:
             return Value(name, kind, (None,) * facts.rank)
         dims = ffi.unpack(facts.dims, facts.rank)
         if facts.constant:
-            constant = Constant(tuple(dims), kind, lambda: self._load(name, handle))
+            large = kind.readable and prod(dims) * kind.numpy.itemsize >= _LARGE
+            load = partial(self._load, name, handle)
+            constant = Constant(tuple(dims), kind, cache(load) if large else load, owned=large)
             return Value(name, kind, tuple(dims), constant=constant)
         return Value(name, kind, self._symbolic_shape(dims))
 
@@ -214,8 +220,24 @@ class Reader:
             value, info = ffi.new("OrtValue **"), ffi.cast("OrtValueInfo *", handle)
             check(api().ValueInfo_GetInitializerValue(info, value))
             check(lib.read_tensor(value[0], tensor))
-            self._loaded[name] = view(tensor)
+            self._loaded[name] = _lasting_view(value[0], tensor)
         return self._loaded[name]
+
+
+_LARGE = 1 << 20
+"""Bytes of constants from which on their memory is kept instead of copied."""
+
+
+def _lasting_view(value: CData, tensor: Tensor) -> Array:
+    """Returns a view of `tensor`, that of `value`; a large one may be read as long as it lives."""
+    if tensor.bytes < _LARGE:
+        return view(tensor)
+    data = lasting(value, tensor)
+    if data is None:
+        return view(tensor).copy()
+    array = np.ndarray(shape_of(tensor), dtype(tensor.dtype).numpy, ffi.buffer(data, tensor.bytes))
+    array.flags.writeable = False
+    return array
 
 
 def first_name(outputs: Sequence[Value | None]) -> str:
