@@ -1,5 +1,5 @@
 /* Pushed weights: see agent_store.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "agent_store.h"
 
@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nnapi_functions.h"
@@ -16,7 +18,7 @@
 
 #define PREFIX "weights-"
 #define PART ".part"
-enum { MOST_PATH = 4096, NAME_LENGTH = sizeof PREFIX - 1 + 2 * SHA256_BYTES };
+enum { MOST_PATH = 4096, LOCK_TRIES = 10000, NAME_LENGTH = sizeof PREFIX - 1 + 2 * SHA256_BYTES };
 
 typedef struct {
   char whole[MOST_PATH], part[MOST_PATH];
@@ -78,23 +80,44 @@ static bool digest_is_right(int descriptor, const place *p) {
   return count == 0 && memcmp(digest, p->digest, sizeof digest) == 0;
 }
 
-/* Another user may write the same piece at once: the bytes are the same. */
-static bool put(const place *p, const uint8_t *data, size_t size, ctx_error *error) {
-  struct stat facts;
-  const int descriptor = open(p->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-  bool written;
-  if (descriptor < 0) return size_of(p->whole) == p->size || failed(p->part, error);
-  written = write_piece(descriptor, p, data, size, error);
-  if (written && fstat(descriptor, &facts) == 0 && (uint64_t)facts.st_size >= p->size) {
-    if (!digest_is_right(descriptor, p)) {
-      unlink(p->part);
-      written = ctx_fail(error, "the weights that came are not those that were announced");
-    } else if (rename(p->part, p->whole) != 0 && size_of(p->whole) != p->size) {
-      written = failed(p->whole, error);
+/* Other agents have the same folder: one at a time changes what is there. The descriptor is to be
+ * closed; -1: another one has stopped in the middle. Where nothing can be locked, nothing is. */
+static int lock(const char *folder, ctx_error *error) {
+  static const struct timespec step = {0, 1000000};
+  const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int tries = 0;
+  if (descriptor < 0) return failed(folder, error), -1;
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+    if (++tries == LOCK_TRIES) {
+      ctx_fail(error, "%.300s: another agent holds it", folder);
+      return close(descriptor), -1;
     }
+    nanosleep(&step, NULL);
   }
+  return descriptor;
+}
+
+/* Gives the part its name once it is complete; one that is not what it says is removed. */
+static bool finish(int descriptor, const place *p, ctx_error *error) {
+  if (digest_is_right(descriptor, p))
+    return rename(p->part, p->whole) == 0 || failed(p->whole, error);
+  unlink(p->part);
+  return ctx_fail(error, "the weights that came are not those that were announced");
+}
+
+static bool put(const place *p, const uint8_t *data, size_t size, ctx_error *error) {
+  const uint64_t have = size_of(p->part);
+  int descriptor;
+  bool done;
+  if (size == 0 && have < p->size) return true;
+  if (size > 0 && (p->offset > have || p->offset > p->size || size > p->size - p->offset))
+    return ctx_fail(error, "a put's piece is not the next one");
+  descriptor = open(p->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (descriptor < 0) return failed(p->part, error);
+  done = write_piece(descriptor, p, data, size, error) &&
+         (size_of(p->part) < p->size || finish(descriptor, p, error));
   close(descriptor);
-  return written;
+  return done;
 }
 
 bool agent_put(const char *folder, const frame *request, frame *reply, ctx_error *error) {
@@ -102,16 +125,15 @@ bool agent_put(const char *folder, const frame *request, frame *reply, ctx_error
   place p;
   uint64_t have;
   void *room;
+  int locked;
+  bool done;
   TRY(place_of(folder, &reader, &p, error));
-  have = size_of(p.part);
-  if (size_of(p.whole) != p.size) {
-    const size_t size = (size_t)(reader.end - reader.at);
-    if (size > 0 && (p.offset > have || p.offset > p.size || size > p.size - p.offset))
-      return ctx_fail(error, "a put's piece is not the next one");
-    if (size > 0) TRY(put(&p, reader.at, size, error));
-    have = size_of(p.part);
-  }
-  if (size_of(p.whole) == p.size) have = p.size;
+  locked = lock(folder, error);
+  if (locked < 0) return false;
+  done = size_of(p.whole) == p.size || put(&p, reader.at, (size_t)(reader.end - reader.at), error);
+  have = size_of(p.whole) == p.size ? p.size : size_of(p.part);
+  close(locked);
+  if (!done) return false;
   room = frame_extend(reply, sizeof have);
   if (room == NULL) return ctx_out_of_memory(error);
   memcpy(room, &have, sizeof have);
@@ -133,9 +155,12 @@ bool agent_store(const char *folder, const frame *request, frame *reply, ctx_err
   const struct dirent *entry;
   bool listed = true;
   DIR *found;
+  int locked;
   if (!frame_take_u32(&reader, &removes)) return ctx_fail(error, "a listing's request is cut");
-  found = opendir(folder);
-  if (found == NULL) return failed(folder, error);
+  locked = lock(folder, error);
+  if (locked < 0) return false;
+  found = fdopendir(locked);
+  if (found == NULL) return failed(folder, error), close(locked), false;
   while (listed && (entry = readdir(found)) != NULL) {
     char path[MOST_PATH], line[NAME_LENGTH + 40];
     int length;
@@ -150,6 +175,6 @@ bool agent_store(const char *folder, const frame *request, frame *reply, ctx_err
     if (room == NULL) listed = ctx_out_of_memory(error);
     if (listed) memcpy(room, line, (size_t)length);
   }
-  closedir(found);
+  closedir(found); /* and the lock */
   return listed;
 }

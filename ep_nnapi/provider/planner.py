@@ -191,6 +191,8 @@ class Planner:
         if not declined.names and declined.reason is Reason.DRIVER:
             tries = iter(range(_MAX_COMPILATIONS))
             culprits = self._failing_nodes(cluster, verdicts, readers, tries)
+            about = len(culprits), len(cluster), declined.detail
+            logger.warning("%d of a cluster's %d nodes are left to the CPU provider: %s", *about)
         verdicts.drop(culprits, declined.names, declined.reason, declined.detail)
 
     def _failing_nodes(

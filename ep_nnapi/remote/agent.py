@@ -224,7 +224,7 @@ def _library(data: bytes) -> tuple[int, tuple[str, ...], tuple[Device, ...]]:
 
 def _failure(call: str, refusal: Refusal) -> RuntimeFailure:
     """The failure that the agent tells, whose sentence begins with the call and its code."""
-    if refusal.code not in set(ResultCode):
+    if refusal.code not in set(ResultCode) - {ResultCode.NO_ERROR}:
         return failure(call, ResultCode.BAD_DATA, refusal.text)
     code = ResultCode(refusal.code)
     about, told, rest = refusal.text.partition(f": {PREFIX}{code.name}")

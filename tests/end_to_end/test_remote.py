@@ -25,6 +25,7 @@ from tests.onnx_graph import model_of, nodes_of
 from tests.programs import ran
 from tests.remote.agents import Bench, Reach, killed_in
 from tests.remote.conftest import ADB, built, reach
+from tests.remote.networks import chosen, network
 from tests.remote.test_runtime import add
 
 __all__ = ["built", "reach"]
@@ -33,7 +34,7 @@ DIGITS = Path("models/digits.onnx")
 CABLE = f"{sys.executable} {Path(__file__).parents[1] / 'remote' / 'cable.py'}"
 LIBRARY = ep_nnapi.libneuralnetworks_path()
 SHORT = ("mlp", "detector")
-ALL = os.environ.get("EP_NNAPI_NETWORKS") == "all"
+QUANTIZED = ("kws_dscnn:u8s8", "mlp:u8u8", "digits:dynamic")
 EXP = model_of(nodes_of("y = Exp(x)"), {"x": (2, 3)}, {"y": (2, 3)}).SerializeToString()
 X = {"x": np.ones((2, 3), np.float32)}
 
@@ -58,15 +59,19 @@ def feeds(of: ort.InferenceSession) -> dict[str, np.ndarray]:
 
 ZOO = (
     *((name, "exec") for name in SHORT),
-    *(pytest.param(n, "exec", marks=pytest.mark.long) for n in MODELS if n not in SHORT),
-    *(pytest.param(n, *ADB.values, marks=ADB.marks) for n in (MODELS if ALL else SHORT)),
+    *(
+        pytest.param(n, "exec", marks=pytest.mark.long)
+        for n in dict.fromkeys((*MODELS, *chosen(QUANTIZED)))
+        if n not in SHORT
+    ),
+    *(pytest.param(n, *ADB.values, marks=ADB.marks) for n in chosen((*SHORT, *QUANTIZED))),
 )
 
 
 @pytest.mark.parametrize(("name", "reach"), ZOO, indirect=["reach"])
 def test_the_zoo(name: str, reach: Reach):
     """Set EP_NNAPI_NETWORKS=all for all networks over adb too."""
-    model = MODELS[name]().SerializeToString()
+    model = network(name).SerializeToString()
     here, there = session(model, LIBRARY), session(model, reach())
     given = feeds(here)
     for a, b in zip(here.run(None, given), there.run(None, given), strict=True):
@@ -173,10 +178,18 @@ def test_two_users_at_once(reach: Reach):
     want = session(model, LIBRARY)
     given = feeds(want)
     names = [reach() for _ in range(3)]
+
+    def use(name: str) -> tuple[ort.InferenceSession, np.ndarray]:
+        of = session(model, name)
+        return of, of.run(None, given)[0]
+
     with ThreadPoolExecutor() as users:
-        found = users.map(lambda name: session(model, name).run(None, given), names)
-        for outputs in found:
-            np.testing.assert_array_equal(outputs[0], want.run(None, given)[0])
+        found = list(users.map(use, names))
+    for receipt in ep_nnapi.receipts()[-len(names) :]:
+        assert receipt["rejections"] == []
+        assert receipt["clusters"][0]["device_runs"] == 1
+    for _, output in found:
+        np.testing.assert_array_equal(output, want.run(None, given)[0])
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Every verb says behind an agent what it says of the library itself, but for times."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,18 @@ import ep_nnapi
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.nnapi.spec import BY_NAME
-from models.zoo import MODELS
 from tests.cli.command import DONE, NEGATIVE
 from tests.cli.conftest import cli
 from tests.native.build import needs_compiler
 from tests.remote.agents import Reach
 from tests.remote.conftest import built, reach
+from tests.remote.networks import chosen, network
 
 __all__ = ["built", "cli", "reach"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 LIBRARY = ep_nnapi.libneuralnetworks_path()
-NETWORKS = list(MODELS) if os.environ.get("EP_NNAPI_NETWORKS") == "all" else ["mlp", "kws_dscnn"]
+NETWORKS = chosen(("mlp", "kws_dscnn", "kws_dscnn:u8s8", "mlp:u8u8", "digits:dynamic"))
 TIMES = {"latency", "device_times", "timing", "output", "runtime", "seed"}
 """Keys of what is another one each time, or the name of the runtime."""
 VERBS = {
@@ -33,7 +32,10 @@ VERBS = {
     "compare": ("--tolerance", "1e-3"),
     "tune": ("--seconds", "1"),
     "report": ("--measure",),
+    "devices": (),
 }
+QUANTIZED = ("--tolerance", "0.5")
+"""Instead of that of float networks: quantized ones round otherwise on the CPU provider."""
 
 
 def each(*verbs: str) -> pytest.MarkDecorator:
@@ -73,8 +75,9 @@ def digits(tmp_path: Path) -> Path:
     return path
 
 
-def same(cli: Cli, verb: str, model: Path, runtime: str) -> None:
-    here, there = (told(cli, verb, model, r, *VERBS[verb]) for r in (LIBRARY, runtime))
+def same(cli: Cli, verb: str, model: Path, runtime: str, *more: object) -> None:
+    given = (*VERBS[verb], *(more if "--tolerance" in VERBS[verb] else ()))
+    here, there = (told(cli, verb, model, r, *given) for r in (LIBRARY, runtime))
     assert here[0] == DONE
     assert here == there
 
@@ -89,9 +92,9 @@ def test_verbs_say_the_same(verb: str, digits: Path, reach: Reach, cli: Cli):
 def test_of_the_zoo_too(name: str, reach: Reach, tmp_path: Path, cli: Cli):
     """Set EP_NNAPI_NETWORKS=all for all networks."""
     model = tmp_path / f"{name}.onnx"
-    onnx.save(MODELS[name](), model)
+    onnx.save(network(name), model)
     for verb in VERBS:
-        same(cli, verb, model, reach())
+        same(cli, verb, model, reach(), *(QUANTIZED if ":" in name else ()))
 
 
 @pytest.mark.long

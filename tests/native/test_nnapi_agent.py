@@ -1,5 +1,7 @@
 """nnapi_agent under sanitizers: every frame has a reply, damaged and cut ones end the stream."""
 
+import fcntl
+import hashlib
 import os
 import random
 import struct
@@ -7,6 +9,7 @@ import subprocess
 import time
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,6 +204,30 @@ def test_random_frames(seconds: float, build: Build, tmp_path: Path) -> None:
         served.process.stdout.close()
     print(count, "frames,", streams, "streams")  # noqa: T201
     assert count > 100 * seconds / 6
+
+
+@needs_compiler
+def test_agents_of_one_folder_take_turns(build: Build, tmp_path: Path) -> None:
+    """What another one has finished meanwhile is there; nor is a file lost that one has left."""
+    content, served = b"12345", Served.start(build, tmp_path)
+    digest = hashlib.sha256(content).digest()
+    question = digest + struct.pack("<QQ", len(content), 0)
+    there = Kind.PUT | 0x8000, struct.pack("<Q", len(content))
+    whole = tmp_path / f"weights-{digest.hex()}"
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as user:
+        found = user.submit(served.asked, frame(Kind.PUT, question + content))
+        time.sleep(0.1)
+        assert not list(tmp_path.iterdir())
+        whole.write_bytes(content)
+        os.close(held)
+        assert found.result(10) == there
+    assert list(tmp_path.iterdir()) == [whole]
+    whole.rename(f"{whole}.part")  # of an agent that was killed before it was renamed
+    assert served.asked(frame(Kind.PUT, question)) == there
+    assert list(tmp_path.iterdir()) == [whole]
+    assert served.ended() == 0
 
 
 @needs_compiler

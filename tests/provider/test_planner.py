@@ -151,7 +151,9 @@ def test_clusters_are_legal_whatever_is_declined(declined: set[str]):
 # a device that fails -------------------------------------------------------------------------
 
 
-def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay():
+def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay(
+    caplog: pytest.LogCaptureFixture,
+):
     proto = model("Abs x -> y", "Neg x1 -> z", outputs="y z")
     found = plan(proto, FaultyDevice(fails_on=frozenset({"NEG"})))
     assert clusters(found) == [("Abs_y",)]
@@ -159,6 +161,7 @@ def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay():
     assert refusal.reason is Reason.DRIVER
     assert refusal.detail.startswith("faulty did not compile its cluster: ")
     assert "no NEG today" in refusal.detail
+    assert f"1 of a cluster's 1 nodes are left to the CPU provider: {refusal.detail}" in caplog.text
 
 
 @pytest.mark.parametrize("nodes", [3, 64])

@@ -136,7 +136,7 @@ def test_weights_go_over_once(runtime: RemoteRuntime, built: Bench, tmp_path: Pa
     other.compile(model, device(other))
     assert there.read_bytes() == whole
     there.rename(part).write_bytes(b"x" * 100)  # of another content
-    with pytest.raises(RuntimeFailure, match="the weights that came are not those"):
+    with pytest.raises(RuntimeFailure, match="BAD_DATA: the weights that came are not"):
         other.compile(model, device(other))
     other.compile(model, device(other))
     assert other.agent().pushed(remove=True) == [file]
