@@ -25,30 +25,30 @@ class Phone:
 
     name           of the virtual device, or `without NNAPI`
     feature_level  0 without NNAPI
-    refusals       of each cluster, by the names of its alternatives: why not; empty if it takes it
+    declined       of each cluster, by the names of its alternatives: why; empty if it takes it
     """
 
     name: str
     feature_level: int
-    refusals: tuple[Mapping[str, str], ...]
+    declined: tuple[Mapping[str, str], ...]
 
     def takes(self, alternative: str, cluster: int) -> bool:
         """Returns True if it takes an alternative of a cluster, by its position in the model."""
-        return self.refusals[cluster].get(alternative) == ""
+        return self.declined[cluster].get(alternative) == ""
 
     def answer(self, alternative: str) -> str:
         """Returns `yes`, or the reason of the first cluster that it does not take; "-": unknown."""
-        found = [each[alternative] for each in self.refusals if alternative in each]
-        refused = [why for why in found if why]
-        if not refused:
+        found = [each[alternative] for each in self.declined if alternative in each]
+        reasons = [why for why in found if why]
+        if not reasons:
             return "yes" if found else "-"
-        of = f"{len(refused)} of {len(found)} not: " if len(found) > 1 else ""
-        return of + refused[0]
+        of = f"{len(reasons)} of {len(found)} not: " if len(found) > 1 else ""
+        return of + reasons[0]
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""
-        refusals = [dict(each) for each in self.refusals]
-        return {"name": self.name, "feature_level": self.feature_level, "refusals": refusals}
+        declined = [dict(each) for each in self.declined]
+        return {"name": self.name, "feature_level": self.feature_level, "declined": declined}
 
 
 def phones(model: str | os.PathLike[str] | bytes) -> tuple[Phone, ...]:
@@ -62,13 +62,13 @@ def phones(model: str | os.PathLike[str] | bytes) -> tuple[Phone, ...]:
     return (
         *(_phone(device, clusters) for device in level_devices()),
         *(_phone(device, clusters) for device in _profiled()),
-        Phone(WITHOUT_NNAPI, 0, tuple({a.name: _refusal(a, 0, None) for a in c} for c in clusters)),
+        Phone(WITHOUT_NNAPI, 0, tuple({a.name: _why(a, 0, None) for a in c} for c in clusters)),
     )
 
 
 def columns(found: Sequence[Phone]) -> tuple[str, ...]:
     """Returns the names of a table of phones x alternatives, whose rows are of `row`."""
-    names = dict.fromkeys(name for phone in found for each in phone.refusals for name in each)
+    names = dict.fromkeys(name for phone in found for each in phone.declined for name in each)
     return ("phone", "level", *names)
 
 
@@ -109,11 +109,12 @@ def _phone(device: VirtualDevice, clusters: Sequence[Sequence[Alternative]]) -> 
         chosen = choose_device(runtime, name, options.flags)
         compiler = Compiler(options.lowering_target(chosen.feature_level), runtime, chosen)
     level = device.feature_level
-    refusals = ({a.name: _refusal(a, level, compiler) for a in each} for each in clusters)
-    return Phone(device.name, level, tuple(refusals))
+    declined = ({a.name: _why(a, level, compiler) for a in each} for each in clusters)
+    return Phone(device.name, level, tuple(declined))
 
 
-def _refusal(alternative: Alternative, level: int, compiler: Compiler | None) -> str:
+def _why(alternative: Alternative, level: int, compiler: Compiler | None) -> str:
+    """Returns why the device declines an alternative; empty if it takes it."""
     if alternative.kind is AlternativeKind.LITERT:
         return "if libLiteRt.so is there"
     if alternative.needed > level:

@@ -33,7 +33,7 @@ def test_levels_and_profiles(path: Path):
     found = {phone.name: phone for phone in phones(path)}
     assert list(found)[:8] == LEVELS
     assert list(found)[-1] == "without NNAPI"
-    assert found["feature-level-3"].refusals == ({"nnapi:3": "", "nnapi:1": "", "cpu": ""},)
+    assert found["feature-level-3"].declined == ({"nnapi:3": "", "nnapi:1": "", "cpu": ""},)
     assert found["feature-level-2"].answer("nnapi:3") == "needs level 3"
     assert found["without NNAPI"].answer("cpu") == "yes"
     assert found["sample-minimal"].answer("nnapi:3") == "declines EXP, RELU (profile)"
@@ -63,7 +63,7 @@ def test_several_clusters_are_one_answer():
     phone = Phone("one", 2, ({"nnapi:1": "", "cpu": ""}, {"nnapi:3": "needs level 3", "cpu": ""}))
     assert phone.answer("nnapi:1") == "yes"
     assert phone.answer("nnapi:3") == "needs level 3"
-    assert Phone("two", 1, (*phone.refusals, {"nnapi:3": ""})).answer("nnapi:3") == (
+    assert Phone("two", 1, (*phone.declined, {"nnapi:3": ""})).answer("nnapi:3") == (
         "1 of 2 not: needs level 3"
     )
     assert phone.answer("litert") == "-"
@@ -89,7 +89,9 @@ def test_check_and_report_show_them(
     assert [phone["name"] for phone in there] == [*LEVELS, "without NNAPI"]
     page = tmp_path / "page.html"
     words = ["report", str(path), "-o", str(page), "--no-levels"]
+    caplog.clear()
     assert main([*words, "--json"]) == 0
+    assert caplog.text.count("broken.json is no device profile") == 1  # for page and terminal
     assert json.loads(capfd.readouterr().out)["phones"] == there
     assert main(words) == 0
     assert "without NNAPI    -      needs level 3" in capfd.readouterr().out
