@@ -42,10 +42,14 @@ class CapableNode:
     note: str = ""
 
 
-def judge(node: GraphNode, target: Target) -> CapableNode | Rejection:
-    """Returns the node's lowering at `target`, or its rejection with the first reason."""
+def judge(node: GraphNode, target: Target, *, checked: bool = True) -> CapableNode | Rejection:
+    """Returns the node's lowering at `target`, or its rejection with the first reason.
+
+    checked   False for a node that has been lowered before, for other sizes: its calls are neither
+              checked for the target nor have origins
+    """
     try:
-        return CapableNode(node, *_lower(node, target))
+        return CapableNode(node, *_lower(node, target, checked=checked))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect in one operator must not fail the session
@@ -66,7 +70,9 @@ def defect(node: GraphNode, error: Exception) -> Rejection:
     return Rejection(node.name, node.op_type, Reason.OP, detail)
 
 
-def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
+def _lower(
+    node: GraphNode, target: Target, *, checked: bool = True
+) -> tuple[tuple[Call, ...], str]:
     """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
     for prepare in (
         _require_defined_values,
@@ -79,10 +85,10 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     if (node.domain, node.op_type) not in VARIANTS and node.since <= KNOWN_OPSET:
         graph = definition(node)
         if graph is not None:
-            return _lower_definition(node, graph, target)
+            return _lower_definition(node, graph, target, checked=checked)
     try:
         direct = tuple(_lower_operator(node, target))
-        calls = _legalize(node, target, direct)
+        calls = _legalize(node, target, direct, checked=checked)
     except Reject as quantized:
         if not node.quantized:
             raise
@@ -99,14 +105,14 @@ _KEPT = (
 
 
 def _lower_definition(
-    node: GraphNode, graph: Graph, target: Target
+    node: GraphNode, graph: Graph, target: Target, *, checked: bool
 ) -> tuple[tuple[Call, ...], str]:
     """The calls and the note of a node without a lowering, by the nodes that define it."""
     origin, calls = tuple([part.name for part in node.originals]), list[Call]()
     whole = _whole(node, target) if node.op_type in _KEPT else None
     for part in graph.nodes:
         try:
-            found, _ = _lower(part, target)
+            found, _ = _lower(part, target, checked=checked)
         except Reject as reject:
             detail = f"by ONNX's definition of {node.op_type}, {part.op_type}: {reject.detail}"
             raise Reject(reject.reason, detail) from None
@@ -128,10 +134,14 @@ def _lower_in_floats(
         raise Reject(quantized.reason, detail) from None
 
 
-def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+def _legalize(
+    node: GraphNode, target: Target, given: Iterable[Call], *, checked: bool = True
+) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple([part.name for part in node.originals])
     legal = tuple(insert_requantization(given, target.feature_level))
+    if not checked:
+        return legal
     whole = None if _is_one_to_one(node, legal) and not _keeps(node) else _whole(node, target)
     calls = tuple([c.with_origin(origin, c.whole or whole) for c in legal])
     for call in calls:

@@ -228,7 +228,7 @@ def _newer(group: Group) -> None:
     given, narrow = group.values(), _INT32_INPUTS.get(group.composite.name, ())
     for i, value in enumerate(given):
         if value and group.operand(group.input(i)).type is I32 and i not in narrow:
-            given[i] = group.node("Cast", value, to=TensorProto.INT64)
+            given[i] = group.graph.cast(value, TensorProto.INT64)
     group.as_node(given)
 
 
@@ -349,7 +349,7 @@ def _convolution_of_integers(group: Group) -> None:
 
     weights = group.scope.weight(("centred", id(taps.value)), centred)
     total = group.node("Conv", image, weights, **group.composite.attributes)
-    group.deliver(group.node("Cast", total, to=TensorProto.INT32))
+    group.deliver(group.graph.cast(total, TensorProto.INT32, exact_from=TensorProto.FLOAT))
 
 
 _FROM_BOOL = {I32: TensorProto.INT32, F32: TensorProto.FLOAT, F16: TensorProto.FLOAT}

@@ -65,10 +65,12 @@ class Constants:
         """Name of a small constant."""
         return self.lazy((value.dtype.str, value.shape, value.tobytes()), lambda: value)
 
-    def build(self) -> tuple[list[TensorProto], dict[str, Array]]:
-        """Initializers, and the constants that are too large to be one."""
+    def build(self, read: Set[str]) -> tuple[list[TensorProto], dict[str, Array]]:
+        """Initializers, and the constants that are too large to be one, of those that are read."""
         tensors, weights = [], {}
         for name, make in self._values.items():
+            if name not in read:
+                continue
             value = np.asarray(make(), order="C")
             if value.nbytes > _INLINE:
                 weights[name] = value
@@ -96,11 +98,11 @@ def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
         node.attribute.append(helper.make_attribute(name, value))
 
 
-def _without_unread_reshapes(nodes: Sequence[NodeProto], outputs: Set[str]) -> list[NodeProto]:
-    """The nodes without reshapes whose results nothing reads."""
+def _without_unread(nodes: Sequence[NodeProto], outputs: Set[str]) -> list[NodeProto]:
+    """The nodes without those whose results nothing reads."""
     kept, read = [], set(outputs)
     for node in reversed(nodes):
-        if node.op_type != "Reshape" or node.output[0] in read:
+        if not read.isdisjoint(node.output):
             kept.append(node)
             read.update(node.input)
     return kept[::-1]
@@ -203,12 +205,13 @@ class SizeNodes:
         return product
 
     def _atom(self, graph: OnnxGraph, atom: Atom) -> str:
-        if isinstance(atom, Quotient):
-            return self._quotient(graph, atom)
-        symbol = Expression.symbol(atom)
-        if symbol not in self._sources:
-            raise Inexpressible(f"the size {atom} is no size of an input")
-        return self._of(graph, symbol)
+        alone = Expression((((atom,), 1),))
+        if alone not in self._made:
+            if isinstance(atom, Quotient):
+                self._made[alone] = self._quotient(graph, atom)
+            elif alone not in self._sources:
+                raise Inexpressible(f"the size {atom} is no size of an input")
+        return self._of(graph, alone)
 
     def _quotient(self, graph: OnnxGraph, quotient: Quotient) -> str:
         """The quotient rounded down, where ONNX's Div rounds towards zero."""
@@ -242,6 +245,8 @@ class OnnxGraph:
         self.constants = Constants()
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._sources: dict[str, str] = {}
+        self._reshaped: dict[tuple[str, str], str] = {}
+        self._before: dict[tuple[str, int], str] = {}
         self._inner: set[str] = set()  # results of nodes that are no outputs of the graph
         self._counter = 0
         self.sizes = SizeNodes()
@@ -283,9 +288,25 @@ class OnnxGraph:
         known = self.shapes.get(source)
         if known is not None and identical(known, sizes):
             return source
-        name = self.node("Reshape", source, self.ints(_relative(known or (), sizes)))
-        self._sources[name] = source
+        shape = self.ints(_relative(known or (), sizes))
+        name = self._reshaped.get((source, shape))
+        if name is None:
+            name = self._reshaped[source, shape] = self.node("Reshape", source, shape)
+            self._sources[name] = source
         return name
+
+    def cast(self, value: str, to: int, *, exact_from: int | None = None) -> str:
+        """Return numbers in another type; what they were before where an exact cast made them.
+
+        exact_from   the type of `value`, if no number changes, so that a cast back is none
+        """
+        before = self._before.get((value, to))
+        if before is not None:
+            return before
+        made = self.node("Cast", value, to=to)
+        if exact_from is not None:
+            self._before[made, exact_from] = value
+        return made
 
     def output(self, value: str) -> str:
         """Return the name of an output of the graph that has this value; outputs differ in name.
@@ -310,9 +331,10 @@ class OnnxGraph:
 
     def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
         """The whole model."""
-        nodes = _without_unread_reshapes(self.nodes, {value.name for value in outputs})
+        nodes = _without_unread(self.nodes, {value.name for value in outputs})
         graph = helper.make_graph(nodes, "nnapi", list(inputs), list(outputs))
-        tensors, weights = self.constants.build()
+        read = {name for node in nodes for name in node.input}
+        tensors, weights = self.constants.build(read)
         graph.initializer.extend(tensors)
         graph.input.extend(
             helper.make_tensor_value_info(

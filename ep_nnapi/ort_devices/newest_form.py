@@ -57,7 +57,9 @@ def newest_form(group: Group) -> None:
     old = _OLD_DEFAULTS.get(composite.name, {}) if composite.since < schema.since_version else {}
     attributes: dict[str, Attribute] = {**old, **composite.attributes}
     given = [
-        _converted(group, value, composite.inputs[i], schema.inputs, i)
+        group.graph.cast(value, TensorProto.INT64)
+        if _is_wider(group, composite.inputs[i], schema.inputs, i)
+        else value
         for i, value in enumerate(group.values())
     ]
     for name in sorted(attributes.keys() - schema.attributes.keys()):
@@ -70,20 +72,16 @@ def newest_form(group: Group) -> None:
     count = len(composite.outputs)
     found = group.graph.many(composite.name, count, *given, domain="", **attributes)
     for i, value in enumerate(found):
-        port = composite.outputs[i]
-        group.deliver(_converted(group, value, port, schema.outputs, i, TensorProto.INT32), i)
+        wider = _is_wider(group, composite.outputs[i], schema.outputs, i)
+        group.deliver(group.graph.cast(value, TensorProto.INT32) if wider else value, i)
 
 
-def _converted(
+def _is_wider(
     group: Group,
-    value: str,
     port: CompositePort | None,
     formal: Sequence[defs.OpSchema.FormalParameter],
     i: int,
-    to: int = TensorProto.INT64,
-) -> str:
-    """Integers in the type that parameter `i` or its operand has, where both differ."""
+) -> bool:
+    """True if parameter `i` is INT64 where its operand is INT32."""
     same = "tensor(int32)" in formal[min(i, len(formal) - 1)].types
-    if port is None or same or group.operand(port).type is not I32:
-        return value
-    return group.node("Cast", value, to=to)
+    return port is not None and not same and group.operand(port).type is I32

@@ -198,7 +198,8 @@ class Scope(OperandFacts):
         """Integers some of which only a run knows."""
         require(perm == identity(len(perm)), "sizes are transposed")
         dtype = helper.np_dtype_to_tensor_dtype(operand.type.numpy)
-        value = self.graph.node("Cast", self.graph.ints(numbers), to=dtype)
+        value = self.graph.cast(self.graph.ints(numbers), dtype, exact_from=TensorProto.INT64)
+        self.graph.shapes[value] = (len(numbers),)
         return self.graph.reshape(value, operand.dimensions or ())
 
     def weight(self, key: object, make: Callable[[], Array]) -> str:

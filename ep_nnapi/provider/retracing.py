@@ -28,7 +28,9 @@ def difference(
 ) -> str:
     """The first difference of what nodes are lowered to for these values; "" if there is none.
 
-    Nodes that differ in their names and weights alone are lowered once.
+    Nodes that differ in their names and weights alone are lowered once, and those whose results are
+    known not at all: they are copied. What was checked is not, except for groups: whether they are
+    computed in floats depends on it.
     traced  has the conditions of the first time, which the values meet
     """
     trace = Trace(dict(traced.typical), dict(traced.equal), dict(traced.passed))
@@ -38,7 +40,7 @@ def difference(
         if kind is None or kind in seen:
             continue
         seen.add(kind)
-        again = judge(_rebound(member.node, symbols, trace), target)
+        again = judge(_rebound(member.node, symbols, trace), target, checked=member.node.quantized)
         if isinstance(again, Rejection):
             return f"{again.node} is not capable: {again.detail}"
         pairs = zip(member.calls, again.calls, strict=False)
@@ -51,8 +53,10 @@ def difference(
 
 
 def _kind(node: GraphNode) -> Hashable | None:
-    """What a lowering reads of a node, without its weights; None without sizes of symbols."""
-    if not any(is_symbolic(_sizes(v)) for n in node.originals for v in _values(n)):
+    """What a lowering reads of a node, without its weights; None if no symbol decides on it."""
+    if all(v is None or v.folded for v in node.outputs) or not any(
+        is_symbolic(_sizes(v)) for n in node.originals for v in _values(n)
+    ):
         return None
     return tuple(
         (

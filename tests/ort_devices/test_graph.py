@@ -53,8 +53,9 @@ def test_constants_are_computed_when_the_model_is_built():
         return np.ones(3, np.float32)
 
     assert graph.constants.lazy("ones", make) == graph.constants.lazy("ones", make)
+    y = graph.node("Neg", graph.constants.lazy("ones", make))
     assert not calls
-    graph.build([], [])
+    graph.build([], [value(y, TensorProto.FLOAT, 3)])
     assert calls == [1]
 
 
@@ -62,13 +63,14 @@ def test_constants_are_computed_when_the_model_is_built():
 def test_large_constants_are_outside_the_model(floats, outside):
     graph = OnnxGraph()
     name = graph.constants.array(np.arange(floats, dtype=np.float32).reshape(1, -1).T)
-    built = graph.build([], [])
+    y = graph.node("Neg", name)
+    built = graph.build([], [value(y, TensorProto.FLOAT, floats, 1)])
     assert [t.name for t in built.proto.graph.initializer] == [name] * (not outside)
     assert [v.name for v in built.proto.graph.input] == list(built.weights) == [name] * outside
     for tensor in built.proto.graph.initializer:
         assert list(tensor.dims) == [floats, 1]
-    for value in built.proto.graph.input:
-        assert [size.dim_value for size in value.type.tensor_type.shape.dim] == [floats, 1]
+    for given in built.proto.graph.input:
+        assert [size.dim_value for size in given.type.tensor_type.shape.dim] == [floats, 1]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,30 @@ def test_sizes_that_depend_on_the_value_are_taken_from_it(sizes):
     first = graph.reshape("x", (3, 2))
     second = graph.reshape(first, sizes)
     assert reshapes(graph, second) == [("x", first), (first, second)]
+
+
+def test_a_reshape_is_made_once():
+    graph = OnnxGraph()
+    assert graph.reshape("x", (-1, 3)) == graph.reshape("x", (-1, 3))
+    assert len(graph.nodes) == 1
+
+
+def test_an_exact_cast_is_undone_by_none():
+    graph = OnnxGraph()
+    narrow = graph.cast("x", TensorProto.INT32, exact_from=TensorProto.INT64)
+    assert graph.cast(narrow, TensorProto.INT64) == "x"
+    rounded = graph.cast("y", TensorProto.INT32)
+    assert graph.cast(rounded, TensorProto.INT64) not in ("x", "y")
+    assert graph.cast(narrow, TensorProto.FLOAT) not in ("x", "y")
+
+
+def test_what_nothing_reads_is_left_out():
+    graph = OnnxGraph()
+    graph.node("Add", graph.node("Neg", "x"), graph.constant(np.zeros(INLINE, np.float32)))
+    y = graph.node("Abs", "x")
+    built = graph.build([value("x", TensorProto.FLOAT, 3)], [value(y, TensorProto.FLOAT, 3)])
+    assert [node.op_type for node in built.proto.graph.node] == ["Abs"]
+    assert not built.weights
 
 
 def test_outputs_have_names_of_their_own():

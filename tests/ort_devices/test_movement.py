@@ -97,3 +97,40 @@ def test_the_value_of_fill_may_be_an_input(code, scalar):
     y = net.operation(spec.FILL, [dims, value], Operand(code, (2, 3)))
     found = run(net.model([value], [y]), np.array(5, code.numpy))
     np.testing.assert_array_equal(found, np.full((2, 3), 5, code.numpy), strict=True)
+
+
+def sliced(begin: tuple[int, ...], sizes: tuple[int, ...], dims: tuple[int, ...]) -> Model:
+    """SLICE of [4, 5, 6] at constant places."""
+    net = Network()
+    x = net.add(Operand(F32, (4, 5, 6)))
+    ends = [net.tensor(np.array(numbers, np.int32), I32) for numbers in (begin, sizes)]
+    return net.model([x], [net.operation(spec.SLICE, [x, *ends], Operand(F32, dims))])
+
+
+@pytest.mark.parametrize(
+    ("begin", "sizes", "nodes"),
+    [((0, 0, 0), (4, 5, 6), {"Identity": 1}), ((0, 2, 0), (4, 3, 6), {"Slice": 1})],
+    ids=["whole", "part"],
+)
+def test_a_block_at_constant_places_is_one_node(begin, sizes, nodes):
+    model = sliced(begin, sizes, sizes)
+    assert operators(model) == nodes
+    (x,) = feed(model)
+    wanted = x[tuple(slice(b, b + n) for b, n in zip(begin, sizes, strict=True))]
+    np.testing.assert_array_equal(run(model, x), wanted, strict=True)
+
+
+def test_channels_are_transposed_only_where_they_are_read_last():
+    """NCHW to NHWC and back is nothing; what is read as NHWC is transposed."""
+    net = Network()
+    x = net.add(Operand(F32, (1, 2, 3, 4)))
+    perms = [net.tensor(np.array(perm, np.int32), I32) for perm in ((0, 2, 3, 1), (0, 3, 1, 2))]
+    last = net.operation(spec.TRANSPOSE, [x, perms[0]], Operand(F32, (1, 3, 4, 2)))
+    first = net.operation(spec.TRANSPOSE, [last, perms[1]], Operand(F32, (1, 2, 3, 4)))
+    found = net.operation(spec.RELU, [first], Operand(F32, (1, 2, 3, 4)))
+    assert operators(net.model([x], [found])) == {"Relu": 1}
+    model = net.model([x], [last, found])
+    assert operators(model) == {"Relu": 1, "Transpose": 1}
+    (given,) = feed(model)
+    one, _ = RUNTIME.compile(model, HOST_CPU).run([given])
+    np.testing.assert_array_equal(one, given.transpose(0, 2, 3, 1), strict=True)

@@ -172,7 +172,7 @@ def cast(op: Op) -> None:
         ends = (op.array(end, np.int32 if before is I32 else np.float32) for end in (0, 255))
         value = op.node("Clip", value, *ends)
     dtype = np.dtype(np.float32) if after in _REALS else after.numpy
-    op.keep(op.node("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype)), layout)
+    op.keep(op.scope.graph.cast(value, helper.np_dtype_to_tensor_dtype(dtype)), layout)
 
 
 def quantize(op: Op) -> None:

@@ -11,12 +11,13 @@ from onnx import TensorProto
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.movement import spans
-from ep_nnapi.nnapi.sizes import now
+from ep_nnapi.nnapi.sizes import identical, now
 from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8S
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
+    TO_NHWC,
     Perm,
     composed,
     identity,
@@ -34,13 +35,15 @@ def reshape(op: Op) -> None:
 def transpose(op: Op) -> None:
     """Permutes the axes; a transposed layout of the input may be the result as it is.
 
+    So may channels first, which convolutions read and others get transposed.
+
     Source: NDK ANEURALNETWORKS_TRANSPOSE.
     """
     rank = len(op.shape("input"))
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
     index = op.index("input")
     layout = op.layout("input")
-    if layout != identity(rank) or not op.scope.perms(index):
+    if layout != identity(rank) or perm == TO_NHWC or not op.scope.perms(index):
         value = op.scope.value(index, layout, real=False)
         op.keep(value, composed(inverse(perm), layout))
         return
@@ -118,7 +121,7 @@ def _pad(op: Op, value: float) -> None:
 
 def _pad_by_input(op: Op, filler: str) -> None:
     """Pads as a run's paddings say; it fails unless they give the shape that is declared."""
-    pairs = op.node("Cast", op.stored("paddings"), to=TensorProto.INT64)
+    pairs = op.scope.graph.cast(op.stored("paddings"), TensorProto.INT64)
     some = op.node("GreaterOrEqual", pairs, op.array(0, np.int64))
     pairs = op.checked(pairs, [some], "paddings are negative")
     ends = op.reshape(op.node("Transpose", pairs, perm=(1, 0)), [-1])
@@ -146,10 +149,16 @@ def mirror_pad(op: Op) -> None:
     op.keep(value)
 
 
+def _int64(op: Op, name: str) -> str:
+    """The ONNX value of an INT32 vector as INT64."""
+    if op.scope.constant(op.index(name)):
+        return op.sizes(op.ints(name))
+    return op.scope.graph.cast(op.stored(name), TensorProto.INT64)
+
+
 def tile(op: Op) -> None:
     """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
-    multiples = op.node("Cast", op.stored("multiples"), to=TensorProto.INT64)
-    op.keep(op.node("Tile", op.stored("input"), multiples))
+    op.keep(op.node("Tile", op.stored("input"), _int64(op, "multiples")))
 
 
 def pack(op: Op) -> None:
@@ -189,10 +198,26 @@ _BEFORE_ALL = -(2**31)
 
 def slice_(op: Op) -> None:
     """Copies a block, of a known size but anywhere. Source: NDK ANEURALNETWORKS_SLICE."""
-    begin = op.node("Cast", op.stored("begin"), to=TensorProto.INT64)
-    ends = op.node("Add", begin, op.sizes(op.shape("output")))
+    shape, whole = op.shape("output"), op.scope.dims.get(op.index("input"), (None,))
+    if op.scope.constant(op.index("begin")) and None not in whole:
+        _slice_at(op, op.ints("begin"), shape)
+        return
+    begin = _int64(op, "begin")
+    ends = op.node("Add", begin, op.sizes(shape))
     found = op.node("Slice", op.stored("input"), begin, ends)
-    op.keep(op.reshape(found, op.shape("output")))  # fails if it was clamped
+    op.keep(op.reshape(found, shape))  # fails if it was clamped
+
+
+def _slice_at(op: Op, begin: Sequence[int], shape: Sequence[int]) -> None:
+    """A block that begins at these elements, of the axes that are not taken whole."""
+    parts = list(zip(begin, shape, op.shape("input"), strict=True))
+    require(all(b >= 0 and b + n <= size for b, n, size in parts), "a slice ends beyond its input")
+    axes = [i for i, (_, n, size) in enumerate(parts) if not identical((n,), (size,))]
+    starts, ends = [begin[i] for i in axes], [begin[i] + shape[i] for i in axes]
+    value = op.stored("input")
+    if axes:
+        value = op.node("Slice", value, op.sizes(starts), op.sizes(ends), op.sizes(axes))
+    op.keep(value)
 
 
 def strided_slice(op: Op) -> None:
