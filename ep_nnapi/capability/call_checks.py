@@ -23,6 +23,7 @@ from ep_nnapi.graph.value import (
 from ep_nnapi.lowering.call import Arg, Call, Given, View
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
@@ -45,7 +46,7 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
     Raises Reject with the first mismatch, and SpecError as `check_shapes` does.
     """
     key, passed = _read_by_checks(call, target), _passed_with(*call.inputs, *call.outputs)
-    if key is not None and key in passed:
+    if key in passed:
         call.set_match(passed[key])
         return
     require_int32_scalars(call)
@@ -54,7 +55,7 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
     require_finite_scalars(call, target.feature_level)
     check_shapes(call)
     require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
-    if require_bounded_memory(node, call) and key is not None:
+    if require_bounded_memory(node, call):
         if len(passed) >= _MOST_PASSED:
             passed.clear()
         passed[key] = match
@@ -64,7 +65,9 @@ def _passed_with(*args: Arg) -> dict[Hashable, Any]:
     """What `_passed` is for args with sizes of symbols: their trace has the conditions of it."""
     for arg in args:
         value = arg.value if isinstance(arg, View) else arg
-        sizes = (value.dims or ()) if isinstance(value, Value) else (value,)
+        sizes: tuple[object, ...] = (value,)
+        if isinstance(value, Value):
+            sizes = (*(value.dims or ()), *(value.constant.numbers if value.constant else ()))
         if Size in map(type, sizes):
             return next(s.trace.passed for s in sizes if isinstance(s, Size))
     return _passed
@@ -90,27 +93,26 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
             passed[sizes] = None
 
 
-def _read_by_checks(call: Call, target: Target) -> Hashable | None:
-    """What the checks read of a call; None if they read the elements of a constant."""
-    kinds = [_kind(arg) for arg in (*call.inputs, *call.outputs)]
-    if None in kinds:
-        return None
+def _read_by_checks(call: Call, target: Target) -> Hashable:
+    """What the checks read of a call."""
+    kinds = tuple([_kind(arg) for arg in (*call.inputs, *call.outputs)])
     levels = target.feature_level, target.kernel_level
-    return levels, call.spec.code, tuple([p.name for p in call.params]), tuple(kinds)
+    return levels, call.spec.code, tuple([p.name for p in call.params]), kinds
 
 
-def _kind(arg: Arg) -> Hashable | None:
-    """What the checks read of an operand; None if they read its elements."""
+def _kind(arg: Arg) -> Hashable:
+    """What the checks read of an operand."""
     if isinstance(arg, View):
-        kind = _kind(arg.value)
-        return kind and (kind, arg.perm)
+        return _kind(arg.value), arg.perm
     if isinstance(arg, Size):
         return arg.expression
     if not isinstance(arg, Value):
         return type(arg), arg  # with the type, as True, 1 and 1.0 are equal
-    if arg.constant is not None and may_be_shape(arg.constant):
-        return None
-    return arg.dtype, _expressions(arg.dims), arg.quantization
+    constant, elements = arg.constant, None
+    if constant is not None and may_be_shape(constant):
+        numbers = constant.numbers
+        elements = tuple(map(Expression.of, numbers)) if numbers else constant.load().tobytes()
+    return arg.dtype, _expressions(arg.dims), arg.quantization, elements
 
 
 def _expressions(dims: tuple[Dim, ...] | None) -> Hashable:

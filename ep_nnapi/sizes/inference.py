@@ -340,14 +340,8 @@ def _evaluate(node: GraphNode) -> list[Array]:
     from onnx.reference import ReferenceEvaluator  # slow import, which few models need
 
     given = {v.name: _input_array(v, node) for v in node.inputs if v is not None}
-    graph = helper.make_graph(
-        [node_of(node)],
-        "arithmetic",
-        [helper.make_tensor_value_info(n, int(DType.of(a.dtype)), None) for n, a in given.items()],
-        [helper.make_tensor_value_info(v.name, int(v.dtype), None) for v in outputs_of(node)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.since)])
-    return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, given)]
+    evaluator = ReferenceEvaluator(node_of(node), opsets={"": node.since})
+    return [np.asarray(a) for a in evaluator.run(None, given)]
 
 
 def _input_array(value: Value, node: GraphNode) -> Array:

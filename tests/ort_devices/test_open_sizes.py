@@ -184,7 +184,7 @@ def test_a_reshape_names_sizes_as_onnx_does_where_it_can(
     graph.sizes.enter("x", sizes)
     graph.reshape("x", to)
     node = graph.nodes[-1]
-    tensors, _ = graph.constants.build()
+    tensors, _ = graph.constants.build({*node.input})
     constants = {t.name: np.frombuffer(t.raw_data, np.int64).tolist() for t in tensors}
     assert constants.get(node.input[1]) == taken
     assert {n.op_type for n in graph.nodes} <= {"Shape", "Concat", "Reshape", "Mul"}

@@ -139,8 +139,7 @@ def test_constants_are_constants_of_the_graph():
     assert found.constant(0)
     name = found.value(0, TO_NCHW, real=True)
     assert operators(found) == []
-    built = found.graph.build([], [])
-    (tensor,) = built.proto.graph.initializer
+    (tensor,), _ = found.graph.constants.build({name})
     assert (tensor.name, list(tensor.dims)) == (name, list(permuted(SHAPE, TO_NCHW)))
 
 
