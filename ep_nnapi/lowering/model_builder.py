@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -253,9 +254,11 @@ class _OperandWriter:
             return _operand(value, constant.shape, perm, self._later(constant, constant.recipe))
         copied = self._sources.get(id(given))
         array = constant.array if copied is None else copied
-        if array.dtype != code.numpy or not (constant.owned or copied is not None):
-            # ONNX Runtime may free that memory; what is large stays in its order of elements
-            array = np.array(array, code.numpy, order="K" if array.nbytes > _LARGE else "C")
+        order: Literal["K", "C"] = "K" if array.nbytes > _LARGE else "C"
+        if constant.owned or copied is not None:
+            array = np.asarray(array, code.numpy, order=order)
+        else:  # ONNX Runtime may free that memory
+            array = np.array(array, code.numpy, order=order)
         data = Data.of(array) if array.flags.c_contiguous else Data(array)
         return _operand(value, constant.shape, perm, data)
 

@@ -1,5 +1,7 @@
 """A cluster's calls as one NNAPI model: operands, constants, origins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,18 @@ def test_a_large_filter_is_copied_in_its_own_order(channels: int, turned: bool):
     assert before.transpose(0, 3, 1, 2).flags.c_contiguous is turned
     assert np.array_equal(before, taps.array)
     assert taps.array.flags.c_contiguous
+
+
+def test_a_large_constant_that_lives_as_long_as_the_model_is_not_copied():
+    g = Calls()
+    array = np.arange(2**15, dtype=np.float32).reshape(2**5, -1)
+    turned = replace(Constant.of(array), owned=True).transposed((1, 0))
+    low = g.lower(
+        g.add(g.input(2**10, 2**5), Value("w", DType.FLOAT, turned.shape, constant=turned))
+    )
+    (weights,) = (o for o in low.model.operands if o.size == array.size and o.value)
+    assert np.shares_memory(weights.elements, array)
+    assert np.array_equal(weights.array, array.T)
 
 
 def test_a_constant_is_read_once():
