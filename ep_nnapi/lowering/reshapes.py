@@ -73,6 +73,8 @@ class _Delayed:
     def _before_reshape(self, call: Call) -> list[Call]:
         """Returns an element-wise operation on the sources and a reshape; [] for other calls."""
         out, names = call.outputs[0], call.spec.traits.elementwise
+        if not names or not any(v.name in self.sources for v in call.reads):
+            return []
         tensors = [arg for arg, p in zip(call.inputs, call.params, strict=True) if p.name in names]
         computed = [v for v in tensors if _is_computed(v, out)]
         sources = [_same_type(self.sources.get(v.name), v) for v in computed]

@@ -8,8 +8,10 @@ from heapq import heapify, heappop, heappush
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
 from ep_nnapi.nnapi.errors import Reject, SpecError
+from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation, Requirements
+from ep_nnapi.nnapi.sizes import Size
 
 UNKNOWN_RANK_LEVEL = 3
 """Feature level that introduced tensors of unknown rank."""
@@ -74,12 +76,18 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
             )
         return
     size = operand.type.numpy.itemsize
+    passed = next((d.trace.passed for d in operand.dimensions if isinstance(d, Size)), None)
+    key = size, tuple(map(Expression.of, operand.dimensions)) if passed is not None else ()
+    if passed is not None and key in passed:
+        return
     for dim in operand.dimensions:
         if dim < 0:
             raise SpecError(f"{describe(operand, index)} has a negative dimension")
         size *= dim or 1
     if size > MAX_BYTES:
         raise SpecError(f"{describe(operand, index)} takes more than {MAX_BYTES} bytes")
+    if passed is not None:
+        passed[key] = None
 
 
 def _check_scale(operand: Operand, index: int | None) -> None:

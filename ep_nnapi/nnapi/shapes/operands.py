@@ -115,5 +115,6 @@ def vector(tensor: Tensor) -> Dim:
 
 def unify(a: Dim, b: Dim) -> Dim:
     """Merge two sizes, either may be unknown; raises ShapeError if they differ."""
-    require(a is None or b is None or a == b, f"sizes {a} and {b} must be equal")
-    return b if a is None else a
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    raise ShapeError(f"sizes {a} and {b} must be equal")
