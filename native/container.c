@@ -396,16 +396,13 @@ static bool check_kind(ctx_container *c, uint32_t index, ctx_error *error) {
   const ctx_alternative *a = &c->alternatives[index];
   const bool nnapi = a->kind == CTX_KIND_NNAPI, parts = a->kind == CTX_KIND_PARTITION;
   const uint32_t least = index < c->header->choices ? c->header->choices : index + 1;
-  const uint64_t weights = c->header->weights_size;
   uint32_t i;
   if (a->kind > CTX_KIND_PARTITION || a->feature_level > 8 || nnapi != (a->feature_level > 0) ||
       nnapi != (a->models.count > 0) || (a->composites.count > 0 && !nnapi) ||
       parts != (a->parts.count > 0) || (a->size > 0) != (!nnapi && !parts) ||
       (a->offset > 0 && a->size == 0))
     return ctx_malformed(error, "alternative %u is not what its kind %u has", index, a->kind);
-  if (a->kind == CTX_KIND_ONNX) TRY(check_bytes(c, a, error));
-  if (a->kind == CTX_KIND_LITERT && (a->offset > weights || a->size > weights - a->offset))
-    return ctx_malformed(error, "an alternative lies outside of the weights");
+  if (!nnapi && !parts) TRY(check_bytes(c, a, error));
   if (parts && (a->parts.first < least || !within(a->parts, c->header->alternatives.count)))
     return ctx_malformed(error, "the parts of alternative %u are none", index);
   for (i = 0; i < a->parts.count; i++)
@@ -453,10 +450,9 @@ static bool check_header(ctx_container *c, ctx_error *error) {
   return true;
 }
 
-/* The checks of whole containers: magic, version, sizes, checksum. */
+/* Magic, version and sizes. */
 static bool check_program(const uint8_t *data, size_t size, ctx_error *error) {
   const ctx_header *header = (const ctx_header *)(const void *)data;
-  uint8_t digest[SHA256_BYTES];
   if (size < 12 || memcmp(data, CTX_MAGIC, sizeof header->magic) != 0)
     return ctx_fail(error,
                     "the data is not an ep-nnapi context, or is corrupt; prepare the model again");
@@ -468,9 +464,14 @@ static bool check_program(const uint8_t *data, size_t size, ctx_error *error) {
   if (header->program_size < sizeof *header || header->program_size > size ||
       header->program_size > UINT32_MAX)
     return ctx_fail(error, "%s", CORRUPT);
-  sha256_of(data + CTX_CHECKED_FROM, (size_t)header->program_size - CTX_CHECKED_FROM, digest);
-  if (memcmp(digest, header->sha256, sizeof digest) != 0) return ctx_fail(error, "%s", CORRUPT);
   return true;
+}
+
+static bool check_digest(const ctx_container *c, ctx_error *error) {
+  const size_t size = (size_t)c->header->program_size;
+  uint8_t digest[SHA256_BYTES];
+  sha256_of(c->data + CTX_CHECKED_FROM, size - CTX_CHECKED_FROM, digest);
+  return memcmp(digest, c->header->sha256, sizeof digest) == 0 || ctx_fail(error, "%s", CORRUPT);
 }
 
 /* What follows the program: the embedded weights, if any, and the end. */
@@ -485,13 +486,15 @@ static bool find_embedded(ctx_container *c, size_t size, ctx_error *error) {
   return true;
 }
 
-/* A packed alternative's own program is for the same weights. */
+/* A packed alternative's own program is for the same weights. It has no digests, as that of the
+ * program around it has its bytes and the weights'. */
 static bool fits_into(const ctx_container *c, size_t size, const ctx_container *around,
                       ctx_error *error) {
+  static const uint8_t none[SHA256_BYTES];
   const ctx_header *h = c->header, *other = around->header;
   const ctx_range name = h->weights_file, other_name = other->weights_file;
-  return (h->program_size == size && h->choices == 1 &&
-          memcmp(h->weights_sha256, other->weights_sha256, sizeof h->weights_sha256) == 0 &&
+  return (h->program_size == size && h->choices == 1 && memcmp(h->sha256, none, sizeof none) == 0 &&
+          memcmp(h->weights_sha256, none, sizeof none) == 0 &&
           h->weights_offset == other->weights_offset && h->weights_size == other->weights_size &&
           h->weights_file_size == other->weights_file_size && name.count == other_name.count &&
           memcmp(c->text + name.first, around->text + other_name.first, name.count) == 0) ||
@@ -503,6 +506,7 @@ static bool read_container(const uint8_t *data, size_t size, bool border,
                            const ctx_container *around, ctx_container *out, ctx_error *error) {
   ctx_container c = {.data = data, .header = (const ctx_header *)(const void *)data};
   TRY(check_program(data, size, error));
+  TRY(around != NULL || check_digest(&c, error));
   TRY(find_tables(&c, error));
   TRY(check_header(&c, error));
   TRY(around == NULL ? find_embedded(&c, size, error) : fits_into(&c, size, around, error));
@@ -529,10 +533,20 @@ uint32_t ctx_needed(const ctx_container *c, uint32_t alternative) {
   return level;
 }
 
+/* What packed alternatives were deflated with: from the table of models to the end of that of text. */
+static ctx_bytes before_packed(const ctx_container *c) {
+  const size_t first = c->header->models.first;
+  const size_t end = (size_t)c->header->text.first + c->header->text.count;
+  const size_t size = end < first ? 0 : end - first;
+  const size_t used = size < CTX_DICTIONARY ? size : CTX_DICTIONARY;
+  return (ctx_bytes){c->data + end - used, used};
+}
+
 static bool read_packed(const ctx_container *c, const ctx_alternative *a, uint8_t *data,
                         size_t size, ctx_container *out, ctx_error *error) {
-  const size_t before = sizeof(uint32_t); /* the size */
-  if (!ctx_inflate(c->packed + a->offset + before, (size_t)a->size - before, data, size))
+  const size_t length = sizeof(uint32_t); /* of the size */
+  const ctx_bytes packed = {c->packed + a->offset + length, (size_t)a->size - length};
+  if (!ctx_inflate(packed, before_packed(c), data, size))
     return ctx_malformed(error, "a packed alternative is corrupt");
   TRY(read_container(data, size, true, c, out, error));
   return (out->chosen->kind == a->kind && ctx_needed(out, 0) == a->feature_level) ||

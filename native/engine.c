@@ -88,14 +88,15 @@ static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *err
 }
 
 /* The file of packed weights: LiteRT takes any, so that it is named after all that they are from. */
-static bool packed_path(const char *folder, const ctx_container *c, char *out, size_t capacity) {
+static bool packed_path(const char *folder, const ctx_container *c, const ctx_weights *weights,
+                        char *out, size_t capacity) {
   uint8_t digest[SHA256_BYTES];
   char name[17];
   sha256 hash;
   if (folder == NULL) return false;
   sha256_begin(&hash);
-  sha256_add(&hash, c->header->sha256, sizeof c->header->sha256);
-  sha256_add(&hash, &c->chosen->offset, sizeof c->chosen->offset);
+  sha256_add(&hash, weights->digest, sizeof weights->digest);
+  sha256_add(&hash, c->packed + c->chosen->offset, (size_t)c->chosen->size);
   sha256_end(&hash, digest);
   sha256_hex(digest, (sizeof name - 1) / 2, name);
   return (size_t)snprintf(out, capacity, "%s/ep-nnapi-%s.packed", folder, name) < capacity;
@@ -109,9 +110,8 @@ static bool compile_litert(const ctx_place *place, const ctx_container *c,
   enum { PATH = 4096, SUFFIX = 48 };
   static _Atomic uint32_t count;
   char path[PATH], partial[PATH + SUFFIX];
-  const uint64_t offset = c->chosen->offset;
   const bool packs = place->accelerator == CTX_LITERT_CPU &&
-                     packed_path(place->options.litert_cache_dir, c, path, PATH);
+                     packed_path(place->options.litert_cache_dir, c, weights, path, PATH);
   const bool is_new = packs && access(path, R_OK) != 0;
   const ctx_litert_options options = {
       .accelerator = place->accelerator,
@@ -121,11 +121,17 @@ static bool compile_litert(const ctx_place *place, const ctx_container *c,
                       : packs ? path
                               : NULL,
   };
+  const ctx_flatbuffer flatbuffer = {
+      .model = c->packed + c->chosen->offset,
+      .size = (size_t)c->chosen->size,
+      .weights = weights->data,
+      .weights_size = (size_t)c->header->weights_size,
+      .mapped = weights->mapped != NULL,
+  };
   bool compiled;
   if (is_new)
     snprintf(partial, sizeof partial, "%s.%ld-%u", path, (long)getpid(), (unsigned)count++);
-  compiled = ctx_litert_compile(library, weights->data + offset,
-                                (size_t)(c->header->weights_size - offset), &options, out, error);
+  compiled = ctx_litert_compile(library, &flatbuffer, &options, out, error);
   if (is_new && !(compiled && rename(partial, path) == 0)) (void)unlink(partial);
   return compiled;
 }

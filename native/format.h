@@ -7,9 +7,10 @@
 
 #define CTX_MAGIC "EP-NNAPI"
 enum {
-  CTX_VERSION = 4,
+  CTX_VERSION = 5,
   CTX_ALIGNMENT = 64,
   CTX_MAX_DEPTH = 64,
+  CTX_DICTIONARY = 32768,
   CTX_MOST_INFLATED = 256,
   CTX_TERMINATOR = 46,
   CTX_CHECKED_FROM = 48,
@@ -80,7 +81,7 @@ typedef struct {
   ctx_range outputs; /* the tensors that leave it, in `crossings` */
   ctx_range parts; /* partition: its parts in the order of their runs, in this table */
   ctx_range composites; /* NNAPI: its composites, JSON in `text`; may be empty */
-  uint64_t offset; /* LiteRT: first byte in the weights; ONNX, packed: in `packed` */
+  uint64_t offset; /* LiteRT, ONNX, packed: its first byte in `packed` */
   uint64_t size; /* LiteRT, ONNX, packed: its bytes; else 0 */
 } ctx_alternative;
 _Static_assert(sizeof(ctx_alternative) == 72, "alternative");
@@ -137,11 +138,11 @@ _Static_assert(sizeof(ctx_name) == 8, "name");
 /* The first record of a container. */
 typedef struct {
   uint8_t magic[8]; /* `EP-NNAPI` */
-  uint32_t version; /* format version, 4 */
+  uint32_t version; /* format version, 5 */
   uint32_t reserved; /* 0 */
-  uint8_t sha256[32]; /* SHA-256 of all bytes of the program after this field */
+  uint8_t sha256[32]; /* SHA-256 of all bytes of the program after this field; if packed: 0 */
   uint64_t program_size; /* bytes of header and tables, a multiple of 64 */
-  uint8_t weights_sha256[32]; /* SHA-256 of the weights */
+  uint8_t weights_sha256[32]; /* SHA-256 of the weights; if packed: 0 */
   uint64_t weights_offset; /* first byte of the weights in their file; 0 if embedded */
   uint64_t weights_size; /* bytes of the weights */
   uint64_t weights_file_size; /* bytes of the whole file of weights; 0 if embedded */

@@ -11,6 +11,7 @@ typedef struct {
   const uint8_t *next, *end;
   uint32_t bits; /* that were read from there and not used, the lowest first */
   unsigned count;
+  ctx_bytes before;
   uint8_t *out;
   size_t size, capacity;
 } stream;
@@ -74,8 +75,11 @@ static bool read_symbol(stream *s, const code *c, uint32_t *out) {
 }
 
 static bool copy(stream *s, size_t distance, size_t length) {
-  TRY(distance <= s->size && length <= s->capacity - s->size);
-  for (; length > 0; length--, s->size++) s->out[s->size] = s->out[s->size - distance];
+  TRY(length <= s->capacity - s->size);
+  TRY(distance <= s->size || distance - s->size <= s->before.size);
+  for (; length > 0; length--, s->size++)
+    s->out[s->size] = distance <= s->size ? s->out[s->size - distance]
+                                          : s->before.data[s->before.size - (distance - s->size)];
   return true;
 }
 
@@ -176,8 +180,12 @@ static bool read_dynamic(stream *s) {
   return read_block(s, &literals, &distances);
 }
 
-bool ctx_inflate(const uint8_t *data, size_t size, uint8_t *out, size_t out_size) {
-  stream s = {.next = data, .end = data + size, .out = out, .capacity = out_size};
+bool ctx_inflate(ctx_bytes packed, ctx_bytes before, uint8_t *out, size_t out_size) {
+  stream s = {.next = packed.data,
+              .end = packed.data + packed.size,
+              .before = before,
+              .out = out,
+              .capacity = out_size};
   uint32_t final, type;
   do {
     TRY(read_bits(&s, 1, &final) && read_bits(&s, 2, &type));

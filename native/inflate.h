@@ -6,8 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Inflates `size` bytes to exactly `out_size`; false if they are more, fewer or none such. The bytes
- * are not trusted. */
-bool ctx_inflate(const uint8_t *data, size_t size, uint8_t *out, size_t out_size);
+/* Bytes, which need not be trusted. */
+typedef struct {
+  const uint8_t *data;
+  size_t size;
+} ctx_bytes;
+
+/* Inflates bytes, which were deflated as if they followed those of `before`, to exactly `out_size`;
+ * false if they are more, fewer or none such. */
+bool ctx_inflate(ctx_bytes packed, ctx_bytes before, uint8_t *out, size_t out_size);
 
 #endif

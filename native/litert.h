@@ -4,7 +4,7 @@
 #ifndef NNAPI_CONTEXT_LITERT_H
 #define NNAPI_CONTEXT_LITERT_H
 
-#include "error.h"
+#include "joined.h"
 
 /* Accelerators; a model is compiled for one of them. Source: LiteRtHwAccelerators. */
 enum { CTX_LITERT_CPU = 1, CTX_LITERT_GPU = 2, CTX_LITERT_NPU = 4 };
@@ -54,9 +54,8 @@ bool ctx_litert_open(const char *path, ctx_litert **out, ctx_error *error);
 bool ctx_litert_accelerators(ctx_litert *library, int *mask, ctx_error *error);
 
 /* Compiles a .tflite for one accelerator, which takes all of it: what would be left to the CPU in
- * silence is refused. `data` is kept by the caller as long as the model, and is not checked but by
- * LiteRT: its origin has to be. */
-bool ctx_litert_compile(ctx_litert *library, const void *data, size_t size,
+ * silence is refused. Its bytes are not checked but by LiteRT: their origin has to be. */
+bool ctx_litert_compile(ctx_litert *library, const ctx_flatbuffer *flatbuffer,
                         const ctx_litert_options *options, ctx_litert_model **out,
                         ctx_error *error);
 void ctx_litert_free(ctx_litert_model *model);

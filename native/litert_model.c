@@ -35,6 +35,7 @@ struct ctx_litert_model {
   ctx_litert_model *next;  /* of `models`, */
   ctx_litert_model **link; /* which point to it from here */
   ctx_litert *library;
+  ctx_joined memory; /* of the model */
   handle model;
   ctx_litert_options options;
   char *weight_cache;
@@ -428,7 +429,7 @@ static bool read_signature(ctx_litert_model *m, ctx_error *error) {
 }
 
 /* With its first instance, so that what does not compile is known. */
-static bool create(ctx_litert_model *m, const void *data, size_t size,
+static bool create(ctx_litert_model *m, const ctx_flatbuffer *flatbuffer,
                    const ctx_litert_options *options, ctx_error *error) {
   instance *first;
   handle env = NULL;
@@ -439,13 +440,14 @@ static bool create(ctx_litert_model *m, const void *data, size_t size,
     if (m->weight_cache == NULL) return ctx_out_of_memory(error);
   }
   TRY(ctx_litert_environment(m->library, options->accelerator, &env, error));
-  TRY(CALL(m->library, CreateModelFromBuffer, env, data, size, &m->model));
+  TRY(ctx_join(flatbuffer, &m->memory, error));
+  TRY(CALL(m->library, CreateModelFromBuffer, env, m->memory.data, m->memory.data_size, &m->model));
   TRY(read_signature(m, error) && (first = take(m, error)) != NULL);
   give(m, first);
   return true;
 }
 
-bool ctx_litert_compile(ctx_litert *library, const void *data, size_t size,
+bool ctx_litert_compile(ctx_litert *library, const ctx_flatbuffer *flatbuffer,
                         const ctx_litert_options *options, ctx_litert_model **out,
                         ctx_error *error) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -460,7 +462,7 @@ bool ctx_litert_compile(ctx_litert *library, const void *data, size_t size,
   models = m;
   m->link = &models;
   pthread_mutex_unlock(&ctx_litert_lock);
-  if (!create(m, data, size, options, error)) return ctx_litert_free(m), false;
+  if (!create(m, flatbuffer, options, error)) return ctx_litert_free(m), false;
   *out = m;
   return true;
 }
@@ -476,6 +478,7 @@ void ctx_litert_free(ctx_litert_model *m) {
     instance_free(m, in);
   }
   if (m->model != NULL) m->library->DestroyModel(m->model);
+  ctx_joined_free(&m->memory);
   pthread_mutex_destroy(&m->lock);
   pthread_cond_destroy(&m->freed);
   free(m->weight_cache);

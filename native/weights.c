@@ -128,7 +128,7 @@ static bool is_plain(const char *name, size_t length) {
 static bool map_file(int descriptor, size_t size, void **out, ctx_error *error) {
   *out = NULL;
   if (size == 0) return true;
-  *out = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  *out = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (*out != MAP_FAILED) return true;
   *out = NULL;
   return ctx_fail(error, "the weights cannot be mapped: %s", strerror(errno));
@@ -192,7 +192,7 @@ static char *path_beside(const char *model, const char *name, size_t length) {
 bool ctx_weights_open(const ctx_container *c, const char *model, ctx_weights *out,
                       ctx_error *error) {
   const ctx_range file = c->header->weights_file;
-  const ctx_weights none = {.descriptor = -1};
+  const ctx_weights none = {.descriptor = -1, .digest = c->header->weights_sha256};
   const char *name = c->text + file.first;
   char *path;
   bool opened;
@@ -217,7 +217,7 @@ bool ctx_weights_open(const ctx_container *c, const char *model, ctx_weights *ou
 bool ctx_weights_use(const ctx_container *c, const void *contents, size_t size, ctx_weights *out,
                      ctx_error *error) {
   const ctx_range file = c->header->weights_file;
-  const ctx_weights none = {.descriptor = -1};
+  const ctx_weights none = {.descriptor = -1, .digest = c->header->weights_sha256};
   *out = none;
   if (size != c->header->weights_file_size)
     return ctx_fail(error, "the application's weights '%.*s' have %zu bytes, not %llu; %s",

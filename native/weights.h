@@ -12,7 +12,8 @@ typedef struct {
   uint64_t offset;     /* of the weights in the file */
   void *mapped;        /* what to unmap; NULL if the weights are embedded */
   size_t mapped_size;
-  ctx_check *check; /* NULL: the digest was right before */
+  const uint8_t *digest; /* in the container that they were opened for */
+  ctx_check *check;      /* NULL: the digest was right before */
 } ctx_weights;
 
 /* Opens the weights, which may be in the folder of the model's file, and begins to compute their

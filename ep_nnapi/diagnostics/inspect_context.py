@@ -16,7 +16,13 @@ from onnx import ModelProto, NodeProto
 
 from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, constants, everything
 from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpack
-from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE, AlternativeKind
+from ep_nnapi.epcontext.layout import (
+    CONTEXT_DOMAIN,
+    CONTEXT_OP,
+    EP_SOURCE,
+    AlternativeKind,
+    end_of,
+)
 from ep_nnapi.epcontext.onnx_program import external_places
 from ep_nnapi.graph.onnx_io import graphs, mentions
 from ep_nnapi.litert.flat_graph import outside_buffers
@@ -229,28 +235,25 @@ def _places(alternative: Alternative, weights: Array) -> set[tuple[int, int]]:
     for each in everything([alternative]):
         for constant in constants(each):
             found.add((constant.ctypes.data - weights.ctypes.data, constant.size))
-        if each.kind is AlternativeKind.LITERT and each.data is not None and each.linked:
-            found.add((each.data.ctypes.data - weights.ctypes.data, each.linked.size))
         if each.kind is AlternativeKind.ONNX:
             found.update(external_places(each))
         elif each.kind is AlternativeKind.LITERT:
-            found.update(_behind(each, weights))
+            found.update(_behind(each))
     return found
 
 
 def _packed_bytes(given: Alternative | LaterAlternative) -> int:
-    """The bytes of an alternative that is packed, or of the ONNX models of one that is not."""
+    """The bytes of an alternative that is packed, or of the models of one that is not NNAPI's."""
     if isinstance(given, LaterAlternative):
         return given.size
-    parts = everything([given])
-    return sum(e.linked.size for e in parts if e.linked and e.kind is AlternativeKind.ONNX)
+    return sum(len(each.data or b"") for each in everything([given]))
 
 
-def _behind(alternative: Alternative, weights: Array) -> Iterator[tuple[int, int]]:
+def _behind(alternative: Alternative) -> Iterator[tuple[int, int]]:
     """Offsets and sizes in the weights of the buffers behind a flatbuffer; none without LiteRT."""
     if alternative.data is not None and is_installed():
-        start = alternative.data.ctypes.data - weights.ctypes.data
-        yield from ((start + at, size) for at, size in outside_buffers(alternative.data))
+        start = end_of(len(alternative.data))
+        yield from ((at - start, size) for at, size in outside_buffers(alternative.data))
 
 
 def _described(crossings: Sequence[Crossing]) -> tuple[str, ...]:

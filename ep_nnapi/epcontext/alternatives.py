@@ -22,14 +22,11 @@ class Linked:
     """The bytes of a LiteRT flatbuffer or of an ONNX model, whose constants are in the weights.
 
     constants  what it reads there, as bytes
-    size       of its bytes
-    link       `link(at, offsets)` returns its bytes for its own offset in the weights and for those
-               of its constants, which come after it if it is a flatbuffer
+    link       returns its bytes for the offsets of its constants in the weights
     """
 
     constants: tuple[Array, ...]
-    size: int
-    link: Callable[[int, Sequence[int]], bytes]
+    link: Callable[[Sequence[int]], bytes]
 
 
 @frozen
@@ -41,7 +38,6 @@ class Alternative:
     border         its tensors; operands of the border are tensors themselves without an NNAPI model
     model          of NNAPI
     linked         of LiteRT and ONNX; when it was read, its bytes are `data`
-    data           LiteRT: with all weights behind it
     parts          of a partition in the order of their runs; none of them is a partition
     """
 
@@ -51,7 +47,7 @@ class Alternative:
     feature_level: int = 0
     model: Model | None = None
     linked: Linked | None = None
-    data: Array | None = None
+    data: bytes | None = None
     parts: tuple[Alternative, ...] = ()
 
     @staticmethod

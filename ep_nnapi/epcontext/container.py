@@ -13,9 +13,8 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,7 +32,7 @@ from ep_nnapi.epcontext.layout import (
 )
 from ep_nnapi.epcontext.packing import inflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool, padded
-from ep_nnapi.epcontext.tables import TableReader, TableWriter, flatbuffer_places
+from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
@@ -246,11 +245,11 @@ def pack_each(
     each = [
         tuple(Alternative.nnapi(g) if isinstance(g, Lowered) else g for g in one) for one in given
     ]
-    every = [everything(one) for one in each]
-    for one in every:
-        pool.expect(constant for alternative in one for constant in constants(alternative))
-    places = flatbuffer_places(chain(*every), pool)
-    writers = [TableWriter(one, pool, places) for one in each]
+    for one in each:
+        pool.expect(
+            constant for alternative in everything(one) for constant in constants(alternative)
+        )
+    writers = [TableWriter(one, pool) for one in each]
     weights = tuple(pool.arrays)
     return [
         Container(one, writer, weights, pool.size, model_has_checksum)
@@ -299,17 +298,25 @@ def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
 
     Raises ModelError if it has another format, or the checksum is wrong.
     """
+    header, size = _header(data)
+    program, rest = data[:size], data[size:]
+    if with_checksum(program) != program:
+        raise ModelError(CORRUPT)
+    if not rest.endswith(TERMINATOR):
+        raise ModelError("the context is truncated; prepare the model again")
+    return header, program, rest[: -len(TERMINATOR)]
+
+
+def _header(data: bytes) -> tuple[np.ndarray[Any, Any], int]:
+    """Returns the header, and the size of the program."""
     _check_version(data)
     if len(data) < HEADER.dtype.itemsize:
         raise ModelError(CORRUPT)
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
     size = int(header["program_size"])
-    program, rest = data[:size], data[size:]
-    if not HEADER.dtype.itemsize <= size <= len(data) or with_checksum(program) != program:
+    if not HEADER.dtype.itemsize <= size <= len(data):
         raise ModelError(CORRUPT)
-    if not rest.endswith(TERMINATOR):
-        raise ModelError("the context is truncated; prepare the model again")
-    return header, program, rest[: -len(TERMINATOR)]
+    return header, size
 
 
 def _check_version(data: bytes) -> None:
@@ -331,9 +338,9 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
     reader, location = _reader(header, program)
     weights = read_weights(location, rest, source)
 
-    def read(packed: bytes) -> Alternative:
+    def read(packed: bytes, before: bytes) -> Alternative:
         with _malformed():
-            return _packed(packed, location, weights)
+            return _packed(inflated(packed, before), location, weights)
 
     choices = int(header["choices"])
     content = ContainerContent(
@@ -366,10 +373,19 @@ def _reader(header: np.ndarray[Any, Any], program: bytes) -> tuple[TableReader, 
     )
 
 
-def _packed(data: bytes, location: WeightsLocation, weights: Array) -> Alternative:
-    """Returns an alternative from its own program, which is for the same weights."""
-    header, program, rest = split(inflated(data) + TERMINATOR)
+def _packed(program: bytes, location: WeightsLocation, weights: Array) -> Alternative:
+    """Returns an alternative from its own program, which is for the same weights.
+
+    It has no digests, as that of the program around it has its bytes and the weights'.
+    """
+    header, size = _header(program)
     reader, own = _reader(header, program)
-    if rest or header["choices"] != 1 or own != location:
+    if (
+        size != len(program)
+        or header["choices"] != 1
+        or header["sha256"].any()
+        or header["weights_sha256"].any()
+        or replace(own, sha256=location.sha256) != location
+    ):
         raise ValueError("a packed alternative has other weights or choices")
     return reader.first(1, weights)

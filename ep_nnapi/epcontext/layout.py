@@ -1,4 +1,4 @@
-"""Records of a container, format version 4: every field with its type, offset and meaning.
+"""Records of a container, format version 5: every field with its type, offset and meaning.
 
 All numbers are little-endian, and every field is aligned to its own size. docs/context.md and
 native/format.h are generated from these records: `python -m tests.epcontext.test_layout`.
@@ -15,7 +15,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Version of the containers that are written."""
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
@@ -24,6 +24,11 @@ CONTEXT_EP = "NnapiContextExecutionProvider"
 
 EP_SOURCE = "NnapiPluginExecutionProvider"
 """Value of the attribute `source` in EPContext nodes of this provider."""
+
+
+def end_of(size: int) -> int:
+    """The next multiple of `ALIGNMENT` bytes: where weights follow a flatbuffer of that size."""
+    return size + -size % ALIGNMENT
 
 
 def is_own(node: GraphNode) -> bool:
@@ -44,6 +49,9 @@ MODEL_HAS_CHECKSUM = 1
 
 MAX_DEPTH = 64
 """Limit for the nesting of referenced models."""
+
+DICTIONARY = 1 << 15
+"""The most bytes that deflate refers back to: a packed alternative, to tables before it."""
 
 MOST_INFLATED = 256
 """A packed alternative has at most so many times the bytes that it is packed in."""
@@ -143,7 +151,7 @@ ALTERNATIVE = Record(
         Field("outputs", "range", "the tensors that leave it, in `crossings`"),
         Field("parts", "range", "partition: its parts in the order of their runs, in this table"),
         Field("composites", "range", "NNAPI: its composites, JSON in `text`; may be empty"),
-        Field("offset", "u64", "LiteRT: first byte in the weights; ONNX, packed: in `packed`"),
+        Field("offset", "u64", "LiteRT, ONNX, packed: its first byte in `packed`"),
         Field("size", "u64", "LiteRT, ONNX, packed: its bytes; else 0"),
     ),
 )
@@ -176,7 +184,7 @@ TABLES = (
     Table("scales", "f64", "scales per channel"),
     Table("names", TEXT_RANGE, "names of ONNX nodes"),
     Table("text", "u8", "the bytes of all names and composites"),
-    Table("packed", "u8", "ONNX models, and the alternatives after the first"),
+    Table("packed", "u8", "flatbuffers, ONNX models, and the alternatives after the first"),
 )
 HEADER = Record(
     "header",
@@ -185,9 +193,11 @@ HEADER = Record(
         Field("magic", "u8[8]", f"`{MAGIC.decode()}`"),
         Field("version", "u32", f"format version, {FORMAT_VERSION}"),
         Field("reserved", "u32", "0"),
-        Field("sha256", "u8[32]", "SHA-256 of all bytes of the program after this field"),
+        Field(
+            "sha256", "u8[32]", "SHA-256 of all bytes of the program after this field; if packed: 0"
+        ),
         Field("program_size", "u64", "bytes of header and tables, a multiple of 64"),
-        Field("weights_sha256", "u8[32]", "SHA-256 of the weights"),
+        Field("weights_sha256", "u8[32]", "SHA-256 of the weights; if packed: 0"),
         Field("weights_offset", "u64", "first byte of the weights in their file; 0 if embedded"),
         Field("weights_size", "u64", "bytes of the weights"),
         Field("weights_file_size", "u64", "bytes of the whole file of weights; 0 if embedded"),
@@ -218,7 +228,7 @@ class AlternativeKind(IntEnum):
 
 ALTERNATIVE_KINDS = {
     AlternativeKind.NNAPI: "an NNAPI model",
-    AlternativeKind.LITERT: "a LiteRT flatbuffer (.tflite), whose buffers may lie behind it",
+    AlternativeKind.LITERT: "a LiteRT flatbuffer (.tflite): its buffers count weights as behind it",
     AlternativeKind.ONNX: "an ONNX model, whose external data are the weights",
     AlternativeKind.PARTITION: "others, run one after the other",
 }

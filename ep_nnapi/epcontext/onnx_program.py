@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ep_nnapi.epcontext.alternatives import Alternative, Linked
 from ep_nnapi.epcontext.layout import AlternativeKind
+from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.lowering.border import Border
 from ep_nnapi.nnapi.array import Array
 
@@ -62,13 +64,12 @@ def onnx_program(
     del short.graph.node[:]
     short.graph.node.extend(nodes)
 
-    def link(_at: int, offsets: Sequence[int]) -> bytes:
+    def link(offsets: Sequence[int]) -> bytes:
         for tensor, held, offset in zip(outside, arrays, offsets, strict=True):
             _place(tensor, offset, held.size)
         return bytes(short.SerializeToString())
 
-    size = len(link(0, [0] * len(outside)))
-    linked = Linked(tuple(arrays), size, link)
+    linked = Linked(tuple(arrays), link)
     return Alternative(name, AlternativeKind.ONNX, border, linked=linked)
 
 
@@ -76,7 +77,7 @@ def external_places(alternative: Alternative) -> Iterator[tuple[int, int]]:
     """Yields offsets and sizes of the constants that a model which was read has in the weights."""
     if alternative.data is None:
         return
-    model = ModelProto.FromString(alternative.data.tobytes())
+    model = ModelProto.FromString(alternative.data)
     for tensor in model.graph.initializer:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if entries:
@@ -180,7 +181,11 @@ def _pieces(array: Array, own: Array, known: Sequence[Array]) -> _Source | None:
 
 
 def _shorten(model: ModelProto) -> None:
-    """Replaces names that nothing outside of the graph knows, in the main graph alone."""
+    """Replaces names that nothing outside of the graph knows, in the main graph alone.
+
+    What says nothing is removed: default values, and operator sets that no node is of, as ONNX
+    Runtime's optimizer writes all that it knows.
+    """
     graph = model.graph
     kept = {v.name for v in (*graph.input, *graph.output)}
     kept |= {name for node in graph.node for name in _inner_names(node)} | {""}
@@ -190,11 +195,30 @@ def _shorten(model: ModelProto) -> None:
     for tensor in graph.initializer:
         tensor.name = _renamed(tensor.name, kept, new, unused)
     for node in graph.node:
-        node.name, node.doc_string = "", ""
+        node.ClearField("name")
+        node.ClearField("doc_string")
         node.input[:] = [_renamed(name, kept, new, unused) for name in node.input]
         node.output[:] = [_renamed(name, kept, new, unused) for name in node.output]
     del graph.value_info[:]
     del model.metadata_props[:]
+    versions = {each.domain: each.version for each in model.opset_import}
+    every = [node for each in graphs(graph) for node in each.node]
+    for node in every:
+        _drop_defaults(node, versions.get(node.domain, 0))
+    used = {"", "ai.onnx", *(node.domain for node in every)}
+    imports = [each for each in model.opset_import if each.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(imports)
+
+
+def _drop_defaults(node: NodeProto, version: int) -> None:
+    if not onnx.defs.has(node.op_type, version, node.domain):
+        return
+    known = onnx.defs.get_schema(node.op_type, version, node.domain).attributes
+    defaults = {name: given.default_value for name, given in known.items()}
+    kept = [each for each in node.attribute if each != defaults.get(each.name)]
+    del node.attribute[:]
+    node.attribute.extend(kept)
 
 
 def _renamed(name: str, kept: set[str], new: dict[str, str], unused: Iterator[str]) -> str:

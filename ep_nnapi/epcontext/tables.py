@@ -5,7 +5,7 @@ What is read is validated as untrusted data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -32,6 +32,7 @@ from ep_nnapi.epcontext.layout import (
     REFERENCED_MODEL,
     TABLES,
     AlternativeKind,
+    Table,
 )
 from ep_nnapi.epcontext.packing import deflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool
@@ -51,22 +52,20 @@ class TableWriter:
     """The tables of one cluster; `pool` gets its constants.
 
     The first alternative and its parts are rows; each other one is a container of its own, packed.
-    `places` has the flatbuffers' in the pool.
     """
 
-    def __init__(
-        self, alternatives: Sequence[Alternative], pool: ConstantPool, places: Mapping[int, _Range]
-    ) -> None:
+    def __init__(self, alternatives: Sequence[Alternative], pool: ConstantPool) -> None:
         self._pool = pool
-        self._rows: dict[str, list[Any]] = {table.name: [] for table in TABLES}
+        self._rows: dict[str, Any] = {  # lists of rows, and bytes
+            table.name: bytearray() if table.dtype == np.uint8 else [] for table in TABLES
+        }
         first, *later = alternatives
         for each in (first, *first.parts):
             *row, composites = self._alternative(each)
             parts = (len(alternatives), len(each.parts)) if each.parts else (0, 0)
-            place = self._link(each, places.get(id(each)))
-            self._rows["alternatives"].append((*row, parts, composites, *place))
+            self._add("alternatives", [(*row, parts, composites, *self._link(each))])
         self._later = [
-            (a.kind, a.needed, self._text(a.name), TableWriter([a], pool, places)) for a in later
+            (a.kind, a.needed, self._text(a.name), TableWriter([a], pool)) for a in later
         ]
 
     def program(self, file: str, fields: Mapping[str, object]) -> bytes:
@@ -74,12 +73,11 @@ class TableWriter:
 
         fields   of the header: where the weights are in their file, what is known of the model
         """
-        rows = {name: [*values] for name, values in self._rows.items()}
-        for number, (kind, needed, name, writer) in enumerate(self._later, 1):
-            own = deflated(writer.program(file, fields))
-            place = len(rows["packed"]), len(own)
-            rows["alternatives"].insert(number, (kind, needed, name, *[(0, 0)] * 5, *place))
-            rows["packed"].extend(own)
+        return with_checksum(self._program(file, fields))
+
+    def _program(self, file: str, fields: Mapping[str, object]) -> bytes:
+        """Returns header and tables without a checksum."""
+        rows = {name: values.copy() for name, values in self._rows.items()}
         header = np.zeros((), HEADER.dtype)
         header["magic"] = np.frombuffer(MAGIC, np.uint8)
         header["version"] = FORMAT_VERSION
@@ -88,14 +86,25 @@ class TableWriter:
         header["choices"] = 1 + len(self._later)
         for field, value in fields.items():
             header[field] = value
-        data = b""
+        if self._later:
+            self._pack(rows, file, {**fields, "weights_sha256": 0})
+        data = bytearray()
         for table in TABLES:
             header[table.name] = (HEADER.dtype.itemsize + len(data), len(rows[table.name]))
-            data += np.array(rows[table.name], table.dtype).tobytes()
-            data += b"\0" * (-len(data) % 8)
+            data += _encoded(table, rows[table.name])
         data += b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
         header["program_size"] = HEADER.dtype.itemsize + len(data)
-        return with_checksum(header.tobytes() + data)
+        return header.tobytes() + bytes(data)
+
+    def _pack(self, rows: Mapping[str, Any], file: str, fields: Mapping[str, object]) -> None:
+        """Adds the later alternatives, deflated as following the tables between these two."""
+        before = b"".join(_encoded(table, rows[table.name]) for table in TABLES[1:-1])
+        before = before[: len(before) - -len(rows["text"]) % 8]
+        for number, (kind, needed, name, writer) in enumerate(self._later, 1):
+            own = deflated(writer._program(file, fields), before)
+            row = (kind, needed, name, *[(0, 0)] * 5, len(rows["packed"]), len(own))
+            rows["alternatives"].insert(number, row)
+            rows["packed"].extend(own)
 
     def _alternative(self, given: Alternative) -> tuple[Any, ...]:
         """Adds its models and crossings; returns its row, of which parts and place are missing."""
@@ -116,16 +125,12 @@ class TableWriter:
             self._add("text", composites),
         )
 
-    def _link(self, given: Alternative, place: _Range | None) -> _Range:
-        """Adds the bytes of LiteRT, at their place, or of ONNX; returns where they are."""
+    def _link(self, given: Alternative) -> _Range:
+        """Adds the bytes of LiteRT or of ONNX; returns where they are."""
         if given.linked is None:
             return 0, 0
         offsets = [self._pool.add(constant)[0] for constant in given.linked.constants]
-        data = given.linked.link(place[0] if place else 0, offsets)
-        if place is None:
-            return self._add("packed", data)
-        self._pool.arrays[place[1]] = np.frombuffer(data, np.uint8)
-        return place[0], len(data)
+        return self._add("packed", given.linked.link(offsets))
 
     def _text(self, value: str) -> _Range:
         return self._add("text", value.encode())
@@ -183,14 +188,10 @@ class TableWriter:
         )
 
 
-def flatbuffer_places(every: Iterable[Alternative], pool: ConstantPool) -> dict[int, _Range]:
-    """Places of flatbuffers by id: offset, and index in the pool. They precede constants."""
-    found = {}
-    for each in every:
-        if each.kind is AlternativeKind.LITERT and each.linked:
-            index = len(pool.arrays)
-            found[id(each)] = pool.append(np.zeros(each.linked.size, np.uint8))[0], index
-    return found
+def _encoded(table: Table, rows: Sequence[Any]) -> bytes:
+    """The bytes of a table, up to where the next one begins."""
+    data = bytes(rows) if isinstance(rows, bytearray) else np.array(rows, table.dtype).tobytes()
+    return data + bytes(-len(data) % 8)
 
 
 def _kind(operand: Operand) -> int:
@@ -230,6 +231,7 @@ class TableReader:
     def __init__(self, program: bytes, ranges: Mapping[str, _Range]) -> None:
         self._rows = {t.name: _rows(program, t.name, t.dtype, ranges[t.name]) for t in TABLES[:-2]}
         self._text, self._packed = (_bytes(program, t.name, ranges[t.name]) for t in TABLES[-2:])
+        self._before = program[ranges[TABLES[1].name][0] : sum(ranges["text"])]
         self._unread = len(program)
 
     def text(self, part: _Range) -> str:
@@ -261,13 +263,13 @@ class TableReader:
         return made[0]
 
     def later(
-        self, choices: int, read: Callable[[bytes], Alternative]
+        self, choices: int, read: Callable[[bytes, bytes], Alternative]
     ) -> tuple[LaterAlternative, ...]:
-        """Returns the other alternatives; `read` returns what was packed in some bytes."""
+        """Returns the other alternatives; `read` returns what was packed in bytes after others."""
         return tuple(self._later(n, self._rows["alternatives"][n], read) for n in range(1, choices))
 
     def _later(
-        self, index: int, row: tuple[Any, ...], read: Callable[[bytes], Alternative]
+        self, index: int, row: tuple[Any, ...], read: Callable[[bytes, bytes], Alternative]
     ) -> LaterAlternative:
         kind, needed, name, *ranges, offset, size = row
         if needed > HIGHEST_LEVEL or any(map(any, ranges)) or not size:
@@ -275,7 +277,7 @@ class TableReader:
         data = self._slice(self._packed, (offset, size))
 
         def opened() -> Alternative:
-            found = read(data)
+            found = read(data, self._before)
             if (found.kind, found.needed) != (kind, needed):
                 raise ModelError(f"alternative {index} is another one; prepare the model again")
             return found
@@ -298,8 +300,6 @@ class TableReader:
             or (linked and not size)
         ):
             raise ValueError(f"an alternative has what {kind.name} has not, or lacks what it has")
-        if kind is AlternativeKind.LITERT and offset + size > weights.size:
-            raise ValueError("an alternative lies outside of the weights")
         model = self._models(models[0], models[1], weights)[0] if is_nnapi else None
         ends = [
             tuple(self._crossing(row, model, indexes) for row in self._part("crossings", side))
@@ -311,12 +311,8 @@ class TableReader:
         text = self.text(composites)
         if model:
             model = replace(model, composites=unpacked(text, model, weights))
-        data = None
-        if kind is AlternativeKind.LITERT:
-            data = weights[offset:]
-        elif size:
-            data = np.frombuffer(self._slice(self._packed, (offset, size)), np.uint8)
-        known = None if data is None else Linked((), size, _same_bytes(data[:size]))
+        data = self._slice(self._packed, (offset, size)) if size else None
+        known = None if data is None else Linked((), _same_bytes(data))
         border = Border(ends[0], ends[1])
         return Alternative(self.text(name), kind, border, level, model, known, data, parts)
 
@@ -414,8 +410,8 @@ class TableReader:
         )
 
 
-def _same_bytes(data: Array) -> Callable[[int, Sequence[int]], bytes]:
-    return lambda _at, _offsets: data.tobytes()
+def _same_bytes(data: bytes) -> Callable[[Sequence[int]], bytes]:
+    return lambda _offsets: data
 
 
 _NO_MODEL = Model((), (), (), ())

@@ -9,7 +9,7 @@ from pathlib import Path
 import cffi
 
 _NATIVE = Path(__file__).resolve().parents[2] / "native"
-_SOURCES = ("error", "litert", "litert_model")
+_SOURCES = ("error", "joined", "litert", "litert_model")
 _ERROR = "typedef struct { char text[512]; int code; } ctx_error;\n"
 
 _OWN = "uintptr_t runner(void);\n"
@@ -27,9 +27,9 @@ static uintptr_t runner(void) { return (uintptr_t)&run_model; }
 
 
 def _ffi() -> cffi.FFI:
-    header = (_NATIVE / "litert.h").read_text(encoding="utf-8")
+    headers = [(_NATIVE / name).read_text(encoding="utf-8") for name in ("joined.h", "litert.h")]
     builder = cffi.FFI()
-    builder.cdef(_ERROR + re.sub(r"^#.*", "", header, flags=re.MULTILINE) + _OWN)
+    builder.cdef(_ERROR + re.sub(r"^#.*", "", "".join(headers), flags=re.MULTILINE) + _OWN)
     builder.set_source(
         "ep_nnapi.litert._native",
         _OWN_C,

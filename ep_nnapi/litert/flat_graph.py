@@ -120,7 +120,7 @@ class Split:
         return data
 
 
-def outside_buffers(model: Array) -> Iterator[tuple[int, int]]:
+def outside_buffers(model: bytes) -> Iterator[tuple[int, int]]:
     """Offsets from its first byte, and sizes, of the weights behind a flatbuffer."""
     found = schema().Model.GetRootAs(model, 0)
     for n in range(found.BuffersLength()):

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntFlag
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,15 +86,20 @@ class Library:
             error.done = lib.ctx_litert_accelerators(self._struct[0], mask, error.struct)
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
-    def compile(self, model: bytes | bytearray | Array, settings: Compiling) -> CompiledModel:
+    def compile(
+        self, model: bytes | bytearray, settings: Compiling, weights: Array | None = None
+    ) -> CompiledModel:
         """Compile a .tflite for an accelerator, which takes all of it; raises LiteRtError.
 
-        model   bytes that are an array at a multiple of 64 are used where they are
+        weights   what the model counts as behind it, from the next multiple of 64 bytes on; those
+                  of a memory-mapped file are not copied
         """
-        data = np.frombuffer(model, np.uint8)
-        if data.ctypes.data % _ALIGNMENT or not isinstance(model, np.ndarray):
-            data = _aligned(len(model))
-            data[:] = np.frombuffer(model, np.uint8)
+        behind = np.zeros(0, np.uint8) if weights is None else weights
+        held = ffi.from_buffer(model), ffi.from_buffer(behind)
+        flatbuffer = ffi.new("ctx_flatbuffer *")
+        flatbuffer.model, flatbuffer.weights = held
+        flatbuffer.size, flatbuffer.weights_size = len(model), behind.size
+        flatbuffer.mapped = isinstance(behind.base, np.memmap)
         cache = settings.weight_cache
         path = ffi.NULL if cache is None else ffi.new("char[]", cache.encode())
         options = ffi.new(
@@ -109,17 +113,11 @@ class Library:
             },
         )
         out = ffi.new("ctx_litert_model **")
-        content = ffi.from_buffer(data)
         with _failing() as error:
             error.done = lib.ctx_litert_compile(
-                self._struct[0], content, len(data), options, out, error.struct
+                self._struct[0], flatbuffer, options, out, error.struct
             )
-        return CompiledModel(ffi.gc(out[0], partial(_free, data)))
-
-
-def _free(_: Array, model: CData) -> None:
-    """Release a model, before the memory that it was read from."""
-    lib.ctx_litert_free(model)
+        return CompiledModel(ffi.gc(out[0], lib.ctx_litert_free))
 
 
 class _Error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import networkx as nx
@@ -20,8 +21,8 @@ from ep_nnapi.epcontext.alternatives import (
     everything,
     plain_crossing,
 )
-from ep_nnapi.epcontext.layout import AlternativeKind
-from ep_nnapi.epcontext.onnx_program import onnx_program
+from ep_nnapi.epcontext.layout import AlternativeKind, end_of
+from ep_nnapi.epcontext.onnx_program import INSIDE, onnx_program
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.graph.value import DType
 from ep_nnapi.litert.package import is_installed, require_installed
@@ -30,6 +31,7 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger
+from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.graph import Inexpressible
@@ -38,6 +40,8 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster
 logger = module_logger(__name__)
 AUTO = "auto"
 LITERT, CPU = "litert", "cpu"
+_OWN_PART, _OWN_BYTES = 0.01, 256
+"""Levels below the highest add constants of at most this part of its own, or so many bytes."""
 _NNAPI = re.compile(r"nnapi:([1-8])")
 
 
@@ -91,7 +95,7 @@ def alternatives_in(
         found.append(Alternative.nnapi(lowered))
     for level in wanted.levels[1:]:
         if level < found[-1].needed:
-            other = _at_level(level, nodes, border, options, scratch, _constants(found))
+            other = _at_level(level, nodes, border, options, scratch, found)
             if other is not None and other.needed < found[-1].needed:
                 found.append(other)
     if wanted.litert:
@@ -126,10 +130,10 @@ def _litert(lowered: Lowered, called: str) -> Iterator[Alternative]:
         logger.warning("no LiteRT alternative of %s: %s", called, reason)
         return
 
-    def link(at: int, offsets: Sequence[int]) -> bytes:
-        return bytes(split.placed([offset - at for offset in offsets]))
+    def link(offsets: Sequence[int]) -> bytes:
+        return bytes(split.placed([end_of(len(split.data)) + offset for offset in offsets]))
 
-    linked = Linked(tuple(w.bytes for w in split.weights), len(split.data), link)
+    linked = Linked(tuple(w.bytes for w in split.weights), link)
     yield Alternative(LITERT, AlternativeKind.LITERT, _plain(border), linked=linked)
 
 
@@ -194,15 +198,16 @@ def _at_level(
     border: Border,
     options: Options,
     scratch: Path,
-    known: Sequence[Array],
+    found: Sequence[Alternative],
 ) -> Alternative | None:
     """The cluster's nodes at a feature level: a program or a partition; None without NNAPI."""
-    model = nodes.model(nodes.names, border)
+    model, known = nodes.model(nodes.names, border), _constants(found)
     onnx.save(model, str(scratch))
     at = replace(options, feature_level=level)
-    ort_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = partitioned_at(str(scratch), at, ort_level, written=True)
-    clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
+    clusters = _compiled(scratch, at)
+    costly = _costly(clusters, [*constants(found[0])], known)
+    if costly:
+        clusters = _compiled(scratch, replace(at, exclude=(*at.exclude, *costly)))
     if not clusters:
         return None
     if set(clusters[0].report.nodes) == set(nodes.names):
@@ -222,6 +227,43 @@ def _at_level(
     needed = max(part.needed for part in parts)
     kind = AlternativeKind.PARTITION
     return Alternative(f"nnapi:{needed}", kind, border, parts=tuple(parts))
+
+
+def _compiled(model: Path, options: Options) -> list[CompiledCluster]:
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = partitioned_at(str(model), options, level, written=True)
+    return [c for c in provider.clusters if isinstance(c, CompiledCluster)]
+
+
+def _costly(
+    clusters: Sequence[CompiledCluster], first: Sequence[Array], known: Sequence[Array]
+) -> set[str]:
+    """The nodes with the largest constants of their own, without which the others add few bytes.
+
+    first, known   constants of the highest level, and of all levels above this one
+    Constants of 8 bits are not counted: other levels have them with another sign.
+    """
+    main, there = ({_digest(c): c.size for c in each} for each in (first, known))
+    own: dict[bytes, tuple[int, set[str]]] = {}
+    for model in (cluster.lowered.model for cluster in clusters):
+        for operation, index in ((op, i) for op in model.operations for i in op.inputs):
+            operand = model.operands[index]
+            if isinstance(operand.value, Data) and operand.type.numpy.itemsize > 1:
+                held = operand.value.bytes
+                if held.size > INSIDE and (key := _digest(held)) not in there:
+                    own.setdefault(key, (held.size, set()))[1].update(operation.origin)
+    size = sum(main.values())
+    left = size + max(_OWN_BYTES, _OWN_PART * size) - sum(there.values())
+    found = set[str]()
+    for size, nodes in sorted(own.values(), key=lambda each: each[0]):
+        left -= size
+        if left < 0:
+            found |= nodes
+    return found
+
+
+def _digest(constant: Array) -> bytes:
+    return sha256(constant.data).digest()
 
 
 def _tensors(

@@ -35,7 +35,7 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_external_initializers_from_files_in_memory([LOCATION], [weights], [weights.size])
     assert alternative.data is not None
-    session = session_of(alternative.data.tobytes(), options)
+    session = session_of(alternative.data, options)
     border = alternative.border
     if {i.name for i in session.get_inputs()} != {c.name for c in border.inputs}:
         raise GaveWay("its ONNX model has other inputs")
@@ -61,7 +61,9 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
     return opened
 
 
-def open_litert(alternative: Alternative, preferred: Preferred, options: Options) -> Opened:
+def open_litert(
+    alternative: Alternative, weights: Array, preferred: Preferred, options: Options
+) -> Opened:
     """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
     from ep_nnapi.litert.device import open_runtime  # the extra
     from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
@@ -73,7 +75,7 @@ def open_litert(alternative: Alternative, preferred: Preferred, options: Options
     threads = options.intra_op_num_threads or len(os.sched_getaffinity(0))
     settings = Compiling(accelerator, threads, options.half, options.instances)
     try:
-        model = Library().compile(alternative.data, settings)
+        model = Library().compile(alternative.data, settings, weights)
     except LiteRtError as error:
         raise GaveWay(str(error)) from None
 

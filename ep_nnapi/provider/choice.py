@@ -192,7 +192,8 @@ class Choice:
             if alternative.kind is AlternativeKind.ONNX:
                 return open_onnx(alternative, self.content.weights)
             if alternative.kind is AlternativeKind.LITERT:
-                return open_litert(alternative, candidate.preferred, self.options)
+                weights = self.content.weights
+                return open_litert(alternative, weights, candidate.preferred, self.options)
             return self._compiled(alternative, candidate)
         except GaveWay:
             raise

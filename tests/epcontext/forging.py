@@ -3,7 +3,7 @@
 import hashlib
 import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ep_nnapi.epcontext.container import split
 from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
     ALTERNATIVE,
+    CHECKED_FROM,
     HEADER,
     TABLES,
     TERMINATOR,
@@ -33,12 +34,16 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from models.quantized import quantized
 from tests.provider.test_planner import model
 
+CHECKSUM = CHECKED_FROM - 32  # its offset
 INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 63, 64, 65, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 FLOATS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
 
 
 def edited(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
-    """The container after a change of its tables, of which "header" is one, with a new checksum."""
+    """The container after a change of its tables, of which "header" is one, with a new checksum.
+
+    Later alternatives, which are deflated as following tables, stay what they are.
+    """
     header, program, _ = split(data)
     writable = bytearray(program)
     tables = {"header": np.frombuffer(writable, HEADER.dtype, 1)}
@@ -46,7 +51,47 @@ def edited(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
         first, count = header[table.name].tolist()
         tables[table.name] = np.frombuffer(writable, table.dtype, count, first)
     edit(tables)
-    return with_checksum(bytes(writable)) + data[len(program) :]
+    found = with_checksum(bytes(writable)) + data[len(program) :]
+    if tables["header"].tobytes() != header.tobytes():
+        return found
+    old, new = (np.frombuffer(each, ALTERNATIVE.dtype, *_place(header)) for each in (data, found))
+    for index in range(1, int(header["choices"])):
+        if _before(data) != _before(found) and old[index] == new[index]:
+            found = _with_own(found, index, _own(data, index))
+    return found
+
+
+def _place(header: Any) -> tuple[int, int]:
+    """Number and offset of alternatives."""
+    first, count = header["alternatives"].tolist()
+    return count, first
+
+
+def _before(data: bytes) -> bytes:
+    """What later alternatives are deflated as following."""
+    header = np.frombuffer(data, HEADER.dtype, 1)[0]
+    return data[header["models"]["first"] : sum(header["text"].tolist())]
+
+
+def _own(data: bytes, index: int) -> bytes:
+    """The program of a later alternative."""
+    header = np.frombuffer(data, HEADER.dtype, 1)[0]
+    row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
+    return inflated(data[header["packed"]["first"] + row["offset"] :][: row["size"]], _before(data))
+
+
+def _with_own(data: bytes, index: int, own: bytes) -> bytes:
+    """The container with another program of a later alternative, with a new checksum."""
+    header, program, _ = split(data)
+    start, size = header["packed"].tolist()
+    packed = deflated(own, _before(data))
+    grown = bytearray(program[: start + size] + packed)
+    grown += b"\0" * (-len(grown) % ALIGNMENT)
+    rows = np.frombuffer(grown, ALTERNATIVE.dtype, *_place(header))
+    rows[index]["offset"], rows[index]["size"] = size, len(packed)
+    headers = np.frombuffer(grown, HEADER.dtype, 1)
+    headers[0]["program_size"], headers[0]["packed"]["count"] = len(grown), size + len(packed)
+    return with_checksum(bytes(grown)) + data[len(program) :]
 
 
 def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) -> bytes:
@@ -55,19 +100,12 @@ def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) ->
 
 
 def repacked(data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
-    """The container after `change` of that of a later alternative, with a new checksum."""
-    header, program, _ = split(data)
-    (at, count), (start, size) = header["alternatives"].tolist(), header["packed"].tolist()
-    row = np.frombuffer(program, ALTERNATIVE.dtype, count, at)[index]
-    packed = program[start + row["offset"] :][: row["size"]]
-    own = deflated(change(inflated(packed) + TERMINATOR)[: -len(TERMINATOR)])
-    grown = bytearray(program[: start + size] + own)
-    grown += b"\0" * (-len(grown) % ALIGNMENT)
-    rows = np.frombuffer(grown, ALTERNATIVE.dtype, count, at)
-    rows[index]["offset"], rows[index]["size"] = size, len(own)
-    headers = np.frombuffer(grown, HEADER.dtype, 1)
-    headers[0]["program_size"], headers[0]["packed"]["count"] = len(grown), size + len(own)
-    return with_checksum(bytes(grown)) + data[len(program) :]
+    """The container after `change` of that of a later alternative, with a new checksum.
+
+    That has a checksum of its own when it is changed, which is taken away afterwards.
+    """
+    own = change(with_checksum(_own(data, index)) + TERMINATOR)[: -len(TERMINATOR)]
+    return _with_own(data, index, own[:CHECKSUM] + bytes(32) + own[CHECKSUM + 32 :])
 
 
 def edited_each(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
@@ -169,10 +207,7 @@ def several() -> tuple[Alternative, ...]:
     ]
     (x,), (y,) = plain
 
-    def linked(at: int, offsets: Sequence[int]) -> bytes:
-        return struct.pack("<3Q", at, *offsets[:2])
-
-    program = Linked(tuple(weights), 24, linked)
+    program = Linked(tuple(weights), lambda offsets: struct.pack("<2Q", *offsets[:2]))
     between = replace(y, name="between")
     parts = tuple(
         Alternative(name, AlternativeKind.ONNX, Border((a,), (b,)), linked=program)

@@ -143,7 +143,7 @@ def test_an_onnx_program_with_other_tensors_gives_way(case: str) -> None:
     """Alone it is refused, else what is behind it computes."""
     text = f'<ir_version: 9, opset_import: ["": 17]> g {PROGRAMS[case]}'
     program = onnx.parser.parse_model(text).SerializeToString()
-    linked = Linked((), len(program), lambda _at, _offsets: program)
+    linked = Linked((), lambda _offsets: program)
     border = Border(*((plain_crossing(n, DType.FLOAT, SIZES, 0),) for n in "xy"))
     cpu = Alternative("cpu", AlternativeKind.ONNX, border, linked=linked)
     alone = forged(cpu).SerializeToString()

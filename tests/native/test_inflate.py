@@ -15,15 +15,15 @@ from tests.native.build import COMPILER, HERE, NATIVE, SANITIZED, Build, needs_c
 STRATEGIES = zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED
 
 
-def deflated(data: bytes, level: int, strategy: int) -> bytes:
+def deflated(data: bytes, level: int, strategy: int, before: bytes = b"") -> bytes:
     """As RFC 1951 has it, without a header."""
-    packer = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy)
+    packer = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy, before)
     return packer.compress(data) + packer.flush()
 
 
-def by_zlib(packed: bytes, size: int) -> bytes | None:
+def by_zlib(packed: bytes, size: int, before: bytes = b"") -> bytes | None:
     """What zlib makes of all of it; None: not that many bytes, or it is corrupt."""
-    unpacker = zlib.decompressobj(-15)
+    unpacker = zlib.decompressobj(-15, before)
     try:
         data = unpacker.decompress(packed, size + 1)
     except zlib.error:
@@ -63,9 +63,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build.compiled("inflate_many", HERE / "inflate_many.c", NATIVE / "inflate.c")
 
 
-def by_c(program: Path, given: list[tuple[bytes, int]]) -> list[bytes | None]:
-    """What the C reader makes of each, to that many bytes."""
-    records = (struct.pack("<II", len(packed), size) + packed for packed, size in given)
+def by_c(program: Path, given: list[tuple[bytes, int]], before: bytes = b"") -> list[bytes | None]:
+    """What the C reader makes of each, to that many bytes, as following others."""
+    records = (
+        struct.pack("<III", len(packed), len(before), size) + packed + before
+        for packed, size in given
+    )
     done = subprocess.run(
         [program], input=b"".join(records), capture_output=True, timeout=300, check=False
     )
@@ -90,6 +93,21 @@ def test_every_kind_of_block(program: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("size", [300, 1000, 32000])
+def test_what_was_before_is_referred_to(program: Path, size: int) -> None:
+    """With fewer bytes before it, it is refused, or as with zlib another one."""
+    before = random.Random(size).randbytes(size)
+    right = before[-300:] + b"end" + before[:300]
+    packed = deflated(right, 9, zlib.Z_DEFAULT_STRATEGY, before)
+    assert len(packed) < 50
+    assert by_c(program, [(packed, len(right))], before) == [right]
+    for fewer in (before[2:], before[:-2], b""):
+        found = by_zlib(packed, len(right), fewer)
+        assert found != right
+        assert by_c(program, [(packed, len(right))], fewer) == [found]
+
+
+@needs_compiler
 @pytest.mark.parametrize("other", [-1, 1])
 def test_another_number_of_bytes_is_refused(program: Path, other: int) -> None:
     packed = deflated(b"abc" * 1000, 9, zlib.Z_DEFAULT_STRATEGY)
@@ -105,7 +123,8 @@ def test_damaged_bytes_are_to_c_what_they_are_to_zlib(program: Path, seed: int) 
         for data in (drawn(rng)[:5000] for _ in range(150))
     ]
     given = [(damaged(packed, rng), size) for packed, size in whole for _ in range(40)]
-    theirs = [by_zlib(packed, size) for packed, size in given]
-    assert by_c(program, given) == theirs
+    before = rng.randbytes(rng.choice((1, 500, 5000)))
+    theirs = [by_zlib(packed, size, before) for packed, size in given]
+    assert by_c(program, given, before) == theirs
     assert None in theirs
     assert any(theirs)  # such as other literals

@@ -281,12 +281,12 @@ def test_other_nodes_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("info", "answer"),
     [
-        ("format=4 feature_level=8", 1),
-        ("format=4 feature_level=9", 3),
+        ("format=5 feature_level=8", 1),
+        ("format=5 feature_level=9", 3),
         ("format=2 feature_level=1", 3),
         ("", 0),
-        ("format=4 feature_level=0 alternatives=nnapi:8,nnapi:4,cpu", 1),
-        ("format=4 feature_level=0 alternatives=litert,cpu", 2),
+        ("format=5 feature_level=0 alternatives=nnapi:8,nnapi:4,cpu", 1),
+        ("format=5 feature_level=0 alternatives=litert,cpu", 2),
         ("format=2 feature_level=0 alternatives=nnapi:1,cpu", 3),
         ("of another provider", 0),
     ],
@@ -302,7 +302,7 @@ def test_compatibility_is_answered_before_a_model_is_loaded(info: str, answer: i
 def test_a_prepared_model_has_the_entry_for_it(tmp_path: Path) -> None:
     proto = onnx.load(sessions.prepared(digits(), tmp_path, feature_level=3))
     entries = {e.key: e.value for e in proto.metadata_props}
-    assert entries[f"ep_compatibility_info.{sessions.EP_NAME}"] == "format=4 feature_level=1"
+    assert entries[f"ep_compatibility_info.{sessions.EP_NAME}"] == "format=5 feature_level=1"
 
 
 def compatibility(device: onnxruntime.OrtEpDevice, info: str) -> int:

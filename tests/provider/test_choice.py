@@ -67,9 +67,9 @@ def test_what_works_is_chosen(path: Path, tmp_path: Path):
 def test_litert_has_the_options_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     found, compile_it = [], Library.compile
 
-    def noted(library: Library, model: bytes, settings: Compiling) -> CompiledModel:
+    def noted(library: Library, model: bytes, settings: Compiling, *more: object) -> CompiledModel:
         found.append(settings)
-        return compile_it(library, model, settings)
+        return compile_it(library, model, settings, *more)
 
     monkeypatch.setattr(Library, "compile", noted)
     path = sessions.prepared(MODEL, tmp_path, alternatives="litert")
