@@ -56,7 +56,17 @@ def definition_of(
     for name, attribute in schema.attributes.items():
         if data and name not in given and attribute.default_value.name:
             node.attribute.append(attribute.default_value)
-    return FunctionProto.FromString(data) if data else None
+    function = FunctionProto.FromString(data) if data else None
+    if function is not None and node.op_type == "AffineGrid":
+        _keep_rows(function)
+    return function
+
+
+def _keep_rows(function: FunctionProto) -> None:
+    """Makes the definition of AffineGrid right for one image, whose axis it squeezes out too."""
+    branches = (a.g for n in function.node for a in n.attribute if n.op_type == "If")
+    for squeeze in (n for g in branches for n in g.node if n.op_type == "Squeeze"):
+        squeeze.input[1:] = ["one_1d"]  # a constant of the definition's: 1
 
 
 def _rotary(node: GraphNode) -> GraphNode | None:

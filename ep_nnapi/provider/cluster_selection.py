@@ -9,6 +9,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel, mean
+from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.table import HOST, LITERT, Options
@@ -171,7 +172,9 @@ def _for_this_machine(options: Options) -> bool:
 
 
 def _only_moves_bytes(members: Sequence[GraphNode]) -> bool:
-    return len(members) == 1 and members[0].op_type in MOVES_BYTES
+    """True for a single such node, but of constants: these have a reason of their own."""
+    node = members[0]
+    return len(members) == 1 and node.op_type in MOVES_BYTES and bool(inputs_of(node))
 
 
 def _ids(nodes: Iterable[Hashable]) -> Ids:

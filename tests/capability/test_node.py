@@ -219,7 +219,9 @@ def test_what_the_definition_needs_is_the_reason() -> None:
 
 
 @pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("size", [(2, 3, 5, 6), (1, 2, 4, 5, 6)], ids=["plane", "space"])
+@pytest.mark.parametrize(
+    "size", [(2, 3, 5, 6), (1, 3, 5, 6), (1, 2, 4, 5, 6)], ids=["plane", "one plane", "space"]
+)
 def test_branches_of_a_definition_are_decided(size: tuple[int, ...], align: int) -> None:
     dims = len(size) - 2
     given = f32(size[0], dims, dims + 1), np.array(size)

@@ -94,6 +94,15 @@ def test_sessions_on_the_host_leave_whole_clusters_that_only_move_bytes():
 
 
 @pytest.mark.fast_devices
+@pytest.mark.parametrize("partitioning", ["auto", "maximal"])
+def test_a_node_of_constants_alone_has_the_same_reason_in_every_partitioning(partitioning: str):
+    """`check` partitions maximally, a session does not: their reasons are the same."""
+    text = ("Identity w -> a", "RandomNormalLike a -> b", "Add x b -> c", "RandomNormalLike c -> y")
+    found = plan(model(*text, constants="w"), partitioning=partitioning)
+    assert refusals(found)["Identity_a"] is Reason.CONSTANT_NODE
+
+
+@pytest.mark.fast_devices
 @pytest.mark.parametrize(
     ("options", "noted"),
     [
