@@ -207,7 +207,7 @@ class Constant:
         to = dtype.numpy
         if self.numbers and to.kind == "i":
             return Constant.of_sizes(self.numbers, self.shape, dtype)
-        return Constant(self.shape, dtype, lambda: self.array.astype(to), owned=True)
+        return Constant(self.shape, dtype, lambda: self.array.astype(to), owned=self.owned)
 
     def transposed(self, perm: Sequence[int]) -> Constant:
         """Permutes the axes as numpy.transpose does, lazily."""

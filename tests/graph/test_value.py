@@ -1,5 +1,7 @@
 """Shapes, element types and lazy constants of values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,13 @@ def test_transformations_of_a_constant_are_lazy() -> None:
     assert not loads
     np.testing.assert_array_equal(changed.array, array.T.reshape(6).astype(np.int32))
     assert loads == [1]
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_what_is_made_of_a_constant_lives_as_long_as_it(owned: bool) -> None:
+    given = replace(Constant.of(np.ones((2, 3), np.float32)), owned=owned)
+    made = (given.transposed((1, 0)), given.reshaped((6,)), given.cast(DType.INT32))
+    assert [constant.owned for constant in made] == [owned] * 3
 
 
 def test_a_constant_is_made_of_others_when_it_is_read() -> None:
