@@ -1,10 +1,13 @@
 """The choice among alternatives: what declines, fails, hangs or dies gives way."""
 
+import ctypes
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -66,6 +69,51 @@ def test_nothing_but_what_is_chosen_is_made(path: Path, shim: Shim, tmp_path: Pa
     outcome(path, tmp_path, runtime=shim.path)
     assert {name: shim.calls(name) for name in counted} == counted
     assert shim.calls("Model_getSupportedOperationsForDevices") == 0
+
+
+LIBC = ctypes.CDLL(None)
+
+
+class _Memory(ctypes.Structure):
+    """Source: malloc.h, struct mallinfo2."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in (*"abcde", "mapped", "f", "used", *"hi"))
+
+
+def allocated() -> int:
+    """Bytes that glibc has given out."""
+    gc.collect()
+    LIBC.mallinfo2.restype = _Memory
+    found = LIBC.mallinfo2()
+    return int(found.mapped + found.used)
+
+
+def taken(create: Callable[[Path], onnxruntime.InferenceSession], path: Path) -> float:
+    """Bytes that another session of a model takes, when it has run."""
+    made, there = [], []
+    for _ in range(6):
+        there.append(allocated())
+        made.append(create(path))
+        made[-1].run(None, {"a0": np.zeros((2, 3), np.float32)})
+    return (allocated() - there[2]) / 4
+
+
+@pytest.mark.skipif(not hasattr(LIBC, "mallinfo2"), reason="needs glibc 2.33")
+@pytest.mark.parametrize(
+    ("create", "copies"), [(sessions.session, 4), (sessions.python_session, 10)]
+)
+def test_of_others_no_more_is_kept_than_they_are_packed_in(
+    create: Callable[[Path], onnxruntime.InferenceSession], copies: int, tmp_path: Path
+):
+    """ONNX Runtime has a copy, the session one; their programs would take several times as much."""
+    steps = (f"b{n} = Exp (a{n}) a{n + 1} = Tanh (b{n})" for n in range(60))
+    model = parsed(f"(float[2,3] a0) => (float[2,3] a60) {{ {' '.join(steps)} }}")
+    one, every = (
+        sessions.prepared(model, tmp_path / chosen[-3:], alternatives=chosen)
+        for chosen in ("nnapi:3", "nnapi:3,nnapi:1,cpu")
+    )
+    more = every.stat().st_size - one.stat().st_size
+    assert taken(create, every) - taken(create, one) < copies * more
 
 
 @pytest.mark.parametrize("prefer", ["cpu", "cpu,nnapi"])

@@ -10,8 +10,10 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.inspect_context import unpacked
 from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.litert import package
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.sessions.cpu import session_of
+from tests.litert.needs import LITERT
 from tests.native.sessions import prepared, python_session, session
 from tests.onnx_graph import parsed
 from tests.provider.test_buckets import masked
@@ -105,3 +107,16 @@ def test_each_of_the_sets_has_alternatives(tmp_path: Path, open_session, prefer:
     (weights,) = path.parent.glob("*.weights")
     assert weights.stat().st_size < 64 * 64 * 4 + 8192
     same(open_session(path, prefer=prefer), model, *map(rows, (1, 4, 5, 16)))
+
+
+@LITERT
+@pytest.mark.parametrize("open_session", [session, python_session])
+def test_each_of_the_sets_has_a_flatbuffer(tmp_path: Path, open_session):
+    model = wide(EXP)
+    path = prepared(model, tmp_path, sizes="n=4,16", alternatives="nnapi:4,litert,cpu")
+    names = [[a.name for a in alternatives] for _, _, alternatives in unpacked(path)]
+    assert names == [["nnapi:3", "litert", "cpu"]] * 2
+    (weights,) = path.parent.glob("*.weights")
+    assert weights.stat().st_size < 64 * 64 * 4 + 1024
+    library = {"litert": package.library()[0]} if open_session is session else {}
+    same(open_session(path, prefer="litert-cpu", **library), model, *map(rows, (1, 4, 5, 16)))
