@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.options.table import OPTIONS, Options, parse
 from ep_nnapi.options.values import is_remote
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
     from ep_nnapi.nnapi.runtime import Device
 
+T = TypeVar("T")
 HELP = "the devices of the NNAPI runtime"
 _HEAD = ("device", "type", "version", "feature level")
 
@@ -66,13 +69,9 @@ def _clean(runtime: str, *, as_json: bool) -> int:
     """Removes pushed weights, and prints one row for each file."""
     if not is_remote(runtime):
         raise OptionError(f"--clean is for --runtime adb and exec:COMMAND, not {runtime}")
-    from ep_nnapi.remote.runtime import reached, remote_runtime
+    from ep_nnapi.remote.runtime import remote_runtime
 
-    removed = [
-        (name, file)
-        for name in reached(runtime)
-        for file in remote_runtime(name).agent().pushed(remove=True)
-    ]
+    removed = _of_each(runtime, lambda name: remote_runtime(name).agent().pushed(remove=True))
     if as_json:
         print_json([{"runtime": name, "file": f.name, "bytes": f.size} for name, f in removed])
         return DONE
@@ -84,11 +83,30 @@ def _found(runtime: str) -> list[tuple[str, Device]]:
     """The devices with the runtimes that they are of: several for the phones of adb."""
     from ep_nnapi.provider.devices import devices
 
+    return _of_each(runtime, devices)
+
+
+def _of_each(runtime: str, found: Callable[[str], Iterable[T]]) -> list[tuple[str, T]]:
+    """What is found of each phone of adb, or of another runtime, with the runtime's name.
+
+    A phone that cannot be used is a line on standard error, and OptionError if none can.
+    """
     if not is_remote(runtime):
-        return [(runtime, device) for device in devices(runtime)]
+        return [(runtime, one) for one in found(runtime)]
     from ep_nnapi.remote.runtime import reached
 
-    return [(name, device) for name in reached(runtime) for device in devices(name)]
+    pairs: list[tuple[str, T]] = []
+    amiss, names = [], reached(runtime)
+    for name in names:
+        try:
+            pairs += [(name, one) for one in found(name)]
+        except OptionError as error:
+            amiss.append(str(error))
+    if len(amiss) == len(names):
+        raise OptionError("; ".join(amiss))
+    for sentence in amiss:
+        line(f"ep-nnapi: {sentence}", error=True)
+    return pairs
 
 
 def show(model: str | None, options: Options) -> None:
@@ -100,8 +118,10 @@ def show(model: str | None, options: Options) -> None:
     elif is_remote(options.runtime):
         rows = _found(options.runtime)
         table(("runtime", *_HEAD), ((name, *_row(device)) for name, device in rows))
-        if len({name for name, _ in rows}) > 1:
+        names = {name for name, _ in rows}
+        if len(names) > 1:
             return  # a session names one of them
+        options = replace(options, runtime=names.pop())
     else:
         table(_HEAD, (_row(device) for _, device in _found(options.runtime)))
     line(f"sessions use: {', then '.join(device_order(options))}")

@@ -18,20 +18,39 @@ AGENT = "nnapi_agent"
 FOLDER = PurePosixPath("/data/local/tmp/ep-nnapi-agent")
 """Folder of agents and weights on the phone: the shell may execute files there, drivers read them.
 """
-NO_PHONE = "runtime adb: no phone is attached and ready; `adb devices` says why"
+_NO_PHONE = (
+    "runtime adb: no phone is attached; switch on USB debugging in its developer options, or `adb "
+    "connect` it"
+)
 AGENTS = "EP_NNAPI_AGENTS"
 """Environment variable: a folder with a folder for each ABI, which has the agent."""
 _SECONDS = 120
+_READY = "device"
+_NOT_READY = {
+    "unauthorized": "is unauthorized; confirm this computer's key on its screen",
+    "offline": "is offline; `adb reconnect offline`, or unplug it and plug it in again",
+    "no permissions": "may not be opened by this user; `adb devices` says more",
+}
+"""What is amiss, and the way out, by the state that adb names."""
 
 
-def phones() -> tuple[str, ...]:
-    """The serial numbers of the phones that are attached and ready.
+def phones() -> dict[str, str]:
+    """The serial numbers of the phones that are attached, and what is amiss with one; else "".
 
-    Raises OptionError if there is no adb.
+    Raises OptionError if there is no adb, or no phone.
     """
     lines = _adb("devices").splitlines()[1:]
-    states = (line.split("\t") for line in lines if "\t" in line)
-    return tuple(serial for serial, state in states if state.strip() == "device")
+    states = dict(line.split("\t", 1) for line in lines if "\t" in line)
+    if not states:
+        raise OptionError(_NO_PHONE)
+    return {serial: _why(state.strip()) for serial, state in states.items()}
+
+
+def _why(state: str) -> str:
+    if state == _READY:
+        return ""
+    other = f"is in state {printable(state)}"
+    return next((why for name, why in _NOT_READY.items() if state.startswith(name)), other)
 
 
 def agent_command(serial: str) -> list[str]:
@@ -41,6 +60,9 @@ def agent_command(serial: str) -> list[str]:
     Raises OptionError with what adb says.
     """
     serial = serial or _only_phone()
+    why = phones().get(serial)
+    if why:
+        raise OptionError(f"runtime adb:{printable(serial)} {why}")
     program = _program(serial)
     remote = FOLDER / f"{AGENT}-{digest_of(program)[:16]}"
     path = quote(str(remote))
@@ -59,18 +81,17 @@ def _push(serial: str, program: Path, remote: PurePosixPath) -> None:
 
 
 def _only_phone() -> str:
-    found = phones()
     chosen = os.environ.get("ANDROID_SERIAL")
     if chosen:
         return chosen
-    if not found:
-        raise OptionError(NO_PHONE)
-    if len(found) > 1:
+    found = phones()
+    ready = [serial for serial, why in found.items() if not why] or list(found)
+    if len(ready) > 1:
         raise OptionError(
-            f"runtime adb: {len(found)} phones are attached; name one of "
-            + ", ".join(f"adb:{serial}" for serial in found)
+            f"runtime adb: {len(ready)} phones are attached; name one of "
+            + ", ".join(f"adb:{serial}" for serial in ready)
         )
-    return found[0]
+    return ready[0]
 
 
 def _program(serial: str) -> Path:
@@ -80,7 +101,10 @@ def _program(serial: str) -> Path:
     if abi is None:
         raise OptionError(f"runtime adb:{serial}: the phone says its ABIs are {said!r}")
     own = os.environ.get(AGENTS)
-    return find_binary(Path(own, abi) if own else folder_of(None, abi), AGENT, abi)[0]
+    try:
+        return find_binary(Path(own, abi) if own else folder_of(None, abi), AGENT, abi)[0]
+    except OptionError as error:
+        raise OptionError(f"runtime adb:{serial}, whose ABI is {abi}: {error}") from None
 
 
 def _adb_path() -> str:
@@ -110,6 +134,9 @@ def _adb(*words: str) -> str:
         raise OptionError(f"runtime adb: adb {words[-1]} does not end") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        why = printable(said[-1]) if said else f"status {done.returncode}"
+        errors = [
+            line for line in said if line.startswith(("error: ", "adb: "))
+        ]  # not of its start
+        why = printable((errors or said[-1:])[0]) if said else f"status {done.returncode}"
         raise OptionError(f"runtime adb: adb says: {why}")
     return done.stdout.decode(errors="replace")

@@ -32,7 +32,7 @@ from ep_nnapi.nnapi.runtime import (
     wrong_output,
 )
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.remote.adb import NO_PHONE, agent_command, phones
+from ep_nnapi.remote.adb import agent_command, phones
 from ep_nnapi.remote.agent import LIMIT, QUESTION_LIMIT, QUESTIONS, Agent
 from ep_nnapi.remote.frames import ALIGNMENT, Kind, Parts
 from ep_nnapi.remote.stream import Lost, Stream
@@ -310,14 +310,11 @@ def _opened(name: str) -> RemoteRuntime:
 
 
 def reached(name: str) -> tuple[str, ...]:
-    """The runtimes that `name` stands for: of adb that of each phone.
+    """The runtimes that `name` stands for: of adb that of each phone, ready or not.
 
     Raises OptionError if no phone is attached.
     """
-    found = tuple(f"adb:{serial}" for serial in phones()) if name == "adb" else (name,)
-    if not found:
-        raise OptionError(NO_PHONE)
-    return found
+    return tuple(f"adb:{serial}" for serial in phones()) if name == "adb" else (name,)
 
 
 def _command(name: str) -> Callable[[], list[str]]:

@@ -16,14 +16,19 @@ from tests.cli.command import DONE, NEGATIVE
 from tests.cli.conftest import cli
 from tests.native.build import needs_compiler
 from tests.remote.agents import Reach
-from tests.remote.conftest import built, reach
+from tests.remote.conftest import ADB, built, reach
 from tests.remote.networks import chosen, network
 
 __all__ = ["built", "cli", "reach"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 LIBRARY = ep_nnapi.libneuralnetworks_path()
-NETWORKS = chosen(("mlp", "kws_dscnn", "kws_dscnn:u8s8", "mlp:u8u8", "digits:dynamic"))
+FLOAT = ("mlp", "kws_dscnn")
+QUANTIZED = ("kws_dscnn:u8s8", "mlp:u8u8", "digits:dynamic")
+NETWORKS = (
+    *((name, "exec") for name in FLOAT),
+    *(pytest.param(name, *ADB.values, marks=ADB.marks) for name in chosen((*FLOAT, *QUANTIZED))),
+)
 TIMES = {"latency", "device_times", "timing", "output", "runtime", "seed"}
 """Keys of what is another one each time, or the name of the runtime."""
 VERBS = {
@@ -34,7 +39,7 @@ VERBS = {
     "report": ("--measure",),
     "devices": (),
 }
-QUANTIZED = ("--tolerance", "0.5")
+ROUNDED = ("--tolerance", "0.5")
 """Instead of that of float networks: quantized ones round otherwise on the CPU provider."""
 
 
@@ -88,13 +93,13 @@ def test_verbs_say_the_same(verb: str, digits: Path, reach: Reach, cli: Cli):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "reach"), NETWORKS, indirect=["reach"])
 def test_of_the_zoo_too(name: str, reach: Reach, tmp_path: Path, cli: Cli):
-    """Set EP_NNAPI_NETWORKS=all for all networks."""
+    """Set EP_NNAPI_NETWORKS=all for all networks over adb."""
     model = tmp_path / f"{name}.onnx"
     onnx.save(network(name), model)
     for verb in VERBS:
-        same(cli, verb, model, reach(), *(QUANTIZED if ":" in name else ()))
+        same(cli, verb, model, reach(), *(ROUNDED if ":" in name else ()))
 
 
 @pytest.mark.long

@@ -86,7 +86,7 @@ case $1 in
   -s) serial=$2; shift 2 ;;
 esac
 if ! grep -q "^$serial	device" "$PHONE/phones"; then
-  echo "error: device '$serial' not found" >&2
+  printf "* daemon started successfully\\nerror: device '$serial' not found\\nTry again\\n" >&2
   exit 1
 fi
 case $1 in

@@ -28,7 +28,7 @@ def attached(built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def test_the_agent_is_pushed_once_and_started(attached: Phone):
-    assert phones() == ("one",)
+    assert phones() == {"one": ""}
     for name in ("adb", "adb:one"):
         assert open_runtime(name).devices() == library().devices()
     (agent,) = attached.pushed.glob(f"{AGENT}*")
@@ -73,7 +73,7 @@ def test_pushed_weights_are_listed_and_removed(attached: Phone, cli):
 
 def test_several_phones(attached: Phone, monkeypatch: pytest.MonkeyPatch):
     attached.says("phones", "one\tdevice\ntwo\tdevice\nthree\tunauthorized\n")
-    assert phones() == ("one", "two")
+    assert [serial for serial, amiss in phones().items() if not amiss] == ["one", "two"]
     with pytest.raises(OptionError, match="2 phones are attached; name one of adb:one, adb:two"):
         agent_command("")
     monkeypatch.setenv("ANDROID_SERIAL", "two")
@@ -83,16 +83,43 @@ def test_several_phones(attached: Phone, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("what", "text", "says"),
     [
-        ("phones", "one\toffline\n", "no phone is attached and ready; `adb devices` says why"),
+        ("phones", "\n", "adb: no phone is attached; switch on USB debugging in its developer opt"),
+        ("phones", "one\toffline\n", "adb:one is offline; `adb reconnect offline`, or unplug it"),
+        ("phones", "one\tunauthorized\n", "adb:one is unauthorized; confirm this computer's key"),
+        ("phones", "one\tno permissions (user)\n", "adb:one may not be opened by this user; `adb"),
+        ("phones", "one\trecovery\n", "adb:one is in state recovery"),
         ("abis", "mips\n", "adb:one: the phone says its ABIs are 'mips'"),
-        ("abis", "armeabi-v7a\n", "nnapi_agent is missing; pip install ep-nnapi-android, or build"),
+        (
+            "abis",
+            "armeabi-v7a\n",
+            "adb:one, whose ABI is armeabi-v7a: .*nnapi_agent is missing; pip",
+        ),
         ("library", "/none.so", "runtime: /none.so: cannot open shared object file"),
     ],
 )
 def test_what_is_amiss(what: str, text: str, says: str, attached: Phone):
     attached.says(what, text)
-    with pytest.raises(OptionError, match=says):
-        open_runtime("adb")
+    for name in ("adb", "adb:one") if text.strip() else ("adb",):
+        with pytest.raises(OptionError, match=says):
+            open_runtime(name)
+
+
+def test_a_phone_that_cannot_be_used_hides_no_other(attached: Phone, cli):
+    attached.says("phones", "one\toffline\ntwo\tdevice\n")
+    for words in ((), ("--clean",)):
+        code, out, err = cli("devices", "--runtime", "adb", *words)
+        assert code == DONE
+        assert err.startswith("ep-nnapi: runtime adb:one is offline; ")
+        assert err.count("\n") == 1
+        assert "adb:one" not in out
+    code, out, _ = cli("devices", "--runtime", "adb")
+    assert "adb:two  nnapi-reference" in out
+    assert "sessions use: " in out
+    attached.says("phones", "one\toffline\nthree\tunauthorized\n")
+    code, _, err = cli("devices", "--runtime", "adb")
+    assert code == UNUSABLE
+    assert "adb:one is offline; " in err
+    assert "adb:three is unauthorized; " in err
 
 
 def test_one_of_another_abi_is_refused(attached: Phone, tmp_path: Path):
@@ -104,7 +131,7 @@ def test_one_of_another_abi_is_refused(attached: Phone, tmp_path: Path):
 
 
 def test_an_unknown_phone(attached: Phone):
-    with pytest.raises(OptionError, match="adb says: error: device 'none' not found"):
+    with pytest.raises(OptionError, match=r"adb says: error: device .none. not found$"):
         open_runtime("adb:none")
 
 
@@ -118,7 +145,8 @@ def test_without_adb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tools / "adb").write_text("#!/bin/sh\n")
     (tools / "adb").chmod(0o755)
     monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
-    assert phones() == ()
+    with pytest.raises(OptionError, match="no phone is attached"):
+        phones()
 
 
 @pytest.mark.parametrize(("name", "says"), [("exec:", "a command is missing"), ("exec:'", "is no")])
