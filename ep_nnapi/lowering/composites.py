@@ -114,8 +114,8 @@ class CompositeFinder:
         return [first, *others], FuseCode.NONE
 
     def _port(self, value: Value | None, whole: Whole, before: int) -> CompositePort | None:
-        """Returns the first form of a value that is there before an operation."""
-        if value is None:
+        """Returns the first form of a value of known shape that is there before an operation."""
+        if value is None or value.dims is None:
             return None
         for form in self.operators.forms(value):
             for port in self.ports(form, whole):

@@ -67,6 +67,12 @@ def test_a_result_inside_that_others_need_stays_computed(how):
     assert members(model, found) == ["TANH", "ADD"]
 
 
+def test_an_operator_with_an_input_of_unknown_rank_is_none():
+    g = Calls()
+    y = twice(g, g.input(*SHAPE), constants=(Value("of any rank", DType.FLOAT),))
+    assert g.lower(y).model.composites == ()
+
+
 def test_an_operator_whose_result_was_merged_with_others_is_none():
     """HARD_SWISH takes the product in."""
     g = Calls()
