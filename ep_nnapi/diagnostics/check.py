@@ -58,7 +58,7 @@ def checked(model: ModelSource, options: Options, *, written: bool = False) -> R
 
 def _as_in_sessions(report: Report) -> Iterator[ClusterReport]:
     """Yields the clusters, with a reason for those that sessions leave unless told otherwise."""
-    left = {note.node for note in report.notes if note.detail == TAKEN}
+    left = {note.node for note in report.notes if note.detail.endswith(TAKEN)}
     for cluster in report.clusters:
         alone = left.issuperset(cluster.nodes)
         yield replace(cluster, reason=Reason.NOT_WORTH_IT) if alone else cluster

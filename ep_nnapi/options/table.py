@@ -88,8 +88,9 @@ class Options:
         values.Partitioning.AUTO,
         values.one_of(values.Partitioning),
         "HOW",
-        "maximal takes all it can; auto (default) leaves single nodes that only move bytes, in "
-        "sessions on the host; worth_it leaves what is estimated faster on the CPU",
+        "maximal takes all it can; auto (default) leaves whole clusters, in sessions on the host: "
+        "single nodes that only move bytes, and those that a calibration says are slower there; "
+        "worth_it leaves what is estimated faster on the CPU",
     )
     calibration: str | None = Category.PARTITIONING.option(
         None,

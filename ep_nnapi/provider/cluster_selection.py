@@ -22,9 +22,10 @@ Ids: TypeAlias = tuple[int, ...]
 
 MOVES_BYTES = frozenset(("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 """Operators that compute nothing: alone they cost more on the way to a device than they save."""
-_ALONE = "its cluster is this node alone, which only moves bytes: "
-_LEFT = f"{_ALONE}partitioning=maximal takes it"
-TAKEN = f"{_ALONE}sessions on the host leave it to the CPU, unless partitioning=maximal is given"
+_ALONE = "its cluster is this node alone, which only moves bytes"
+_LEFT = "partitioning=maximal takes it"
+TAKEN = "sessions on the host leave it to the CPU, unless partitioning=maximal is given"
+"""How a note ends on a node of a cluster that is taken only because of that option."""
 
 
 @frozen
@@ -80,28 +81,49 @@ class ClusterSelector:
                 break
             candidates -= {node for members in over_limit for node in members}
         left_to_cpu += [(_ids(piece.nodes), _slower_reason(piece, nodes)) for piece in not_worth_it]
-        return self._without_idle_clusters(
-            ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound), nodes
+        idle = self._idle([_ids(c) for c in clusters], nodes, dag, costs)
+        return self._without(
+            idle,
+            ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound),
         )
 
-    def _without_idle_clusters(
-        self, found: ClusterSelection, nodes: Mapping[int, GraphNode]
-    ) -> ClusterSelection:
+    def _idle(
+        self,
+        clusters: Sequence[Ids],
+        nodes: Mapping[int, GraphNode],
+        dag: nx.DiGraph,
+        costs: Costs,
+    ) -> Mapping[Ids, str]:
+        """Returns the clusters that a session on the host leaves whole, each with the reason.
+
+        Clusters that limits have split are not whole.
+        """
+        worth_it = self.options.partitioning is Partitioning.WORTH_IT
+        if worth_it or self._budget() is not None or not _for_this_machine(self.options):
+            return {}
+        found = {c: _ALONE for c in clusters if _only_moves_bytes([nodes[i] for i in c])}
+        if self.options.calibration is not None:
+            gains = zip(clusters, savings(dag, list(clusters), costs), strict=True)
+            slower = {c: gain for c, gain in gains if gain < 0}
+            found |= {
+                c: f"its cluster is measured, by the calibration, {_compared(g)} the CPU provider"
+                for c, g in slower.items()
+            }
+        return found
+
+    def _without(self, idle: Mapping[Ids, str], found: ClusterSelection) -> ClusterSelection:
         """Returns the selection without the clusters that a session on the host leaves whole.
 
         The others stay as they are: a partition of them and the nodes left, each by itself, is one
         of all nodes, so the lower bound falls by one for each. With partitioning maximal they stay
-        too, with a note. Clusters that limits have split are not whole.
+        too, with a note.
         """
-        how, unsplit = self.options.partitioning, self._budget() is None
-        if how is Partitioning.WORTH_IT or not (unsplit and _for_this_machine(self.options)):
-            return found
-        idle = [c for c in found.clusters if _only_moves_bytes([nodes[i] for i in c])]
-        if how is Partitioning.MAXIMAL:
-            return replace(found, notes={i: TAKEN for c in idle for i in c})
+        if self.options.partitioning is Partitioning.MAXIMAL:
+            notes = {i: f"{why}: {TAKEN}" for c, why in idle.items() for i in c}
+            return replace(found, notes=notes)
         return ClusterSelection(
             [c for c in found.clusters if c not in idle],
-            [*found.left_to_cpu, *((c, _LEFT) for c in idle)],
+            [*found.left_to_cpu, *((c, f"{why}: {_LEFT}") for c, why in idle.items())],
             found.lower_bound - len(idle),
         )
 
@@ -109,7 +131,8 @@ class ClusterSelector:
     def _estimates(self) -> bool:
         """True if the options need cost estimates; else the work of large graphs is not counted."""
         options = self.options
-        return options.partitioning is Partitioning.WORTH_IT or options.max_clusters is not None
+        limited = options.max_clusters is not None or options.calibration is not None
+        return options.partitioning is Partitioning.WORTH_IT or limited
 
     def _worth_taking(
         self, dag: nx.DiGraph, candidates: set[Hashable], costs: Costs

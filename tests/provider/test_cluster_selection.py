@@ -120,6 +120,21 @@ def test_maximal_and_phones_take_them(options: dict[str, object], noted: list[st
     assert all("sessions on the host leave it to the CPU" in n.detail for n in found.report.notes)
 
 
+@pytest.mark.fast_devices
+def test_sessions_on_the_host_leave_whole_clusters_that_are_measured_slower():
+    """On a tie they take them; without a measurement they suppose nothing."""
+    kept, left = ("Abs_a", "Neg_b", "Exp_c"), ("Tanh_y",)
+    found = plan(SPLIT, partitioning="auto", calibration="host.json")
+    assert clusters(found) == [kept]
+    assert refusals(found)["Tanh_y"] is Reason.NOT_WORTH_IT
+    why = "its cluster is measured, by the calibration, 18 us slower than the CPU provider: "
+    assert detail(found, "Tanh_y") == f"{why}partitioning=maximal takes it"
+    assert clusters(plan(SPLIT, partitioning="auto")) == [kept, left]
+    whole = plan(SPLIT, partitioning="maximal", calibration="host.json")
+    assert clusters(whole) == [kept, left]
+    assert [(n.node, n.detail.startswith(why)) for n in whole.report.notes] == [("Tanh_y", True)]
+
+
 # ONNX Runtime drops an Identity before it asks.
 _NODES = (
     helper.make_node("RandomNormalLike", ["x"], ["a"], "random"),
