@@ -267,9 +267,10 @@ def _largest_dim(node: GraphNode, longest: int) -> int:
 
 
 def _terms(node: GraphNode, longest: int) -> int:
-    """No fewer numbers than each sum has."""
+    """No fewer numbers than each sum has; a tensor of an unknown size has as many as Size says."""
     if node.op_type == "ReduceSum":
-        return prod(_dims(node, longest))
+        dims = _dims(node, longest)
+        return prod(dims) if _MAX_DIM not in dims else min(prod(dims), _MAX_DIM)
     return _largest_dim(node, longest)
 
 

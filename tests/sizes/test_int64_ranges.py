@@ -267,3 +267,14 @@ def test_indexes_and_what_fits_anyway_need_no_limit() -> None:
     table = {"t": np.arange(6)}
     assert limits_of(node("Gather", "t a", "y"), **table) == {"a": 0}
     assert limits_of(node("Shape", "a", "s"), node("Add", "s s", "y")) == {"a": 0}
+
+
+@pytest.mark.parametrize(("dims", "known"), [(("b", "n"), True), ((2**16, 2**16), False)])
+def test_sums_of_truth_values_over_unknown_sizes_fit(dims: tuple[int | str, ...], known: bool):
+    """A tensor has no more elements than Size may return; of known sizes they are counted."""
+    given = {"x": (TensorProto.BOOL, dims)}
+    cast = node("Cast", "x", "c", to=TensorProto.INT64)
+    total = node("ReduceSum", "c", "s", keepdims=0)
+    assert fits(cast, total, inputs=given) is known
+    twice = node("Add", "c c", "d")
+    assert not fits(cast, twice, node("ReduceSum", "d", "s", keepdims=0), inputs=given)
