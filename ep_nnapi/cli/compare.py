@@ -163,7 +163,9 @@ def _cause(found: Culprit) -> str:
     device, other = found.errors.report.device, found.elsewhere
     if other is None:
         return f"No other device of the host takes it: {device} or the lowering is the cause."
-    name = other.report.device if other.report.device != device else f"the host's {device}"
+    name = other.report.device
+    if name == device:  # of the host, beside a library's or a phone's
+        name, device = f"the host's {name}", f"the session's {device}"
     if other.negative and len(found.errors.report.nodes) > 1:
         return (
             f"{name} is beyond it too: rounding errors of these nodes add up, or their lowering is "

@@ -169,8 +169,21 @@ def test_several_nodes_may_be_beyond_by_rounding(nodes: tuple[str, ...], says: s
         for device in ("nnapi-reference", "host-cpu")
     )
     assert comparing._cause(Culprit(0, here, there)).startswith(says)
-    same = comparing._cause(Culprit(0, here, here))  # Android's own, and the host's
-    assert same.startswith("the host's nnapi-reference is beyond it too")
+
+
+def test_two_devices_of_one_name_are_told_apart():
+    """Android's own nnapi-reference, and the host's."""
+    report = ClusterReport(("a",), ("x",), ("y",), 8, "nnapi-reference")
+    wrong = ClusterErrors(report, {}, Verdict(less_accurate=LessAccurate.NNAPI))
+    right = replace(wrong, verdict=Verdict(less_accurate=LessAccurate.NONE))
+    assert comparing._cause(Culprit(0, wrong, wrong)) == (
+        "the host's nnapi-reference is beyond it too: the lowering is the cause, not the "
+        "session's nnapi-reference."
+    )
+    assert comparing._cause(Culprit(0, wrong, right)) == (
+        "the host's nnapi-reference is within it: the arithmetic of the session's nnapi-reference "
+        "is the cause, not the lowering."
+    )
 
 
 def test_files_for_model_explorer(cli, tmp_path: Path):

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from models.quantized import Feeds, optimized, with_flat_biases
 from tests.end_to_end import quantized as q
@@ -84,3 +85,39 @@ def test_dynamic_formats_are_taken_whole(name: str, form: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", NETWORKS)
 def test_16_bits_are_taken_whole(name: str, tmp_path: Path) -> None:
     assert_taken(written(name, tmp_path, static=True, **SIXTEEN))
+
+
+READER = """<ir_version: 8, opset_import: ["" : 14]>
+reader (float[1,1,16,width] x) => (float[steps,1,24] y)
+<float[8,1,3,3] a, float[8,8,3,3] b, float[8,8,3,3] c, float[1,32,16] w, float[1,32,8] r,
+ float[8,24] d, int64[3] sizes = {1,-1,16}, int64[1] one = {1}> {
+    p = Conv <pads=[1,1,1,1], strides=[2,2]> (x, a)  ps = Sigmoid (p)  q = Mul (p, ps)
+    s = Conv <pads=[1,1,1,1], strides=[2,2]> (q, b)  ss = Sigmoid (s)  t = Mul (s, ss)
+    u = Conv <pads=[1,1,1,1], strides=[2,1]> (t, c)  us = Sigmoid (u)  v = Mul (u, us)
+    columns = Transpose <perm=[0,3,1,2]> (v)  rows = Reshape (columns, sizes)
+    steps = Transpose <perm=[1,0,2]> (rows)  all, h = LSTM <hidden_size=8> (steps, w, r)
+    states = Squeeze (all, one)  y = MatMul (states, d)
+}"""
+"""A reader of text of any width, of the kind of ddddocr's: convolutions, SiLU, LSTM, product."""
+
+
+@pytest.mark.fast_devices
+def test_a_quantized_reader_computes_the_cpus_quanta(tmp_path: Path) -> None:
+    """Another rounding before one of its quantizers would move the quanta of all that follow."""
+    model, rng = onnx.parser.parse_model(READER), np.random.default_rng(0)
+    for declared in model.graph.value_info:
+        dims = [d.dim_value for d in declared.type.tensor_type.shape.dim]
+        weights = rng.normal(0, 0.4, dims).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, declared.name))
+    del model.graph.value_info[:]
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(model, before)
+    quantizer.quantize_dynamic(before, after, weight_type=U8)
+    quantized = onnx.load(after)
+    found = {n.op_type for n in quantized.graph.node}
+    assert found >= {"ConvInteger", "DynamicQuantizeLSTM", "MatMulInteger"}
+    for width in (24, 40):
+        feeds = {"x": rng.normal(0, 1, (1, 1, 16, width)).astype(np.float32)}
+        (got,) = q.on_nnapi(quantized, feeds)
+        (want,) = session_of(quantized.SerializeToString(), q.plain_cpu()).run(None, feeds)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
