@@ -19,9 +19,9 @@ from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates, cost_class, w
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import (
+    nnapi_session,
     open_session,
     outputs_of,
-    provider_of_session,
     quiet_options,
     source,
 )
@@ -38,12 +38,9 @@ from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options, parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.provider.devices import choose_device, open_runtime, runtime_of
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.quantization.propagate import propagate_quantization
-from ep_nnapi.sessions.cpu import CPU
 
 OPSETS = {"": 17}
 SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
@@ -261,12 +258,9 @@ def measured(
         if advance is not None:
             advance()
         if options is None:
-            times[key] = _fastest(open_session(probe.model, quiet_options(), [CPU]), probe)
+            times[key] = _fastest(open_session(probe.model, quiet_options()), probe)
             continue
-        register()
-        with provider_of_session(options) as (strings, opened):
-            session = open_session(probe.model, quiet_options(), [(EP_NAME, strings), CPU])
-            provider = opened()
+        provider, session = nnapi_session(probe.model, options, quiet_options())
         if provider.report.taken == provider.report.nodes:
             times[key] = _fastest(session, probe, provider)
     return times

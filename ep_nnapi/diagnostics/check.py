@@ -10,12 +10,7 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.session_runs import (
-    open_session,
-    provider_of_session,
-    quiet_options,
-    source,
-)
+from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.source_lines import SourceLines, source_lines
 from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
@@ -23,13 +18,10 @@ from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import Device, Runtime
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.options.values import Partitioning
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.provider.cluster_selection import TAKEN
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.provider import Provider, planner_of
 from ep_nnapi.report.report import ClusterReport, GraphReport, Report, operator_counts
-from ep_nnapi.sessions.cpu import CPU
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _DEFAULTS = Options()
@@ -102,24 +94,23 @@ def partitioned_at(
     written   as for `Provider`
     """
     shown = replace(options, partitioning=options.partitioning.whole)
-    with provider_of_session(shown, runtime, fast=fast, written=written) as (strings, found):
-        _partition(model, strings, level)
-        return found()
+    provider = Provider(shown, runtime, fast=fast, measure=True, written=written)
+    _partition(model, provider, level)
+    return provider
 
 
-def _partition(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
+def _partition(model: str | bytes, provider: Provider, level: _Level) -> None:
     """Creates a session that partitions the model, with as little other work as possible.
 
     Only basic optimizations run before partitioning; later steps are disabled where possible.
     Saving in ORT format would skip compilation, but writes a file and is limited to 2 GB.
     """
-    register()
     options = quiet_options()
     options.graph_optimization_level = level
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False
-    open_session(model, options, [(EP_NAME, strings), CPU])
+    open_session(model, options, provider)
 
 
 def with_sources(report: Report, model: str | bytes) -> Report:

@@ -16,7 +16,6 @@ from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
-    given_to_session,
     open_session,
     outputs_of,
     run_on_nnapi,
@@ -28,8 +27,6 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
@@ -38,7 +35,7 @@ from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import ClusterReport, FallbackRuns, Report
-from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 
 Advance: TypeAlias = Callable[[], None]
 """Called after each run of a cluster."""
@@ -165,12 +162,10 @@ def cluster_errors(
     Clusters that no run reaches (in a branch not taken) are absent.
     """
     observed = _Observed(options, tolerance, advance)
-    register()
-    with given_to_session(ObservingProvider(options, observed)) as (strings, found):
-        session = open_session(source(model), exact_options(), [(EP_NAME, strings), CPU])
-        provider = found()
-        for fed in feeds.runs:
-            outputs_of(session, fed, provider)
+    provider = ObservingProvider(options, observed)
+    session = open_session(source(model), exact_options(), provider)
+    for fed in feeds.runs:
+        outputs_of(session, fed, provider)
     return list(observed.clusters.values())
 
 
@@ -306,7 +301,7 @@ def compare(
     """
     chosen, model = parse(options), _uncompiled(source(model))
     with fixed_model(model, chosen) as (static, rest):
-        cpu = open_session(static, exact_options(), [CPU])
+        cpu = open_session(static, exact_options())
         feeds = feeds_of(model, cpu, inputs, seed, sizes=chosen.sizes)
         want = [outputs_of(cpu, fed, None) for fed in feeds.runs]
         provider, got = run_on_nnapi(static, feeds, rest)

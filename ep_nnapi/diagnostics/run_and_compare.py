@@ -52,7 +52,7 @@ from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
-from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
+from ep_nnapi.sessions.cpu import exact_options, saturates
 
 CPU_NAME = "the CPU"
 
@@ -175,7 +175,7 @@ def _run_both(
     tolerance: float | None,
     options: Options,
 ) -> _Run:
-    cpu = open_session(source(model), exact_options(), [CPU])
+    cpu = open_session(source(model), exact_options())
     feeds = feeds_of(model, cpu, inputs, seed, sizes=options.sizes)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = nnapi_session(model, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -26,7 +26,6 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.nnapi.files import require_file
-from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options.fixed import Fix, FixedSizes, contents_in, sets_of, sizes_in
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort.api import EP_NAME
@@ -229,41 +228,6 @@ def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
         raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")
 
 
-@contextmanager
-def provider_of_session(
-    options: Options, runtime: Runtime | None = None, *, fast: bool = True, written: bool = False
-) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Yields as `given_to_session`, for a provider with these options.
-
-    fast, written  as for `Provider`
-    Raises OptionError for invalid options.
-    """
-    provider = Provider(options, runtime, fast=fast, measure=True, written=written)
-    with given_to_session(provider) as given:
-        yield given
-
-
-@contextmanager
-def given_to_session(provider: Provider) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Yields option strings for one session, and a function that returns the session's provider.
-
-    That function raises the provider's error, which ONNX Runtime would only print before it
-    continues without NNAPI.
-    """
-
-    def found() -> Provider:
-        if isinstance(provider.error, NnapiError):
-            raise provider.error
-        if provider.error is not None:
-            raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
-        if not provider.opened:
-            raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
-        return provider
-
-    with handed_over(provider) as strings:
-        yield strings, found
-
-
 def source(model: ModelSource) -> str | bytes:
     """Returns bytes, or the path of an existing, non-empty file; raises ModelError otherwise."""
     model = loadable(model)
@@ -286,13 +250,36 @@ def quiet_options() -> onnxruntime.SessionOptions:
 def open_session(
     model: str | bytes,
     options: onnxruntime.SessionOptions,
-    providers: list[object],
+    provider: Provider | None = None,
     without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """Returns a stock session; raises ModelError if the model cannot be loaded.
+    """Returns a stock session on the CPU provider, after NNAPI's if one is given.
 
+    provider  decides for this session
     without   names of ONNX Runtime's optimizers to disable
+    Raises ModelError if the model cannot be loaded, and the error of `provider`, which ONNX Runtime
+    would only print before it continues without NNAPI.
     """
+    if provider is None:
+        return _opened(model, options, [CPU], without)
+    register()
+    with handed_over(provider) as strings:
+        session = _opened(model, options, [(EP_NAME, strings), CPU], without)
+    if isinstance(provider.error, NnapiError):
+        raise provider.error
+    if provider.error is not None:
+        raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
+    if not provider.opened:
+        raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
+    return session
+
+
+def _opened(
+    model: str | bytes,
+    options: onnxruntime.SessionOptions,
+    providers: Sequence[object],
+    without: Sequence[str],
+) -> onnxruntime.InferenceSession:
     called = "the model" if isinstance(model, bytes) else model
     try:
         session = session_of(model, options, providers, without)
@@ -333,11 +320,8 @@ def nnapi_session(
     settings: onnxruntime.SessionOptions | None = None,
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
     """Returns a stock session on NNAPI and its provider."""
-    register()
-    chosen = exact_options() if settings is None else settings
-    with provider_of_session(options) as (strings, found):
-        session = open_session(source(model), chosen, [(EP_NAME, strings), CPU])
-        return found(), session
+    provider = Provider(options, measure=True)
+    return provider, open_session(source(model), settings or exact_options(), provider)
 
 
 class _GraphReader(Provider):
@@ -358,12 +342,9 @@ def read_graphs(model: str | bytes, read: Callable[[Graph], None]) -> None:
 
     Raises ModelError if the model cannot be loaded.
     """
-    register()
     options = quiet_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    with given_to_session(_GraphReader(read)) as (strings, found):
-        open_session(model, options, [(EP_NAME, strings), CPU])
-        found()
+    open_session(model, options, _GraphReader(read))
 
 
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]

@@ -27,21 +27,15 @@ from ep_nnapi.diagnostics.check import checked, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.session_runs import (
-    open_session,
-    provider_of_session,
-    quiet_options,
-    source,
-)
+from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
 from ep_nnapi.graph.onnx_io import edited, graphs, temporary
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, outputs, text
 from ep_nnapi.graph.ort_io import nodes as nodes_of
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.options.table import Options
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
 
 _GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
@@ -178,7 +172,6 @@ def _names(graph: Graph) -> Iterator[str]:
             yield from _names(inner)
 
 
-_CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"
 _WEIGHTS_SUFFIX = ".data"
 _NCHWC = ["NchwcTransformer"]  # blocked layout for x86
@@ -199,11 +192,9 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     stay unchanged, and the level's optimizations apply to the rest. Raises ModelError.
     """
     if job.level is not Level.NNAPI_AWARE:
-        open_session(
-            source(model), _ort_saving_options(out, job), [_CPU], _disabled_optimizers(job)
-        )
+        saving = _ort_saving_options(out, job)
+        open_session(source(model), saving, without=_disabled_optimizers(job))
         return None
-    register()
     try:
         report = _assigned(source(model), out, job)
     except ModelError as whole:
@@ -235,7 +226,7 @@ def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
     with _temporary_onnx(out, ".basic.onnx") as basic:
         how = Job(Level.BASIC, Format.ONNX, job.platform)
         saving = _saving_options(basic, Format.ONNX, how, external_weights=True)
-        open_session(source(model), saving, [_CPU], _disabled_optimizers(job))
+        open_session(source(model), saving, without=_disabled_optimizers(job))
         rename_generated(basic)
         yield basic
 
@@ -261,9 +252,9 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
 
 
 def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
-    with provider_of_session(job.options, fast=False) as (strings, found):
-        open_session(model, saving, [(EP_NAME, strings), _CPU], _NCHWC)
-        return found().report
+    provider = Provider(job.options, fast=False, measure=True)
+    open_session(model, saving, provider, _NCHWC)
+    return provider.report
 
 
 def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
@@ -273,9 +264,8 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
     file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node.
     """
     if job.level is not Level.NNAPI_AWARE:
-        open_session(
-            source(model), _saving_options(out, Format.ONNX, job), [_CPU], _disabled_optimizers(job)
-        )
+        saving = _saving_options(out, Format.ONNX, job)
+        open_session(source(model), saving, without=_disabled_optimizers(job))
         return None
     with temporary(out, ".assigned.ort") as assigned:
         report = save_ort(model, assigned, job)
@@ -289,11 +279,8 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
 def _to_onnx(saved: Path, out: Path, job: Job, *, external_weights: bool = False) -> None:
     """Converts an .ort file to .onnx without changing its nodes."""
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
-    open_session(
-        str(saved),
-        _saving_options(out, Format.ONNX, as_it_is, external_weights=external_weights),
-        [_CPU],
-    )
+    saving = _saving_options(out, Format.ONNX, as_it_is, external_weights=external_weights)
+    open_session(str(saved), saving)
     rename_generated(out)
     restore_subgraphs(out, saved)
 
@@ -306,7 +293,7 @@ def check_replay(saved: Path) -> None:
     options = quiet_options()
     options.add_session_config_entry("session.enable_saved_runtime_optimizations", "1")
     try:
-        open_session(str(saved), options, [_CPU])
+        open_session(str(saved), options)
     except ModelError as error:
         raise ModelError(
             f"ONNX Runtime cannot replay what it recorded, so take style fixed; {error}"
@@ -321,7 +308,7 @@ def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
     """
     options = _saving_options(out, Format.ORT, job)
     options.add_session_config_entry("optimization.minimal_build_optimizations", "apply")
-    open_session(source(model), options, [_CPU], _disabled_optimizers(job))
+    open_session(source(model), options, without=_disabled_optimizers(job))
 
 
 def checked_at(model: ModelSource, level: Level, options: Options) -> Report:

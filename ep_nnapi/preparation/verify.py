@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.fixed import Fix, FixedSizes, contents_in
 from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification
-from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
+from ep_nnapi.sessions.cpu import exact_options, saturates
 
 _SEED = 0
 _MODEL, _TOLERANCE, _FROZEN = "about.0.model", "about.0.tolerance", "about.0.frozen"
@@ -48,12 +48,12 @@ def record(
     options = exact_options()
     # spinning threads would take CPU time from other workers
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = open_session(str(model), options, [CPU])
+    session = open_session(str(model), options)
     feeds = feeds_of(str(model), session, how.inputs, _SEED, fixed, sizes=sizes, may_end=True)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
     if exposed is not None:
         model = exposed
-        inner = open_session(str(model), options, [CPU])
+        inner = open_session(str(model), options)
         more = (outputs_of(inner, fed, None) for fed in feeds.runs)
         outputs = [{**a, **b} for a, b in zip(more, outputs, strict=True)]
     arrays: dict[str, Array] = {}
@@ -80,7 +80,7 @@ def _difference_of_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str
     options = exact_options()
     options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = open_session(str(model), options, [CPU])
+        session = open_session(str(model), options)
         unfused = [outputs_of(session, fed, None) for fed in feeds.runs]
     except ModelError:
         return 0.0  # some operators have a CPU kernel only after fusion

@@ -45,7 +45,7 @@ from ep_nnapi.rewriting.rewrites import (
     int8_as_uint8,
     transposes_in_fewer_axes,
 )
-from ep_nnapi.sessions.cpu import CPU, custom_ops, exact_options
+from ep_nnapi.sessions.cpu import custom_ops, exact_options
 
 Rewrite: TypeAlias = Callable[[ModelProto, Collection[str]], ModelProto | None]
 """Rewrites the named nodes where it can; returns None if it changes nothing."""
@@ -297,7 +297,7 @@ class _FixInputs:
         return observed_ranges(self._feeds())
 
     def _feeds(self) -> tuple[Mapping[str, Array], ...]:
-        session = open_session(str(self.model), exact_options(), [CPU])
+        session = open_session(str(self.model), exact_options())
         return feeds_of(str(self.model), session, self.files, _SEED, self.options.fix).runs
 
     def int64_as_int32(self, ranges: Ranges) -> Rewrite:

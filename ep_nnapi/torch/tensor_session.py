@@ -12,11 +12,9 @@ from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.options.table import options_of_session
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
-from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 from ep_nnapi.torch.export import model_of
 from ep_nnapi.torch.structure import REAL_PARTS
 
@@ -42,11 +40,7 @@ class TensorSession:
         settings = exact_options()
         if chosen.intra_op_num_threads:
             settings.intra_op_num_threads = chosen.intra_op_num_threads
-        register()
-        with handed_over(provider) as strings:
-            self.session = open_session(model, settings, [(EP_NAME, strings), CPU])
-        if provider.error is not None:
-            raise provider.error
+        self.session = open_session(model, settings, provider)
         self._provider = provider
         for value in (*self.session.get_inputs(), *self.session.get_outputs()):
             if "bfloat16" in value.type:

@@ -13,7 +13,7 @@ import onnxruntime
 from ep_nnapi.diagnostics.compare import cluster_errors
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.run_and_compare import compared
-from ep_nnapi.diagnostics.session_runs import given_to_session, open_session, outputs_of
+from ep_nnapi.diagnostics.session_runs import open_session, outputs_of
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
@@ -21,14 +21,13 @@ from ep_nnapi.options.settings import FILE_OPTIONS, Chosen, Settings
 from ep_nnapi.options.table import HOST, LITERT, parse, to_strings
 from ep_nnapi.options.target import NnapiFlag, flag_names
 from ep_nnapi.options.values import Partitioning
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import SESSION_LEVELS, register
+from ep_nnapi.ort.session import SESSION_LEVELS
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.provider.devices import heeds_float16, tunable_devices
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 
 if TYPE_CHECKING:
     from ep_nnapi.tuning.search import Timing
@@ -338,16 +337,13 @@ class Subject:
         options.graph_optimization_level = SESSION_LEVELS[candidate.level]
         if candidate.on_cpu:
             options.intra_op_num_threads = threads or 0
-            return Session(open_session(self.model, options, [CPU]))
+            return Session(open_session(self.model, options))
         model = self.model
         if candidate.level == "extended":  # fused before NNAPI sees the nodes, as `prepare` saves
             model = self._saved_at_extended()
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        register()
         provider = Provider(parse(candidate.options))
-        with given_to_session(provider) as (strings, found):
-            session = open_session(model, options, [(EP_NAME, strings), CPU])
-            return Session(session, found())
+        return Session(open_session(model, options, provider), provider)
 
     def _saved_at_extended(self) -> str:
         saved = self.folder / "extended.onnx"

@@ -27,7 +27,7 @@ from ep_nnapi.options.table import OptionKeywords, parse, without
 from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.provider import planner_of
 from ep_nnapi.provider.receipt import write
-from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 from ep_nnapi.tuning.candidates import Measured, Subject, Winner
 from ep_nnapi.tuning.search import (
     STAGES,
@@ -133,7 +133,7 @@ def tuned(
         fixed_model(model, chosen) as (static, _),
         TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
-        cpu = open_session(static, exact_options(), [CPU])
+        cpu = open_session(static, exact_options())
         given = paths_of(accuracy.inputs) != ()
         feeds = varied_feeds(model, cpu, inputs, seed, chosen.sizes)
         judged = feeds

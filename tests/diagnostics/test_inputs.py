@@ -13,7 +13,7 @@ from PIL import Image
 from ep_nnapi.diagnostics.inputs import InputSpec, random_feeds, read_feeds, spec_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, open_session
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.cpu import exact_options
 from tests.ort.models import graph, model, node, tensor
 from tests.sizes.test_trial_sizes import bert, encoder, lstm, sound, vgg
 
@@ -315,7 +315,7 @@ def in_rows(rows: int) -> tuple[bytes, onnxruntime.InferenceSession]:
     nodes = [node("Abs", "x", "a"), node("Reshape", "a in_rows", "y")]
     ends = [tensor("x", ("batch", "n"))], [tensor("y", (rows, "m"))]
     made = model(nodes, *ends, {"in_rows": np.array([rows, -1])})
-    return made, open_session(made, exact_options(), [CPU])
+    return made, open_session(made, exact_options())
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_inputs_that_are_given_stay() -> None:
 @pytest.mark.parametrize("make", [bert, sound, encoder, lstm, vgg])
 def test_random_inputs_agree_with_the_constants_of_the_model(make: Callable[[], bytes]) -> None:
     """One row of them, where the model allows any number."""
-    session = open_session(make(), exact_options(), [CPU])
+    session = open_session(make(), exact_options())
     (fed,) = feeds_of(make(), session, (), 0).runs
     assert session.run(None, dict(fed))[0].size
     assert next(iter(fed.values())).shape[0] == 1
@@ -351,7 +351,7 @@ def test_random_inputs_agree_with_the_constants_of_the_model(make: Callable[[], 
 def fed_to(*arguments: object) -> dict[str, np.ndarray]:
     """The random inputs of a model, made as by `tests.ort.models.model`."""
     made = model(*arguments)
-    (fed,) = feeds_of(made, open_session(made, exact_options(), [CPU]), (), 0).runs
+    (fed,) = feeds_of(made, open_session(made, exact_options()), (), 0).runs
     return dict(fed)
 
 

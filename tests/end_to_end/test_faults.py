@@ -12,10 +12,10 @@ from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.session_runs import provider_of_session
+from ep_nnapi.diagnostics.session_runs import open_session, quiet_options
 from ep_nnapi.options.table import parse
-from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider import device_health
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
@@ -148,20 +148,16 @@ def test_a_device_that_answers_for_too_few_operations_is_left_out() -> None:
 
 def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
     """Frames would hold arrays over buffers that ONNX Runtime has freed."""
-    with (
-        installed(FaultyDevice(fails_at=frozenset({-1}))),
-        provider_of_session(parse({"fallback": "none"})) as (strings, found),
-    ):
-        ep_nnapi.register()
-        providers = [(EP_NAME, strings), "CPUExecutionProvider"]
-        made = ort.InferenceSession(DIGITS, providers=providers)
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        provider = Provider(parse({"fallback": "none"}))
+        made = open_session(DIGITS, quiet_options(), provider)
         for _ in range(50):
             with pytest.raises(Exception, match="out of luck"):
                 made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
-        (cluster,) = found().clusters
+        (cluster,) = provider.clusters
     kept = tuple(cluster.failures)
     assert cluster.failures.count == 50
-    assert len(kept) == len(found().failures) == 8
+    assert len(kept) == len(provider.failures) == 8
     assert {(f.__traceback__, f.__context__, f.__cause__) for f in kept} == {(None, None, None)}
 
 

@@ -61,10 +61,9 @@ def test_a_network_gives_the_expected_outputs(network: str) -> None:
     feeds = {given.name: Runner.generate_dummy_data(given)}
     stored = TensorProto.FromString(path.with_name(f"{path.stem}_output_0.pb").read_bytes())
     options = {"device": DEVICES[network]}
-    with provider_session(model.SerializeToString(), quiet(), options) as (session, found):
-        (output,) = session.run(None, feeds)
-        provider = found()
-        assert len(provider.clusters) == 1
-        assert provider.report.rejections == ()
-        require_sound(provider)
+    session, provider = provider_session(model.SerializeToString(), quiet(), options)
+    (output,) = session.run(None, feeds)
+    assert len(provider.clusters) == 1
+    assert provider.report.rejections == ()
+    require_sound(provider)
     np.testing.assert_allclose(output, numpy_helper.to_array(stored), RTOL, ATOL)

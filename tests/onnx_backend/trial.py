@@ -2,8 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -16,13 +15,11 @@ import onnxruntime
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.runner import Runner
 
-from ep_nnapi.diagnostics.session_runs import provider_of_session
+from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.options.table import parse
-from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.sessions.cpu import CPU, exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.onnx_backend.workers import Died, spread
 
 # A function's body in half precision has each tensor between its nodes rounded, where the CPU
@@ -160,11 +157,10 @@ def attempt(case: Case, levels: Sequence[int]) -> list[Outcome]:
 
 def _on_nnapi(case: Case, level: int) -> Outcome:
     try:
-        with provider_session(case.model, quiet(), {"feature_level": level}) as (session, found):
-            provider = found()
-            _compare(case, session.run(None, dict(case.feeds)))
-            require_sound(provider)
-            kinds = delegated(onnx.load_from_string(case.model), session, provider)
+        session, provider = provider_session(case.model, quiet(), {"feature_level": level})
+        _compare(case, session.run(None, dict(case.feeds)))
+        require_sound(provider)
+        kinds = delegated(onnx.load_from_string(case.model), session, provider)
     except Exception as error:
         return Outcome(case.name, level, Verdict.FAILED, detail=_short(error))
     return Outcome(case.name, level, Verdict.PASSED, frozenset(kinds))
@@ -188,17 +184,13 @@ class Wrong(Exception):
     """The provider went on, but not as it should."""
 
 
-@contextmanager
 def provider_session(
     model: bytes, options: onnxruntime.SessionOptions, given: Mapping[str, object]
-) -> Iterator[tuple[onnxruntime.InferenceSession, Callable[[], Provider]]]:
+) -> tuple[onnxruntime.InferenceSession, Provider]:
     """A stock session that lists the provider before the CPU's, and the provider behind it."""
-    register()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    with provider_of_session(parse({"partitioning": "maximal", **given})) as (strings, found):
-        providers = [(EP_NAME, strings), CPU]
-        session = session_of(model, options, providers)
-        yield session, found
+    provider = Provider(parse({"partitioning": "maximal", **given}), measure=True)
+    return open_session(model, options, provider), provider
 
 
 def require_sound(provider: Provider) -> None:

@@ -94,20 +94,20 @@ def attempt_runs(seed: int) -> Counter[str]:
         cpu = session_of(content, quiet())
     except Exception:  # whatever ONNX Runtime raises
         return found
-    with provider_session(content, quiet(), subject.options) as (ours, provider):
-        found["nodes"] += provider().report.taken
-        for sizes in (symbols, *others):
-            feeds = _resized(subject, sizes)
-            try:
-                want, *moved = (
-                    cpu.run(None, given) for given in (feeds, *moved_feeds(feeds, subject.half, 2))
-                )
-            except Exception:
-                continue
-            assert_same(ours.run(None, feeds), want, moved, subject)
-            found["runs"] += 1
-            if found["runs"] == BINDINGS or not symbols:
-                break
+    ours, provider = provider_session(content, quiet(), subject.options)
+    found["nodes"] += provider.report.taken
+    for sizes in (symbols, *others):
+        feeds = _resized(subject, sizes)
+        try:
+            want, *moved = (
+                cpu.run(None, given) for given in (feeds, *moved_feeds(feeds, subject.half, 2))
+            )
+        except Exception:
+            continue
+        assert_same(ours.run(None, feeds), want, moved, subject)
+        found["runs"] += 1
+        if found["runs"] == BINDINGS or not symbols:
+            break
     return found
 
 

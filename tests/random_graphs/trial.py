@@ -119,14 +119,13 @@ def attempt(seed: int, values: Values = Values.ORDINARY, **options: object) -> R
     except Exception as error:  # whatever ONNX Runtime raises
         return Result(seed, Ended.CPU_FAILS, str(error)[:300])
     try:
-        with provider_session(content, quiet(), subject.options) as (tried, found):
-            provider = found()
-            got = tried.run(None, feeds)
-            require_sound(provider)
-            operators = frozenset(delegated(subject.model, tried, provider))
-            assert_same(got, want, moved, subject)
-            if values is not Values.ORDINARY and not _same_zeros(got, want, moved):
-                return Result(seed, Ended.KNOWN, operators=operators, causes=frozenset((ZERO,)))
+        tried, provider = provider_session(content, quiet(), subject.options)
+        got = tried.run(None, feeds)
+        require_sound(provider)
+        operators = frozenset(delegated(subject.model, tried, provider))
+        assert_same(got, want, moved, subject)
+        if values is not Values.ORDINARY and not _same_zeros(got, want, moved):
+            return Result(seed, Ended.KNOWN, operators=operators, causes=frozenset((ZERO,)))
     except Exception as error:
         causes = _causes(content, subject) if values is not Values.ORDINARY else frozenset()
         if isinstance(error, AssertionError) and causes:

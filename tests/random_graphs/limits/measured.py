@@ -80,9 +80,8 @@ def _run(content: bytes, feeds: Mapping[str, np.ndarray], ours: bool) -> Sequenc
     if not ours:
         session = session_of(content, quiet())
         return session.run(None, dict(feeds))
-    with provider_session(content, quiet(), {}) as (session, found):
-        found()
-        return session.run(None, dict(feeds))
+    session, _ = provider_session(content, quiet(), {})
+    return session.run(None, dict(feeds))
 
 
 def _small() -> bytes:
