@@ -130,8 +130,7 @@ def _directory(given: argparse.Namespace, options: Options) -> int:
     if given.json:
         print_json([_entry(name, found) for name, found in checked.items()])
     else:
-        head = ("model", "nodes", "taken", "clusters", "border bytes")
-        table(head, (_row(name, found) for name, found in checked.items()))
+        table(("model", *_SIZES), (_row(name, found) for name, found in checked.items()))
     for name, found in checked.items():
         if isinstance(found, NnapiError):
             line(f"ep-nnapi: {name}: {str(found).removeprefix(f'{folder / name}: ')}", error=True)
@@ -149,11 +148,17 @@ def _entry(name: str, found: Report | NnapiError) -> dict[str, object]:
     return found.to_json() | {"model": {"path": name, "sha256": found.digest}}
 
 
-def _row(name: str, found: Report | NnapiError) -> tuple[str, ...]:
-    if isinstance(found, NnapiError):
-        return (name, *"----")
-    sizes = (found.nodes, found.taken, len(found.clusters), found.boundary_bytes)
-    return (name, *map(str, sizes))
+def _row(name: str, found: Report | NnapiError) -> tuple[object, ...]:
+    sizes = (None,) * 4 if isinstance(found, NnapiError) else _sizes(found)
+    return (name, *sizes)
+
+
+_SIZES = ("nodes", "taken", "clusters", "border bytes")
+
+
+def _sizes(found: Report) -> tuple[int, ...]:
+    """The cells of a table below `_SIZES`."""
+    return found.nodes, found.taken, len(found.clusters), found.boundary_bytes
 
 
 def _of_models(
@@ -310,19 +315,7 @@ def show_phones(found: Sequence[Phone]) -> None:
 
 def _show_levels(reports: Sequence[Report]) -> None:
     """Prints one row for each feature level."""
-    table(
-        ("level", "nodes", "taken", "clusters", "border bytes"),
-        (
-            (
-                str(r.feature_level),
-                str(r.nodes),
-                str(r.taken),
-                str(len(r.clusters)),
-                str(r.boundary_bytes),
-            )
-            for r in reports
-        ),
-    )
+    table(("level", *_SIZES), ((r.feature_level, *_sizes(r)) for r in reports))
 
 
 def show_report(found: Report) -> None:
@@ -331,12 +324,11 @@ def show_report(found: Report) -> None:
     if found.clusters:
         line(f"{found.minimality}.")
         line()
-        rows = enumerate(found.clusters)
         table(
             ("cluster", "nodes", "device", "border bytes", "operators", "from"),
             (
-                (str(i), str(len(c.nodes)), c.device, str(c.boundary_bytes), c.operators, c.ends)
-                for i, c in rows
+                (i, len(c.nodes), c.device, c.boundary_bytes, c.operators, c.ends)
+                for i, c in enumerate(found.clusters)
             ),
         )
     for text in found.substitutes:

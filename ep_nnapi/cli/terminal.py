@@ -102,15 +102,19 @@ def number(found: float | None) -> str:
     return "-" if found is None else f"{found:.3g}"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints a table; to a pipe, as columns aligned by spaces, without trailing spaces."""
-    lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a table, - for None; to a pipe, as columns aligned by spaces, none at the end."""
+    lines = [[_cell(each) for each in row] for row in (columns, *rows)]
     widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
     if sys.stdout.isatty():
         _draw(lines, widths)
         return
     for row in lines:
         line("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else printable(str(value))
 
 
 def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:

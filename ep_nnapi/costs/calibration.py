@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from ep_nnapi.costs.cost_model import PHONE, CostClass, CostModel, Rates
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import read_regular, write_text
+from ep_nnapi.nnapi.files import read_regular, write_output
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import HOST, SYSTEM, Options
@@ -56,7 +56,7 @@ class Calibration:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the file atomically; raises OptionError if it cannot be written."""
-        write_text(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
+        write_output(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
 
     def to_json(self) -> dict[str, object]:
         """Returns the content of calibration.json as JSON-serializable data."""

@@ -11,7 +11,6 @@ import onnxruntime
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
-from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.source_lines import SourceLines, source_lines
 from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
 from ep_nnapi.nnapi.files import digest_of
@@ -128,20 +127,12 @@ def with_lines(report: Report, lines: SourceLines) -> Report:
 
 
 def _graph_with_lines(graph: GraphReport, lines: SourceLines) -> GraphReport:
-    outline = tuple(replace(n, source=lines.of(n.name, n.outputs)) for n in graph.outline)
     outputs = {n.name: n.outputs for n in graph.outline}
-    return replace(
-        graph,
-        outline=outline,
-        rejections=tuple(_rejections_with_lines(graph.rejections, outputs, lines)),
+    outline = (replace(n, source=lines.of(n.name, n.outputs)) for n in graph.outline)
+    rejections = (
+        replace(r, source=lines.of(r.node, outputs.get(r.node, ()))) for r in graph.rejections
     )
-
-
-def _rejections_with_lines(
-    found: Iterable[Rejection], outputs: dict[str, tuple[str, ...]], lines: SourceLines
-) -> Iterable[Rejection]:
-    for rejection in found:
-        yield replace(rejection, source=lines.of(rejection.node, outputs.get(rejection.node, ())))
+    return replace(graph, outline=tuple(outline), rejections=tuple(rejections))
 
 
 def feature_levels(options: Options) -> list[Options]:

@@ -51,7 +51,7 @@ _UNREADABLE = (
     zlib.error,
 )
 """Exceptions that numpy and zipfile raise for malformed files."""
-_NUMPY = {
+NUMPY_TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
     "tensor(float16)": np.float16,
@@ -86,9 +86,9 @@ class Feeds:
 
 def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> InputSpec:
     """Returns the spec of an ONNX Runtime input; raises OptionError for types not in numpy."""
-    if type_name not in _NUMPY:
+    if type_name not in NUMPY_TYPES:
         raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
-    return InputSpec(name, np.dtype(_NUMPY[type_name]), tuple(dims))
+    return InputSpec(name, np.dtype(NUMPY_TYPES[type_name]), tuple(dims))
 
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:

@@ -24,7 +24,7 @@ from ep_nnapi.epcontext.layout import (
     end_of,
 )
 from ep_nnapi.epcontext.onnx_program import external_places
-from ep_nnapi.graph.onnx_io import graphs, mentions
+from ep_nnapi.graph.onnx_io import all_nodes, mentions
 from ep_nnapi.litert.flat_graph import outside_buffers
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.lowering.border import Crossing
@@ -125,10 +125,9 @@ def unpacked(
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
     """Yields name and container of each EPContext node of this provider, in graph order."""
-    for graph in graphs(proto.graph):
-        for node in graph.node:
-            if _is_own(node):
-                yield node.name, _attribute(node, "ep_cache_context")
+    for node in all_nodes(proto.graph):
+        if _is_own(node):
+            yield node.name, _attribute(node, "ep_cache_context")
 
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:

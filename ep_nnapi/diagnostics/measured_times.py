@@ -15,11 +15,11 @@ from typing import TypeAlias, TypeVar
 import onnxruntime
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
+from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
 from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, outputs_of, source
 from ep_nnapi.nnapi.clock import run_time
-from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import write_atomically
+from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort.api import EP_NAME
@@ -93,24 +93,20 @@ def _milliseconds(nanoseconds: list[int]) -> float | None:
     return median(nanoseconds) / 1e6 if nanoseconds else None
 
 
-OpenAndRun: TypeAlias = Callable[[onnxruntime.SessionOptions], onnxruntime.InferenceSession]
-
-
-def record_trace(path: Path, open_and_run: OpenAndRun) -> None:
+def record_trace(path: Path, model: ModelSource, feeds: Feeds, options: Options) -> None:
     """Writes ONNX Runtime's profile of a session to `path`, as JSON for Perfetto.
 
-    open_and_run  opens a session with the given options, runs the model and returns the session
-    Raises OptionError if the file cannot be written.
+    The session has these options but for the receipt, and runs all inputs. Raises OptionError if
+    the file cannot be written.
     """
     with tempfile.TemporaryDirectory() as folder:
-        options = exact_options()
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder, "profile"))
-        recorded = Path(open_and_run(options).end_profiling())
-        try:
-            write_atomically(path, [recorded.read_bytes()])
-        except OSError as error:
-            raise OptionError(f"{path} cannot be written: {error.strerror}") from None
+        settings = exact_options()
+        settings.enable_profiling = True
+        settings.profile_file_prefix = str(Path(folder, "profile"))
+        provider, session = nnapi_session(model, replace(options, receipt=None), settings)
+        for fed in feeds.runs:
+            outputs_of(session, fed, provider)
+        write_output(path, Path(session.end_profiling()).read_bytes())
 
 
 _Key = TypeVar("_Key", str, tuple[str, ...])

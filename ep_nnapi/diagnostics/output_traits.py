@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +18,7 @@ from onnx import TensorProto, numpy_helper
 from ep_nnapi.diagnostics.fixed_model import save_as_onnx
 from ep_nnapi.diagnostics.float64_decomposition import DECOMPOSITIONS
 from ep_nnapi.diagnostics.model_sources import Loadable
+from ep_nnapi.graph.onnx_io import all_nodes, mentions
 from ep_nnapi.nnapi.array import Array
 
 
@@ -186,11 +186,7 @@ def _is_quantized(model: Loadable) -> bool:
     """Returns True if the file contains the name of a quantized operator as plain text."""
     if isinstance(model, bytes):
         return any(name in model for name in _NAMES)
-    with (
-        Path(model).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
-        return any(data.find(name) >= 0 for name in _NAMES)
+    return any(mentions(Path(model), name) for name in _NAMES)
 
 
 def read_model(model: Loadable) -> onnx.ModelProto | None:
@@ -208,16 +204,3 @@ def from_ort(model: Loadable) -> onnx.ModelProto | None:
         written = Path(folder, "model.onnx")
         save_as_onnx(model if isinstance(model, bytes) else str(model), written)
         return read_model(written)
-
-
-def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Yields the nodes of a graph and of those inside it."""
-    for node in graph.node:
-        yield node
-        for inner in inner_graphs(node):
-            yield from all_nodes(inner)
-
-
-def inner_graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """Returns the graphs inside a node: bodies and branches."""
-    return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]

@@ -20,24 +20,16 @@ from ep_nnapi.diagnostics.float64_decomposition import (
     Float64Graph,
     NoDecomposition,
 )
+from ep_nnapi.diagnostics.inputs import NUMPY_TYPES
 from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.output_traits import all_nodes, from_ort, inner_graphs, read_model
+from ep_nnapi.diagnostics.output_traits import from_ort, read_model
 from ep_nnapi.diagnostics.session_runs import quiet_options
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
+from ep_nnapi.graph.onnx_io import all_nodes, inner_graphs
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sessions.cpu import session_of
 
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE))
-_TYPES = {
-    "tensor(float)": TensorProto.FLOAT,
-    "tensor(float16)": TensorProto.FLOAT16,
-    "tensor(double)": TensorProto.DOUBLE,
-    "tensor(uint8)": TensorProto.UINT8,
-    "tensor(int8)": TensorProto.INT8,
-    "tensor(uint16)": TensorProto.UINT16,
-    "tensor(int16)": TensorProto.INT16,
-    "tensor(int32)": TensorProto.INT32,
-}
 _MISSING_KERNEL = re.compile(
     r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)|"
     r"(\w+) operator does not support"
@@ -110,7 +102,8 @@ def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, 
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = session_of(seen.SerializeToString(), options)
     values = [*session.get_inputs(), *session.get_outputs()]
-    types: dict[str, int] = {v.name: int(_TYPES[v.type]) for v in values if v.type in _TYPES}
+    dtypes = {v.name: np.dtype(NUMPY_TYPES[v.type]) for v in values if v.type in NUMPY_TYPES}
+    types = {name: int(helper.np_dtype_to_tensor_dtype(dtype)) for name, dtype in dtypes.items()}
     ranks = {v.name: len(v.shape) for v in values}
     tensors = proto.graph.initializer
     types |= {t.name: t.data_type for t in tensors}

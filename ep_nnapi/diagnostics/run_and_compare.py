@@ -147,7 +147,7 @@ def run(
         run_it = _run_epcontext if contents(static) else _run_both
         result, nnapi, cpu, feeds = run_it(static, inputs, seed, tolerance, rest)
         if profile is not None:
-            record_trace(Path(profile), partial(_profiled_runs, static, feeds, rest))
+            record_trace(Path(profile), static, feeds, rest)
     report = replace(with_sources(result.report, model), digest=digest_of(model))
     result = replace(result, report=report)
     if not latency:
@@ -265,18 +265,6 @@ def on_reference_device(options: Options) -> Options:
     The receipt is that of their device's session.
     """
     return replace(options, runtime=HOST, device=REFERENCE_DEVICE, receipt=None)
-
-
-def _profiled_runs(
-    model: ModelSource,
-    feeds: Feeds,
-    options: Options,
-    settings: onnxruntime.SessionOptions,
-) -> onnxruntime.InferenceSession:
-    provider, session = nnapi_session(model, replace(options, receipt=None), settings)
-    for given in feeds.runs:
-        outputs_of(session, given, provider)
-    return session
 
 
 def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:

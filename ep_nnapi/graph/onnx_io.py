@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
-from onnx import GraphProto, ModelProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, Value
@@ -18,14 +18,23 @@ EXTERNAL_DATA_THRESHOLD = 1 << 30
 """Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""
 
 
+def inner_graphs(node: NodeProto) -> list[GraphProto]:
+    """Returns the graphs inside a node: bodies and branches."""
+    return [g for a in node.attribute for g in ((a.g,) if a.HasField("g") else a.graphs)]
+
+
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """Yields the graph and all its subgraphs, recursively."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node:
-                    yield from graphs(inner)
+        for inner in inner_graphs(node):
+            yield from graphs(inner)
+
+
+def all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """Yields the nodes of a graph and of its subgraphs."""
+    for each in graphs(graph):
+        yield from each.node
 
 
 def mentions(model: Path, text: bytes) -> bool:
@@ -59,7 +68,7 @@ def model_of(
     inputs: Sequence[Value],
     outputs: Sequence[Value],
     opsets: Mapping[str, int],
-) -> onnx.ModelProto:
+) -> ModelProto:
     """Returns the nodes as an ONNX model; constants are loaded and become initializers."""
     read = (v for n in nodes for v in n.inputs if v is not None)
     constants = {v.name: v.constant for v in read if v.constant is not None}
@@ -72,12 +81,12 @@ def model_of(
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def _named_once(nodes: Iterable[GraphNode]) -> list[onnx.NodeProto]:
+def _named_once(nodes: Iterable[GraphNode]) -> list[NodeProto]:
     """The nodes; of several with one name all but the first are unnamed, as ONNX Runtime asks.
 
     A node that has no name goes by its output, which another node may be named after.
     """
-    found: dict[str, onnx.NodeProto] = {}
+    found: dict[str, NodeProto] = {}
     protos = [node_of(node) for node in nodes]
     for proto in protos:
         if found.setdefault(proto.name, proto) is not proto:
@@ -85,7 +94,7 @@ def _named_once(nodes: Iterable[GraphNode]) -> list[onnx.NodeProto]:
     return protos
 
 
-def node_of(node: GraphNode) -> onnx.NodeProto:
+def node_of(node: GraphNode) -> NodeProto:
     """Returns the node as a NodeProto."""
     proto = helper.make_node(
         node.op_type,

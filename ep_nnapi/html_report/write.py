@@ -18,7 +18,7 @@ from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.html_report.boxes import Variant
 from ep_nnapi.html_report.page import Findings, page
 from ep_nnapi.nnapi.errors import NnapiError
-from ep_nnapi.nnapi.files import digest_of, write_text
+from ep_nnapi.nnapi.files import digest_of, write_output
 from ep_nnapi.nnapi.listing import listing
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Level
@@ -66,7 +66,7 @@ def write_findings(
     with fixed_model(given, chosen) as (static, rest):
         found = _findings(name, static, (levels, measure), advance, rest)
     found = replace(found, report=replace(found.report, digest=digest_of(given)))
-    write_text(Path(output), page(found))
+    write_output(Path(output), page(found))
     return found
 
 

@@ -127,10 +127,10 @@ def require_name(path: Path) -> None:
         raise ModelError(f"{name}: {error.strerror}") from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, as UTF-8. Raises OptionError if it cannot be written."""
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a file atomically, text as UTF-8. Raises OptionError if it cannot be written."""
     try:
-        write_atomically(path, [text.encode()])
+        write_atomically(path, [content.encode() if isinstance(content, str) else content])
     except OSError as error:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 

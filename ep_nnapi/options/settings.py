@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import read_regular, write_text
+from ep_nnapi.nnapi.files import read_regular, write_output
 from ep_nnapi.nnapi.immutable import frozen
 
 FORMAT = "ep-nnapi settings"
@@ -67,7 +67,7 @@ class Settings:
             "measured": dict(self.measured),
         }
         settings_of(data, str(path))
-        write_text(Path(path), json.dumps(data, indent=2) + "\n")
+        write_output(Path(path), json.dumps(data, indent=2) + "\n")
 
 
 def read_settings(path: object) -> Settings:

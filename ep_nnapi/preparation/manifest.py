@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ep_nnapi.diagnostics.output_traits import OutputKind
 from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError, printable
-from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
+from ep_nnapi.nnapi.files import digest_of, read_regular, write_output
 from ep_nnapi.preparation.job import Format, Job
 
 Types: TypeAlias = dict[str, object] | list[object] | None
@@ -225,7 +225,7 @@ def _entry(data: Mapping[str, Any]) -> Prepared:
 def write(path: Path, entries: Iterable[Prepared]) -> None:
     """Writes the manifest atomically."""
     models = [e.to_json() for e in sorted(entries, key=lambda e: e.output)]
-    write_text(path, json.dumps({"format": _VERSION, "models": models}, indent=1) + "\n")
+    write_output(path, json.dumps({"format": _VERSION, "models": models}, indent=1) + "\n")
 
 
 def write_operators(
@@ -245,7 +245,7 @@ def write_operators(
     for name, found in by_name.items():
         head = ["# Generated from model/s:", *(f"# - {printable(e.output)}" for e in found)]
         lines = merged([line for e in found for line in e.operators])
-        write_text(folder / f"{prefix}{name}", "\n".join([*head, *lines]) + "\n")
+        write_output(folder / f"{prefix}{name}", "\n".join([*head, *lines]) + "\n")
 
 
 def _operators_name(job: Mapping[str, object]) -> str:

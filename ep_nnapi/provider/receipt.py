@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.errors import OptionError, module_logger
-from ep_nnapi.nnapi.files import digest_of, write_text
+from ep_nnapi.nnapi.files import digest_of, write_output
 from ep_nnapi.options.table import to_strings
 from ep_nnapi.options.values import is_remote
 from ep_nnapi.provider.cluster_record import ClusterRecord
@@ -139,7 +139,7 @@ def _write_own(provider: Provider) -> None:
 def write(provider: Provider, path: str) -> None:
     """Writes the receipt of a session to a file; a warning if that fails."""
     try:
-        write_text(Path(path), json.dumps(receipt_of(provider), indent=1) + "\n")
+        write_output(Path(path), json.dumps(receipt_of(provider), indent=1) + "\n")
     except OptionError as error:
         logger.warning("the receipt %s", error)
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ep_nnapi.errors import ADVICE, Rejection
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import write_atomically, write_text
+from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.report.report import GraphReport, NodeReport, Report
 
 _MAIN = "main"  # the graph's id, where ONNX Runtime's key is ""
@@ -67,18 +67,14 @@ def _model_explorer(
     for name, data in overlays(report, values).items():
         contents[output.with_name(f"{output.stem}.{name}.json")] = data
     for path, content in contents.items():
-        write_text(path, json.dumps(content, indent=1, allow_nan=False))
+        write_output(path, json.dumps(content, indent=1, allow_nan=False))
     return list(contents)
 
 
 def _netron(model: Path, report: Report, output: Path) -> list[Path]:
     from ep_nnapi.report.netron import annotated
 
-    content = annotated(model, report, output.parent)
-    try:
-        write_atomically(output, [content])
-    except OSError as error:
-        raise OptionError(f"{output} cannot be written: {error.strerror}") from None
+    write_output(output, annotated(model, report, output.parent))
     return [output]
 
 

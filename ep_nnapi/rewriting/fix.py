@@ -24,7 +24,7 @@ from ep_nnapi.diagnostics.verdict import Verdict, sentences
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.nnapi.files import write_atomically
+from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.options.fixed import Fix
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
@@ -358,7 +358,4 @@ def _write(model: ModelProto, out: Path) -> None:
     if model.ByteSize() > EXTERNAL_DATA_THRESHOLD:
         save(model, out)
         return
-    try:
-        write_atomically(out, [model.SerializeToString()])
-    except OSError as error:
-        raise OptionError(f"{out} cannot be written: {error.strerror}") from None
+    write_output(out, model.SerializeToString())

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import read_regular, write_atomically, write_text
+from ep_nnapi.nnapi.files import read_regular, write_output
 from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
 from ep_nnapi.nnapi.profile.flaws import Defect, Flaw, Flaws, Kind
 from ep_nnapi.nnapi.runtime import Device
@@ -35,14 +35,8 @@ def write(profile: Profile, path: Path) -> None:
 
     Raises OptionError if the file cannot be written.
     """
-    text = to_text(profile)
-    if path.suffix != ".gz":
-        write_text(path, text)
-        return
-    try:
-        write_atomically(path, [gzip.compress(text.encode(), mtime=0)])
-    except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror}") from None
+    content = to_text(profile).encode()
+    write_output(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def to_text(profile: Profile) -> str:

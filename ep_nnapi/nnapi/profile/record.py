@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, use
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import seeds, seeds_of
 from ep_nnapi.nnapi.profile.variations import variations
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.nnapi.runtime import Device, Runtime
 from ep_nnapi.nnapi.signature import OperationSpec
 
 _MOST_ASKED = 64
@@ -184,20 +184,9 @@ class RecordingRuntime:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self.feature_level = runtime.feature_level
+        self.devices, self.share, self.compile = runtime.devices, runtime.share, runtime.compile
         self.exact: dict[str, bool] = {}
-
-    @property
-    def feature_level(self) -> int:
-        """The runtime's feature level."""
-        return self._runtime.feature_level
-
-    def devices(self) -> tuple[Device, ...]:
-        """The runtime's devices."""
-        return self._runtime.devices()
-
-    def share(self, model: Model) -> Model:
-        """The model with its constants where the runtime reads them."""
-        return self._runtime.share(model)
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """The device's answers, which are recorded."""
@@ -205,9 +194,3 @@ class RecordingRuntime:
         digests = (use.digest for use in uses(model))
         self.exact.update(zip(digests, answers, strict=True))
         return answers
-
-    def compile(
-        self, model: Model, device: Device, options: CompileOptions | None = None
-    ) -> Compilation:
-        """Compile the model for the device."""
-        return self._runtime.compile(model, device, options or CompileOptions())

@@ -315,8 +315,3 @@ def _with_bias_scale(sample: Sample) -> Sample:
     if bias.type is not OperandCode.TENSOR_INT32:
         return sample
     return sample.changed(bias=replace(bias, scale=bias_scale(data, sample.input(weights))))
-
-
-def indexes(*values: int) -> Array:
-    """A constant tensor of indexes."""
-    return np.array(values, np.int32)
