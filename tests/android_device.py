@@ -17,7 +17,6 @@ import numpy as np
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.cache import Cache
 from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.execution_plan import ExecutionPlan, ScheduledStep
 from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph, Preparing
@@ -130,9 +129,8 @@ class ClampingGraph(PreparedGraph):
         step: ScheduledStep,
         values: Mapping[int, np.ndarray | None],
         outs: Sequence[np.ndarray | None],
-        cache: Cache | None,
     ) -> list[np.ndarray]:
-        found = super()._computed(step, values, outs, cache)
+        found = super()._computed(step, values, outs)
         return [_clamped(step, each) for each in found]
 
     def _run_step(

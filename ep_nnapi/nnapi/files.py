@@ -32,35 +32,26 @@ def file_name_of(name: str) -> str:
     return f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded
 
 
-def write_atomically(
-    path: str | Path,
-    parts: Iterable[bytes | memoryview],
-    *,
-    folder: int | None = None,
-    mode: int = 0o666,
-) -> None:
+def write_atomically(path: str | Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write or replace a file atomically. On failure, raises OSError and leaves no partial file.
 
-    folder  descriptor of the directory that `path` is relative to (default: the working directory)
-    mode    permissions, before the umask
     Devices, pipes and links such as /dev/stdout are written to, and stay what they are.
     The temporary file is in the same directory. It has an unpredictable name and is created
     exclusively, so a symbolic link planted there is not followed.
     """
-    if folder is None and _stays(path):
+    if _stays(path):
         with open(path, "wb") as file:
             file.writelines(parts)
         return
-    home, name = os.path.split(path)
-    temporary = os.path.join(home, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
+    temporary = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + secrets.token_hex(8))
+    descriptor = os.open(temporary, _CREATE, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.writelines(parts)
-        os.replace(temporary, os.path.join(home, name), src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary)
         raise
 
 

@@ -45,7 +45,6 @@ def test_a_program_computes_and_ends_in_silence(owning: Path, part: str) -> None
 def test_ten_threads_share_a_cache(owning: Path, tmp_path: Path) -> None:
     done = run(owning, "cache", CACHE=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert any(tmp_path.iterdir())
 
 
 def test_the_library_may_be_unloaded_in_eight_threads(directory: Path) -> None:

@@ -62,15 +62,6 @@ def test_a_file_is_replaced(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_path_may_be_relative_to_a_folder(tmp_path: Path) -> None:
-    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        write_atomically("file", [b"data"], folder=folder, mode=0o600)
-    finally:
-        os.close(folder)
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-
-
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     def parts() -> Iterator[bytes]:
         yield b"some"

@@ -11,7 +11,6 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode, failure
-from ep_nnapi.nnapi.host.cache import Cache, key_of
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.host.execution_plan import (
     ExecutionPlan,
@@ -45,12 +44,10 @@ class Preparing:
     """Options and shared state for preparing a model and its submodels.
 
     emulate_float16   float32 results are rounded to float16, as the relaxed flag allows
-    cache             cache for constant-folded results
     """
 
     feature_level: int
     emulate_float16: bool = False
-    cache: Cache | None = None
     _graphs: dict[int, PreparedGraph] = field(default_factory=dict)
 
     def graph(self, model: Model) -> PreparedGraph:
@@ -89,7 +86,7 @@ class PreparedGraph:
         for n in execution_order(model):
             step = _step(operations[n], constants)
             inside = outputs.isdisjoint(step.outputs)
-            folded = self._fold(step, constants, preparation.cache) if inside else None
+            folded = self._fold(step, constants) if inside else None
             if folded is None:
                 self.steps.append(step)
             else:
@@ -108,9 +105,7 @@ class PreparedGraph:
             return array.astype(np.float16).astype(np.float32)
         return array
 
-    def _fold(
-        self, step: ScheduledStep, constants: Mapping[int, object], cache: Cache | None
-    ) -> list[Array] | None:
+    def _fold(self, step: ScheduledStep, constants: Mapping[int, object]) -> list[Array] | None:
         """Fold a step: its outputs if all inputs are constants; None if not, or if it fails."""
         values: dict[int, Array | None] = {}
         for i in step.inputs:
@@ -128,30 +123,17 @@ class PreparedGraph:
                 _destination(None, static_shape(d), self._operands[i])
                 for d, i in zip(dims, step.outputs, strict=True)
             ]
-            return self._computed(step, values, outs, cache)
+            return self._computed(step, values, outs)
         except ShapeError:  # the run reports it
             return None
 
     def _computed(
-        self,
-        step: ScheduledStep,
-        values: Mapping[int, Array | None],
-        outs: Arrays,
-        cache: Cache | None,
+        self, step: ScheduledStep, values: Mapping[int, Array | None], outs: Arrays
     ) -> list[Array]:
-        """The outputs of a step with constant inputs, from the cache or computed."""
-
-        def compute() -> list[Array]:
-            results = step.bound(values, outs, Run())
-            operands = [self._operands[i] for i in step.outputs]
-            return [self._rounded(r, o) for r, o in zip(results, operands, strict=True)]
-
-        known = [out for out in outs if out is not None]
-        if cache is None or len(known) < len(outs):
-            return compute()
-        described = step.op.operation.spec.code, step.op.types.named, self._emulate_float16
-        key = key_of(described, [_present(values[i]) for i in step.inputs])
-        return cache.results(key, known, compute)
+        """The outputs of a step with constant inputs."""
+        results = step.bound(values, outs, Run())
+        operands = [self._operands[i] for i in step.outputs]
+        return [self._rounded(r, o) for r, o in zip(results, operands, strict=True)]
 
     def _bytes(self, dims: Sequence[Dims | None], step: ScheduledStep) -> int:
         """Total bytes of the step's outputs; those of unknown shape count as one element."""

@@ -44,16 +44,13 @@ class ReferenceDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Bind kernels to all operations; relaxed models emulate float16 unless `precise`."""
-        from ep_nnapi.nnapi.host.cache import cached
         from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
         from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph, Preparing  # all kernels
-        from ep_nnapi.nnapi.runtime import with_token
 
         hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # hashes float32 bytes
         emulate_float16 = model.relaxed and not options.precise and not hashing
-        named = with_token(options, model)
-        with CONCURRENT_RUNS, cached(named, self.name, self) as cache:
-            return PreparedGraph(model, Preparing(self.feature_level, emulate_float16, cache))
+        with CONCURRENT_RUNS:
+            return PreparedGraph(model, Preparing(self.feature_level, emulate_float16))
 
 
 _LIMIT_FACTOR = 16
