@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import TypeVar
 
 from ep_nnapi.nnapi.errors import Reason, suggestion
 from ep_nnapi.nnapi.immutable import frozen
@@ -99,6 +100,25 @@ class Note:
     op_type: str
     detail: str
     kind: str = field(default="", compare=False)
+
+
+Remark = TypeVar("Remark", Rejection, Note)
+
+
+def by_kind(found: Iterable[Remark]) -> list[list[Remark]]:
+    """Group rejections or notes by operator and kind of detail, in the order of the first ones."""
+    groups: dict[tuple[str, str], list[Remark]] = {}
+    for each in found:
+        groups.setdefault((each.op_type, each.kind or each.detail), []).append(each)
+    return list(groups.values())
+
+
+def kind_row(same: Sequence[Rejection] | Sequence[Note]) -> tuple[str, str, str, str]:
+    """Operator, number of nodes, first and last node, and detail of a group of `by_kind`."""
+    first, last = same[0], same[-1]
+    nodes = first.node if len(same) == 1 else f"{first.node} to {last.node}"
+    detail = first.detail if len({r.detail for r in same}) == 1 else first.kind or first.detail
+    return first.op_type, str(len(same)), nodes, detail
 
 
 def valid_names(given: str, names: Iterable[str]) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
-from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Rejection, by_kind, kind_row
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, Reason
 from ep_nnapi.options.settings import read_json
 from ep_nnapi.options.table import Options, parse
 from ep_nnapi.preparation.job import Level
+from ep_nnapi.report.html import CLUSTER_COLUMNS
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.advice import OtherRuntime
@@ -324,19 +325,13 @@ def show_report(found: Report) -> None:
     if found.clusters:
         line(f"{found.minimality}.")
         line()
-        table(
-            ("cluster", "nodes", "device", "border bytes", "operators", "from"),
-            (
-                (i, len(c.nodes), c.device, c.boundary_bytes, c.operators, c.ends)
-                for i, c in enumerate(found.clusters)
-            ),
-        )
+        table(CLUSTER_COLUMNS, found.cluster_rows)
     for text in found.substitutes:
         line(text)
     if found.notes:
         line()
         line(f"Taken with a note: {_nodes(len(found.notes))}")
-        table(("operator", "count", "nodes", "note"), _folded(found.notes))
+        table(("operator", "count", "nodes", "note"), map(kind_row, by_kind(found.notes)))
     if found.rejections:
         line()
         line(f"Left to the CPU: {_nodes(len(found.rejections))}")
@@ -371,14 +366,13 @@ def _table_of(found: Sequence[Rejection]) -> None:
     """Prints rejections by operator and kind; with source lines, if any of them has one."""
     sources = any(r.source for r in found)
     columns = ("operator", "count", "nodes", "detail", *(("source",) if sources else ()))
-    table(columns, _folded(found, sources=sources))
+    rows = ((*kind_row(same), *((_sources(same),) if sources else ())) for same in by_kind(found))
+    table(columns, rows)
 
 
-def _sources(found: Iterable[Rejection | Note]) -> str:
+def _sources(found: Iterable[Rejection]) -> str:
     """The first few distinct source lines, and the number of the others."""
-    lines = list(
-        dict.fromkeys(str(r.source) for r in found if isinstance(r, Rejection) and r.source)
-    )
+    lines = list(dict.fromkeys(str(r.source) for r in found if r.source))
     more = f" and {len(lines) - _SOURCES} more" if len(lines) > _SOURCES else ""
     return ", ".join(lines[:_SOURCES]) + more
 
@@ -403,18 +397,3 @@ def _shape_advice(rejected: Sequence[Rejection]) -> str:
         return SHAPE_ADVICE
     repairs = f", which {'may repair' if tried else 'repairs'} {fixable} of them"
     return ADVICE[Reason.SHAPE] + (repairs if tried or fixable < len(rejected) else "")
-
-
-def _folded(
-    found: Iterable[Rejection | Note], *, sources: bool = False
-) -> Iterable[tuple[str, ...]]:
-    """Yields a row for each operator and kind of detail: count, first and last node, detail."""
-    groups: dict[tuple[str, str], list[Rejection | Note]] = {}
-    for each in found:
-        groups.setdefault((each.op_type, each.kind or each.detail), []).append(each)
-    for (op_type, kind), members in groups.items():
-        first, last = members[0].node, members[-1].node
-        nodes = first if len(members) == 1 else f"{first} to {last}"
-        same = len({m.detail for m in members}) == 1
-        row = (op_type, str(len(members)), nodes, members[0].detail if same else kind)
-        yield (*row, _sources(members)) if sources else row

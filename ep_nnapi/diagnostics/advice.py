@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.output_traits import read_model
 from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.diagnostics.special_values import op_types
-from ep_nnapi.graph.onnx_io import all_nodes, graphs
+from ep_nnapi.graph.onnx_io import all_nodes, graphs, open_inputs
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime, open_runtime
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -144,8 +144,7 @@ def _litert_runtime() -> LiteRtRuntime:
 
 def _facts(proto: ModelProto, fixed: str) -> _Facts:
     nodes = list(all_nodes(proto.graph))
-    constants = {t.name for t in proto.graph.initializer}
-    inputs = [i for i in proto.graph.input if i.name not in constants]
+    inputs = open_inputs(proto.graph)
     tensors = [i.type.tensor_type.elem_type for i in inputs]
     tensors += [t.data_type for graph in graphs(proto.graph) for t in graph.initializer]
     return _Facts(

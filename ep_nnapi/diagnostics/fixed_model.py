@@ -25,7 +25,12 @@ from ep_nnapi.diagnostics.inputs import InputSpec, frozen_array
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import as_files
 from ep_nnapi.errors import valid_names
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
+from ep_nnapi.graph.onnx_io import (
+    EXTERNAL_DATA_THRESHOLD,
+    drop_constant_inputs,
+    graphs,
+    open_inputs,
+)
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.fixed import Contents, Fix, contents_in, sizes_in
@@ -102,7 +107,8 @@ def write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
     except Exception as error:  # protobuf's exceptions have no common base class
         raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
     if proto.ir_version < OVERRIDABLE_FROM:
-        _remove_constant_inputs(proto)
+        drop_constant_inputs(proto.graph)
+        proto.ir_version = OVERRIDABLE_FROM  # from which on they stay constants
     write_in(proto, fix)
     large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
     onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
@@ -126,7 +132,7 @@ def write_in(proto: ModelProto, fix: Fix) -> None:
 
 def _frozen(proto: ModelProto, given: Mapping[str, Contents]) -> list[TensorProto]:
     """The constants that take the place of inputs."""
-    inputs = {i.name: i for i in _open_inputs(proto)}
+    inputs = {i.name: i for i in open_inputs(proto.graph)}
     for name in given.keys() - inputs.keys():
         raise OptionError(f"fix: {name} is no input; known: {valid_names(name, inputs)}")
     found = []
@@ -139,14 +145,9 @@ def _frozen(proto: ModelProto, given: Mapping[str, Contents]) -> list[TensorProt
     return found
 
 
-def _open_inputs(proto: ModelProto) -> list[ValueInfoProto]:
-    constants = {t.name for t in proto.graph.initializer}
-    return [i for i in proto.graph.input if i.name not in constants]
-
-
 def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
     """Sets the inputs' shapes, and replaces the symbolic dimensions they fix in all graphs."""
-    inputs = [_Input(i.name, _dims(i)) for i in _open_inputs(proto)]
+    inputs = [_Input(i.name, _dims(i)) for i in open_inputs(proto.graph)]
     known = fixed_symbols(inputs, shapes)
     for graph in graphs(proto.graph):
         for info in (*graph.input, *graph.output, *graph.value_info):
@@ -170,14 +171,6 @@ def save_as_onnx(model: str | bytes, to: Path) -> None:
     options.optimized_model_filepath = str(to)
     options.add_session_config_entry("session.save_model_format", "ONNX")
     session_of(model, options, [CPU])
-
-
-def _remove_constant_inputs(proto: ModelProto) -> None:
-    """Removes initializers from the inputs and sets IR version 4, where they stay constants."""
-    inputs = _open_inputs(proto)
-    del proto.graph.input[:]
-    proto.graph.input.extend(inputs)
-    proto.ir_version = OVERRIDABLE_FROM
 
 
 def _dims(info: ValueInfoProto) -> tuple[Dim, ...] | None:

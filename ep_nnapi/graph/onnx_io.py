@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, Value
@@ -35,6 +35,19 @@ def all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
     """Yields the nodes of a graph and of its subgraphs."""
     for each in graphs(graph):
         yield from each.node
+
+
+def open_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """Returns the inputs that no initializer gives a value."""
+    constants = {t.name for t in graph.initializer}
+    return [i for i in graph.input if i.name not in constants]
+
+
+def drop_constant_inputs(graph: GraphProto) -> None:
+    """Makes initializers constants that are inputs too."""
+    inputs = open_inputs(graph)
+    del graph.input[:]
+    graph.input.extend(inputs)
 
 
 def mentions(model: Path, text: bytes) -> bool:
@@ -115,7 +128,7 @@ def _attribute(value: Attribute) -> object:
     return numpy_helper.from_array(value.array) if isinstance(value, Constant) else value
 
 
-def _value_info(value: Value) -> onnx.ValueInfoProto:
+def _value_info(value: Value) -> ValueInfoProto:
     return helper.make_tensor_value_info(value.name, int(value.dtype), value.dims)
 
 

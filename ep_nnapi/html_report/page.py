@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.diagnostics.phones import Phone, columns, row
-from ep_nnapi.errors import ADVICE, SourceLine
+from ep_nnapi.errors import ADVICE, SourceLine, kind_row
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, Variant, drawing_of, pictures_of
 from ep_nnapi.report import html as report_html
 from ep_nnapi.report.report import Report
@@ -236,7 +236,7 @@ def _clusters(found: Findings) -> str:
     for i, (c, measured) in enumerate(zip(found.report.clusters, found.cluster_times, strict=True)):
         rows.append(
             (
-                *(str(i), str(len(c.nodes)), c.device, _bytes(c.boundary_bytes), c.operators),
+                *(i, len(c.nodes), c.device, _bytes(c.boundary_bytes), c.operators),
                 *(c.ends, ", ".join(c.inputs), ", ".join(c.outputs)),
                 *(_microseconds(c.nnapi_us), _microseconds(c.cpu_us), _microseconds(measured)),
             )
@@ -291,7 +291,7 @@ def _rejections(report: Report) -> str:
         f'<div class="reason" data-reason="{report_html.text(reason)}">'
         + report_html.table(
             ("operator", "count", "nodes", "detail"),
-            map(report_html.rejection_row, kinds),
+            map(kind_row, kinds),
             f"{reason} ({sum(map(len, kinds))}): {ADVICE[kinds[0][0].reason]}",
         )
         + "</div>"
@@ -310,13 +310,13 @@ def _comparison(what: str, variants: Sequence[Variant]) -> str:
     return f'{table}<div class="pictures" data-kind="{what}"></div>'
 
 
-def _variant(variant: Variant) -> tuple[str, ...]:
+def _variant(variant: Variant) -> tuple[object, ...]:
     report = variant.report
     if report is None:
         return (variant.name, "-", "-", "-", "-", variant.error)
     reasons = report_html.folded(report.rejections).items()
     return (
-        *(variant.name, str(report.nodes), str(report.taken), str(len(report.clusters))),
+        *(variant.name, report.nodes, report.taken, len(report.clusters)),
         _bytes(report.boundary_bytes),
         ", ".join(f"{sum(map(len, kinds))} {reason}" for reason, kinds in reasons),
     )

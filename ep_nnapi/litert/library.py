@@ -18,6 +18,7 @@ from ep_nnapi.litert import package
 from ep_nnapi.litert._native import ffi, lib
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.host.execution_plan import block
 from ep_nnapi.nnapi.immutable import frozen
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _TYPES = {
     lib.CTX_LITERT_FLOAT16: "float16",
     lib.CTX_LITERT_FLOAT64: "float64",
 }
-_ALIGNMENT = 64
 
 
 class Accelerator(IntFlag):
@@ -267,13 +267,7 @@ def _is_place(out: Array, port: Port, inputs: Sequence[Array]) -> bool:
 def _array_of(port: Port) -> Array:
     """An array for an output, where LiteRT writes into it without a copy."""
     size = int(np.prod(port.shape, dtype=np.int64)) * port.dtype.itemsize
-    return _aligned(size).view(port.dtype).reshape(port.shape)
-
-
-def _aligned(size: int) -> Array:
-    whole = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -whole.ctypes.data % _ALIGNMENT
-    return whole[start : start + size]
+    return block(size).view(port.dtype).reshape(port.shape)
 
 
 def _pointers(arrays: Sequence[Array]) -> CData:

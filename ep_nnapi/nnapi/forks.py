@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 from threading import Lock
-from types import TracebackType
 from typing import Protocol
 from weakref import WeakSet
 
@@ -66,12 +65,7 @@ class ForkableLock:
     def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def after_fork(self) -> None:

@@ -10,9 +10,9 @@ from typing import TypeVar
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import Options, parse, to_strings
-from ep_nnapi.options.values import names
+from ep_nnapi.options.values import Parser, names, one_of
 
-_Kind = TypeVar("_Kind", bound=StrEnum)
+_T = TypeVar("_T")
 
 FLATBUFFER = ".tflite"
 """Suffix of LiteRT flatbuffers."""
@@ -161,6 +161,9 @@ COMBINATIONS = (
 """All valid combinations; each is valid for the target platforms arm and amd64."""
 
 
+_SWITCHES = ("enable_type_reduction", "embed", "partial")
+
+
 def job_of(given: Mapping[str, object]) -> Job:
     """Returns the job for the keys and values of `Job.to_json`; missing ones get their defaults.
 
@@ -174,14 +177,16 @@ def job_of(given: Mapping[str, object]) -> Job:
         default = settings.level
         if settings.provider is Chosen.CPU:  # which has no options for NNAPI
             del rest["settings"]
-    level = _enum_value(Level, "optimization_level", rest.pop("optimization_level", default))
-    form = _enum_value(Format, "format", rest.pop("format", "ort"))
-    platform = _enum_value(Platform, "target_platform", rest.pop("target_platform", "arm"))
-    style = _enum_value(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
-    reduced = _boolean("enable_type_reduction", rest.pop("enable_type_reduction", False))
-    embed = _boolean("embed", rest.pop("embed", False))
-    partial = _boolean("partial", rest.pop("partial", False))
-    alternatives = names("alternatives", rest.pop("alternatives", ()))
+
+    def taken(name: str, parser: Parser[_T], otherwise: object) -> _T:
+        return parser(name, rest.pop(name, otherwise))
+
+    level = taken("optimization_level", one_of(Level), default)
+    form = taken("format", one_of(Format), "ort")
+    platform = taken("target_platform", one_of(Platform), "arm")
+    style = taken("optimization_style", one_of(Style), "fixed")
+    reduced, embed, partial = (taken(name, _boolean, False) for name in _SWITCHES)
+    alternatives = taken("alternatives", names, ())
     options = parse(rest)
     if options.receipt is not None:
         raise OptionError("what is prepared runs elsewhere: give receipt to the session there")
@@ -235,12 +240,6 @@ _WHY_NOT = {
     Format.CONTEXT: _FUSED,
     Format.TFLITE: _FUSED,
 }
-
-
-def _enum_value(kind: type[_Kind], name: str, value: object) -> _Kind:
-    if value not in list(kind):
-        raise OptionError(f"{name} is {str(value)!r}; it must be one of {', '.join(kind)}")
-    return kind(str(value))
 
 
 def _boolean(name: str, value: object) -> bool:

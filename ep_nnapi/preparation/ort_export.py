@@ -9,8 +9,6 @@ Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2, MatMulInt
 
 from __future__ import annotations
 
-import itertools
-import mmap
 import tempfile
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
@@ -28,9 +26,8 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
-from ep_nnapi.graph.onnx_io import edited, graphs, temporary
+from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, outputs, text
-from ep_nnapi.graph.ort_io import nodes as nodes_of
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.options.table import Options
@@ -50,9 +47,8 @@ Source: onnxruntime 1.31, MatMulAddFusion, GatherSliceToSplitFusion and Constant
 
 def rename_generated(path: Path) -> None:
     """Renames the constants of `_GENERATED` in an .onnx file so that it can be optimized again."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if not any(data.find(name.encode()) >= 0 for name in _GENERATED):
-            return
+    if not any(mentions(path, name.encode()) for name in _GENERATED):
+        return
     with edited(path) as proto:
         every = tuple(graphs(proto.graph))
         ends = {v.name for v in (*proto.graph.input, *proto.graph.output)}
@@ -111,7 +107,8 @@ def is_unfused(saved: Path, report: Report) -> bool:
     A fused node is missing, or its name belongs to a node that computes other outputs. Both the
     names of nodes and the names of outputs must therefore be present.
     """
-    written = _written(saved)
+    with opened(saved) as graph:
+        written = frozenset(_names(graph))
     return all(written.issuperset((*c.nodes, *c.outputs)) for c in report.clusters)
 
 
@@ -120,7 +117,7 @@ def add_consumers(model: Path, report: Report) -> None:
 
     model   after ONNX Runtime's basic optimization; unnamed nodes are matched by first output
     """
-    count = itertools.count()
+    numbers = count()
     claimed = {name for c in report.clusters for name in c.nodes}
     with edited(model) as proto:
         operator = _reader(proto)
@@ -134,7 +131,7 @@ def add_consumers(model: Path, report: Report) -> None:
                 if name in computed
             }
             graph.node.extend(
-                helper.make_node(operator, [name], [f"{_READER}{next(count)}"]) for name in read
+                helper.make_node(operator, [name], [f"{_READER}{next(numbers)}"]) for name in read
             )
 
 
@@ -158,14 +155,9 @@ def _reader(proto: ModelProto) -> str:
     return "SequenceConstruct" if opset >= 11 else "Size"
 
 
-def _written(saved: Path) -> frozenset[str]:
-    """Returns the names of all nodes in an .ort file and of their outputs."""
-    with opened(saved) as graph:
-        return frozenset(_names(graph))
-
-
 def _names(graph: Graph) -> Iterator[str]:
-    for node in nodes_of(graph):
+    """Yields the names of all nodes of a graph in an .ort file, and of their outputs."""
+    for node in nodes(graph):
         yield text(node.Name())
         yield from outputs(node)
         for _, inner in inner_graphs(node):

@@ -12,6 +12,7 @@ from onnx import GraphProto, ModelProto, helper
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
+from ep_nnapi.graph.onnx_io import drop_constant_inputs
 from ep_nnapi.litert import package
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.library import FlatModel, load
@@ -53,7 +54,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     package.require_installed()
     proto = onnx.load(str(model))
     make_names_unique(proto)
-    _drop_overridable(proto.graph)
+    drop_constant_inputs(proto.graph)  # a flatbuffer's inputs have no defaults
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     runtime = LiteRtRuntime()
@@ -71,14 +72,6 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
         path = out if whole else out.with_name(f"{out.stem}_nnapi_{n}{FLATBUFFER}")
         path.write_bytes(_flatbuffer(cluster))
     return provider.report
-
-
-def _drop_overridable(graph: GraphProto) -> None:
-    """Makes initializers constants that are inputs too: a flatbuffer's inputs have no defaults."""
-    initializers = {tensor.name for tensor in graph.initializer}
-    inputs = [given for given in graph.input if given.name not in initializers]
-    del graph.input[:]
-    graph.input.extend(inputs)
 
 
 def _flatbuffer(cluster: CompiledCluster) -> bytearray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from itertools import accumulate
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -83,13 +84,15 @@ def collection(report: Report, label: str) -> dict[str, object]:
 
     A node's id is its position in its graph. Rejections, notes and source lines are attributes.
     """
-    first_cluster = 0
-    graphs = []
     keys = [g.key for g in report.graphs]
-    for graph in report.graphs:
-        graphs.append(_graph(graph, first_cluster, keys))
-        first_cluster += len(graph.clusters)
+    graphs = [_graph(graph, first, keys) for graph, first in _numbered(report)]
     return {"label": label, "graphs": graphs}
+
+
+def _numbered(report: Report) -> Iterator[tuple[GraphReport, int]]:
+    """Yields the graphs with the number of their first cluster."""
+    firsts = accumulate((len(graph.clusters) for graph in report.graphs), initial=0)
+    return zip(report.graphs, firsts, strict=False)
 
 
 def overlays(
@@ -121,14 +124,12 @@ def _overlay(
     gradient: bool = False,
 ) -> dict[str, object]:
     found: dict[str, object] = {}
-    first_cluster = 0
-    for graph in report.graphs:
+    for graph, first_cluster in _numbered(report):
         results = {}
         for i, (node, cluster, rejection) in enumerate(_decided(graph, first_cluster)):
             given = value(node, cluster, rejection)
             if given is not None:
                 results[str(i)] = given
-        first_cluster += len(graph.clusters)
         colours = {"gradient": list(_GRADIENT)} if gradient else {}
         found[graph.key or _MAIN] = {"name": name, "results": results, **colours}
     return found

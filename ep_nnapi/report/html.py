@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from ep_nnapi.errors import ADVICE, Rejection
+from ep_nnapi.errors import ADVICE, Rejection, by_kind, kind_row
 from ep_nnapi.nnapi.errors import printable
 
 CLUSTER_COLUMNS = ("cluster", "nodes", "device", "border bytes", "operators", "from")
@@ -22,12 +23,12 @@ def text(given: str) -> str:
     return escape(printable(given), quote=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
     """A table of escaped texts; of more than 200 rows the first 200 and the number of others."""
     listed = list(rows)
     head = "".join(f'<th scope="col">{text(c)}</th>' for c in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{text(str(cell))}</td>" for cell in row) + "</tr>"
         for row in listed[:_SHOWN]
     )
     more = len(listed) - _SHOWN
@@ -42,25 +43,13 @@ def paragraphs(texts: Iterable[str]) -> str:
     return "".join(f"<p>{text(each)}</p>" for each in texts)
 
 
-def folded(rejections: Iterable[Rejection]) -> Mapping[str, list[list[Rejection]]]:
+def folded(rejections: Sequence[Rejection]) -> Mapping[str, list[list[Rejection]]]:
     """Rejections by reason, the most frequent first, and within it by operator and kind."""
-    reasons: dict[str, dict[tuple[str, str], list[Rejection]]] = {}
-    for r in rejections:
-        kinds = reasons.setdefault(str(r.reason), {})
-        kinds.setdefault((r.op_type, r.kind or r.detail), []).append(r)
-    counts = {reason: sum(map(len, kinds.values())) for reason, kinds in reasons.items()}
+    counts = Counter(r.reason for r in rejections)
     return {
-        reason: list(reasons[reason].values())
-        for reason in sorted(reasons, key=lambda reason: -counts[reason])
+        str(reason): by_kind(r for r in rejections if r.reason is reason)
+        for reason, _ in counts.most_common()
     }
-
-
-def rejection_row(same: Sequence[Rejection]) -> tuple[str, str, str, str]:
-    """Operator, number of nodes, first and last node, and detail of rejections of one kind."""
-    first, last = same[0], same[-1]
-    nodes = first.node if len(same) == 1 else f"{first.node} to {last.node}"
-    detail = first.detail if len({r.detail for r in same}) == 1 else first.kind or first.detail
-    return first.op_type, str(len(same)), nodes, detail
 
 
 def rejection_tables(rejections: Sequence[Rejection]) -> str:
@@ -68,7 +57,7 @@ def rejection_tables(rejections: Sequence[Rejection]) -> str:
     return "".join(
         table(
             ("operator", "count", "nodes", "detail"),
-            map(rejection_row, kinds),
+            map(kind_row, kinds),
             f"{reason} ({sum(map(len, kinds))}): {ADVICE[kinds[0][0].reason]}",
         )
         for reason, kinds in folded(rejections).items()

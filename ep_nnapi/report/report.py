@@ -230,6 +230,14 @@ class Report:
         """Total bytes of the boundary tensors of all clusters."""
         return sum(c.boundary_bytes for c in self.clusters)
 
+    @property
+    def cluster_rows(self) -> list[tuple[object, ...]]:
+        """The cells of each cluster in a table with `CLUSTER_COLUMNS`."""
+        return [
+            (i, len(c.nodes), c.device, c.boundary_bytes, c.operators, c.ends)
+            for i, c in enumerate(self.clusters)
+        ]
+
     def __repr__(self) -> str:
         """A summary of at most a screenful; `to_json` is complete."""
         lines = [f"<Report: {self.summary}, target {self.target}"]
@@ -249,13 +257,11 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Tables of clusters and of rejections by reason, for notebooks."""
-        clusters = [
-            (str(i), str(len(c.nodes)), c.device, str(c.boundary_bytes), c.operators, c.ends)
-            for i, c in enumerate(self.clusters)
-        ]
         return report_html.summary(
             f"{self.summary}, target {self.target}.",
-            report_html.table(report_html.CLUSTER_COLUMNS, clusters) if clusters else "",
+            report_html.table(report_html.CLUSTER_COLUMNS, self.cluster_rows)
+            if self.clusters
+            else "",
             report_html.paragraphs(self.substitutes),
             report_html.rejection_tables(self.rejections) if self.rejections else "",
         )

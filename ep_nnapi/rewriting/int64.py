@@ -10,6 +10,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
 
 from ep_nnapi.errors import valid_names
+from ep_nnapi.graph.onnx_io import open_inputs
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.rewriting.rewrites import drop_unread, opset_of, types_of
@@ -143,12 +144,8 @@ _SEED = 0
 
 def int64_inputs(model: ModelProto) -> list[str]:
     """Returns the names of the inputs that callers give as INT64."""
-    constants = {t.name for t in model.graph.initializer}
-    return [
-        i.name
-        for i in model.graph.input
-        if i.type.tensor_type.elem_type == TensorProto.INT64 and i.name not in constants
-    ]
+    inputs = open_inputs(model.graph)
+    return [i.name for i in inputs if i.type.tensor_type.elem_type == TensorProto.INT64]
 
 
 def check_ranges(model: ModelProto, ranges: Mapping[str, Interval]) -> None:

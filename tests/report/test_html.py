@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import ep_nnapi
-from ep_nnapi.errors import Rejection
+from ep_nnapi.errors import Rejection, kind_row
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import html as report_html
 from tests.cli.command import DIGITS
@@ -58,8 +58,8 @@ def test_rejections_are_folded_by_reason_operator_and_kind():
     folded = report_html.folded([mish, *pool, add])
     assert list(folded) == ["RANK", "OP"]
     assert folded["RANK"] == [pool, [add]]
-    assert report_html.rejection_row(pool) == ("Pool", "3", "pa to pc", "rank 5")
-    assert report_html.rejection_row([mish]) == ("Mish", "1", "m", "no lowering")
+    assert kind_row(pool) == ("Pool", "3", "pa to pc", "rank 5")
+    assert kind_row([mish]) == ("Mish", "1", "m", "no lowering")
 
 
 def test_notebooks_show_clusters_and_reasons():

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from threading import Condition, Lock, get_ident
-from types import TracebackType
 
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -61,12 +60,7 @@ class ConcurrentRuns:
         if len(self._running) > 1 and not self._threads_before:
             self._limit_blas_threads()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.leave()
 
     def leave(self) -> None:
@@ -182,12 +176,7 @@ class _WithoutBlas:
     def __enter__(self) -> None:
         self._runs.enter()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._runs.leave()
 
 
