@@ -94,31 +94,6 @@ class CompilationBuilder:
             raise bad_data(f"{direction} {index} of {len(operands)}")
         return operands[index]
 
-    def set_preference(self, code: int) -> None:
-        """Sets the execution preference (PreferenceCode)."""
-        self.require_unfinished()
-        if code not in set(PreferenceCode):
-            raise bad_data(f"no preference has the code {code}")
-        self.options = replace(self.options, preference=PreferenceCode(code))
-
-    def set_priority(self, code: int) -> None:
-        """Sets the priority relative to other compilations."""
-        self.require_unfinished()
-        if code not in set(PriorityCode):
-            raise bad_data(f"no priority has the code {code}")
-        self.options = replace(self.options, priority=PriorityCode(code))
-
-    def set_timeout(self, nanoseconds: int) -> None:
-        """Sets the time limit of `finish` in nanoseconds; 0 for no limit."""
-        self.require_unfinished()
-        self.require_single_device("a timeout")
-        self.options = replace(self.options, timeout_ns=nanoseconds or None)
-
-    def set_caching(self, directory: str, token: bytes) -> None:
-        """Sets the cache directory and the token that identifies the compiled model."""
-        self.require_unfinished()
-        self.options = replace(self.options, cache_dir=directory, token=token)
-
     def finish(self) -> None:
         """Compiles the model; a compilation that fails cannot be executed."""
         self.require_unfinished()
@@ -254,17 +229,28 @@ def Compilation_free(compilation: int) -> None:
 
 def Compilation_setPreference(compilation: int, preference: int) -> None:
     """Sets the execution preference (PreferenceCode)."""
-    COMPILATIONS[compilation].set_preference(preference)
+    builder = COMPILATIONS[compilation]
+    builder.require_unfinished()
+    if preference not in set(PreferenceCode):
+        raise bad_data(f"no preference has the code {preference}")
+    builder.options = replace(builder.options, preference=PreferenceCode(preference))
 
 
 def Compilation_setPriority(compilation: int, priority: int) -> None:
     """Sets the priority relative to other compilations."""
-    COMPILATIONS[compilation].set_priority(priority)
+    builder = COMPILATIONS[compilation]
+    builder.require_unfinished()
+    if priority not in set(PriorityCode):
+        raise bad_data(f"no priority has the code {priority}")
+    builder.options = replace(builder.options, priority=PriorityCode(priority))
 
 
 def Compilation_setTimeout(compilation: int, duration: int) -> None:
-    """Sets the time limit of finishing, in nanoseconds."""
-    COMPILATIONS[compilation].set_timeout(duration)
+    """Sets the time limit of finishing, in nanoseconds; 0 for no limit."""
+    builder = COMPILATIONS[compilation]
+    builder.require_unfinished()
+    builder.require_single_device("a timeout")
+    builder.options = replace(builder.options, timeout_ns=duration or None)
 
 
 def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> None:
@@ -272,7 +258,9 @@ def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> 
     builder = COMPILATIONS[compilation]
     where = text(directory, "cacheDir")
     require(token, "token")
-    builder.set_caching(where, bytes(ffi.buffer(token, TOKEN_BYTES)))
+    builder.require_unfinished()
+    digest = bytes(ffi.buffer(token, TOKEN_BYTES))
+    builder.options = replace(builder.options, cache_dir=where, token=digest)
 
 
 def Compilation_finish(compilation: int) -> None:

@@ -70,11 +70,11 @@ class Execution:
 
     compilation: CompilationBuilder
     settings: ClientSettings = field(default_factory=ClientSettings)
+    has_arguments: bool = False
 
     def __post_init__(self) -> None:
         self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
         self._outputs: list[Argument | None] = [None] * len(self.compilation.outputs)
-        self._has_arguments = False
         self._state = ExecutionState.PREPARATION
         self._ended: ResultCode | None = None
         self._timing: ExecutionTimes | None = None
@@ -90,13 +90,6 @@ class Execution:
         """Replaces the settings; only before the first computation."""
         self.require_preparation()
         self.settings = settings
-
-    def enable_padding(self, enable: bool) -> None:
-        """Allows or forbids buffers longer than needed; only before any buffer is set."""
-        self.require_preparation()
-        if self._has_arguments:
-            raise bad_state("padding is chosen before an input or output is set")
-        self.settings = replace(self.settings, padded=enable)
 
     def require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
@@ -259,7 +252,7 @@ class Execution:
     def _claim(self, arguments: list[Argument | None], index: int) -> None:
         if arguments[index] is not None:
             raise bad_state(f"argument {index} is set already")
-        self._has_arguments = True
+        self.has_arguments = True
 
 
 EXECUTIONS: Handles[Execution] = Handles("Execution")
@@ -388,8 +381,12 @@ def Execution_setLoopTimeout(execution: int, duration: int) -> None:
 
 
 def Execution_enableInputAndOutputPadding(execution: int, enable: bool) -> None:
-    """Allows or forbids buffers longer than needed."""
-    EXECUTIONS[execution].enable_padding(enable)
+    """Allows or forbids buffers longer than needed; only before any buffer is set."""
+    found = EXECUTIONS[execution]
+    found.require_preparation()
+    if found.has_arguments:
+        raise bad_state("padding is chosen before an input or output is set")
+    found.change(replace(found.settings, padded=enable))
 
 
 def Execution_setReusable(execution: int, reusable: bool) -> None:

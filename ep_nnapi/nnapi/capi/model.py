@@ -119,11 +119,6 @@ class ModelBuilder:
         if length > MAX_BYTES:
             raise bad_data(f"{operand.type.name} takes at most {MAX_BYTES} bytes, not {length}")
 
-    def add_operand(self, operand: AnyOperand) -> None:
-        """Appends an operand."""
-        self.require_unfinished()
-        self.operands.append(operand)
-
     def set_value(self, index: int, data: Array | None) -> None:
         """Sets a checked constant; None omits the operand. Up to 128 bytes are copied."""
         if data is None:
@@ -186,11 +181,6 @@ class ModelBuilder:
                 raise bad_data(f"operand {index} has a value, or is an input or output already")
             self.identified.add(index)
         self.ends = tuple(inputs), tuple(outputs)
-
-    def relax(self, allow: bool) -> None:
-        """Allows or forbids computing float32 as float16."""
-        self.require_unfinished()
-        self.relaxed = allow
 
     def finish(self) -> None:
         """Validates the model; one that fails stays invalid."""
@@ -262,7 +252,7 @@ def Model_addOperand(model: int, described: OperandType) -> None:
     builder = MODELS[model]
     require(described, "type")
     builder.require_unfinished()
-    builder.add_operand(operand_type(described, builder.level))
+    builder.operands.append(operand_type(described, builder.level))
 
 
 def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) -> None:
@@ -315,7 +305,9 @@ def Model_identifyInputsAndOutputs(
 
 def Model_relaxComputationFloat32toFloat16(model: int, allow: bool) -> None:
     """Allows or forbids computing float32 as float16; nnapi-reference always uses float32."""
-    MODELS[model].relax(allow)
+    builder = MODELS[model]
+    builder.require_unfinished()
+    builder.relaxed = allow
 
 
 def Model_getSupportedOperationsForDevices(
