@@ -19,20 +19,19 @@ from ep_nnapi.litert.open_model import is_open, open_session
 from ep_nnapi.litert.to_tflite import convert, obstacles
 from ep_nnapi.nnapi.array import Arrays
 from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
-from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
+from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.host.runtime import HostRuntime, PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.validate import execution_order
-from ep_nnapi.ort_devices.graph import Inexpressible
-from ep_nnapi.ort_devices.opened import Opened
+from ep_nnapi.ort_devices.opened import NotTaken, Opened
 from ep_nnapi.ort_devices.session import PreparedSession
 
 logger = module_logger(__name__)
 WRITER = "litert"
 """The device that only says what a .tflite can hold."""
-_FINISH = "ANeuralNetworksCompilation_finish"
+_DEFAULTS = CompileOptions()
 _TYPES = {
     Accelerator.CPU: DeviceCode.CPU,
     Accelerator.GPU: DeviceCode.GPU,
@@ -81,7 +80,7 @@ class LiteRtDevice:
         reasons = _reasons(model)
         if self.accelerator is Accelerator.CPU or is_open(model):
             return tuple(not reason for reason in reasons)
-        return self._opened.supported(model, reasons, self._open)
+        return self._opened.supported(model, reasons, self._compiled)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Compile the model's .tflite; raises RuntimeFailure unless all of it is taken."""
@@ -92,26 +91,16 @@ class LiteRtDevice:
             return opened
         try:
             return self._compiled(model, options)
-        except (Inexpressible, LiteRtError) as reason:
-            raise self._refused(str(reason)) from None
+        except NotTaken as reason:
+            raise reason.failure_of(self.name) from None
 
     def _written(self, model: Model) -> PreparedModel:
         reason = next(filter(None, obstacles(model)), None)
         if reason is not None:
-            raise self._refused(reason)
+            raise NotTaken(reason).failure_of(self.name)
         return WrittenModel()
 
-    def _refused(self, reason: str) -> RuntimeFailure:
-        return failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}")
-
-    def _open(self, model: Model) -> PreparedModel | None:
-        try:
-            return self._compiled(model, CompileOptions())
-        except (Inexpressible, LiteRtError) as reason:
-            logger.debug("%s: %s", self.name, reason)
-            return None
-
-    def _compiled(self, model: Model, options: CompileOptions) -> PreparedSession:
+    def _compiled(self, model: Model, options: CompileOptions = _DEFAULTS) -> PreparedSession:
         assert self.library is not None
         threads = options.threads or len(os.sched_getaffinity(0))
         half = model.relaxed and not options.precise

@@ -20,6 +20,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.host.execution_plan import block
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.ort_devices.opened import NotTaken
 
 if TYPE_CHECKING:
     from ep_nnapi.litert._native import CData, Error, Tensor
@@ -45,7 +46,7 @@ class Accelerator(IntFlag):
     NPU = 4
 
 
-class LiteRtError(Exception):
+class LiteRtError(NotTaken):
     """LiteRT fails, or does not take a model; the message is one sentence."""
 
 

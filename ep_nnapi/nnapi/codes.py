@@ -168,7 +168,7 @@ def feature_level_of_code(code: int) -> int:
 PREFIX = "ANEURALNETWORKS_"
 """Names of the NDK's result codes begin with this."""
 
-COMPUTE = "ANeuralNetworksExecution_compute"
+COMPUTE, FINISH = "ANeuralNetworksExecution_compute", "ANeuralNetworksCompilation_finish"
 """The call that failures of an execution name."""
 
 

@@ -6,13 +6,13 @@ from dataclasses import field
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
+from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostDevice
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.ort_devices.opened import Latest
+from ep_nnapi.ort_devices.opened import Latest, NotTaken
 from ep_nnapi.ort_devices.plugin import EXTRAS, PREFIX, is_plugin, plugin_device
 
 if TYPE_CHECKING:
@@ -51,14 +51,13 @@ class CpuDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure for a model of other operations."""
-        from ep_nnapi.ort_devices.graph import Inexpressible
         from ep_nnapi.ort_devices.session import open_model, threads_of
 
         try:
             threads = threads_of(options, self.threads)
             return open_model(model, self.int8_weights, threads, self._latest)
-        except Inexpressible as reason:
-            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
+        except NotTaken as reason:
+            raise reason.failure_of(self.name) from None
 
 
 class OrtDevices:
@@ -85,6 +84,3 @@ class OrtDevices:
 
 ORT_DEVICES = OrtDevices()
 """The entry point."""
-
-
-_FINISH = "ANeuralNetworksCompilation_finish"

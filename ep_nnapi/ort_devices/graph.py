@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.expressions import Atom, Expression, Quotient
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Size, identical
+from ep_nnapi.ort_devices.opened import NotTaken
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -125,7 +126,7 @@ def _relative(source: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:
     return found
 
 
-class Inexpressible(Exception):
+class Inexpressible(NotTaken):
     """An operation that these devices cannot compute exactly, or not with what is known of it."""
 
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from ep_nnapi.nnapi.codes import FINISH, ResultCode, failure
+from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
+logger = module_logger(__name__)
 _SMALL = 64  # bytes of constants that decide whether a device takes an operation
 
 
 _Made = TypeVar("_Made")
+
+
+class NotTaken(Exception):
+    """A device does not take a model, or an operation; the message is one sentence."""
+
+    def failure_of(self, device: str) -> RuntimeFailure:
+        """Return the failure of a compilation on the device."""
+        return failure(FINISH, ResultCode.BAD_DATA, f"{device}: {self}")
 
 
 class Latest(Generic[_Made]):
@@ -48,19 +59,21 @@ class Opened:
         self,
         model: Model,
         reasons: Sequence[str],
-        opened: Callable[[Model], PreparedModel | None],
+        compiled: Callable[[Model], PreparedModel],
     ) -> tuple[bool, ...]:
         """One bool for each operation: of the whole model, or else of each by itself.
 
         reasons   for each operation why it is not taken; "" if there is none yet
-        opened    a model that the device has opened, None if it does not take all of it
+        compiled  a model that the device has opened; raises NotTaken if it does not take all of it
         """
 
         def opens(asked: Model) -> bool:
-            found = opened(asked)
-            if found is not None:
-                self._latest.keep(asked, found)
-            return found is not None
+            try:
+                self._latest.keep(asked, compiled(asked))
+            except NotTaken as reason:
+                logger.debug("not taken: %s", reason)
+                return False
+            return True
 
         def takes(alone: Model) -> bool:
             key = (alone.operations[0].spec, tuple(map(_described, alone.operands)))

@@ -13,13 +13,13 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, failure
+from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import OptionError, module_logger, suggestion
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.ort_devices.opened import Opened
+from ep_nnapi.ort_devices.opened import NotTaken, Opened
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -29,7 +29,7 @@ PREFIX = "ort:"
 LIBRARIES_VARIABLE = "EP_NNAPI_PROVIDERS"
 """Plugin libraries of `ort:NAME`, as paths in the manner of PATH."""
 OWN_PROVIDER = "NnapiPluginExecutionProvider"
-_FINISH = "ANeuralNetworksCompilation_finish"
+_DEFAULTS = CompileOptions()
 
 
 @frozen
@@ -86,30 +86,22 @@ class PluginDevice:
         """One bool for each operation: True if the provider computes it, and exactly."""
         from ep_nnapi.ort_devices.to_onnx import obstacles  # onnx is slow to import
 
-        return self._opened.supported(model, obstacles(model), self._open)
+        return self._opened.supported(model, obstacles(model), self._compiled)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
-        from ep_nnapi.ort_devices.graph import Inexpressible
-        from ep_nnapi.ort_devices.session import NotTaken, open_on_provider, threads_of
-
         opened = self._opened.take(model)
         if opened is not None and not options.threads:
             return opened
         try:
-            return open_on_provider(model, self.provider, threads_of(options))
-        except (Inexpressible, NotTaken) as reason:
-            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
+            return self._compiled(model, options)
+        except NotTaken as reason:
+            raise reason.failure_of(self.name) from None
 
-    def _open(self, model: Model) -> PreparedModel | None:
-        from ep_nnapi.ort_devices.graph import Inexpressible
-        from ep_nnapi.ort_devices.session import NotTaken, open_on_provider, threads_of
+    def _compiled(self, model: Model, options: CompileOptions = _DEFAULTS) -> PreparedModel:
+        from ep_nnapi.ort_devices.session import open_on_provider, threads_of
 
-        try:
-            return open_on_provider(model, self.provider, threads_of(CompileOptions()))
-        except (Inexpressible, NotTaken) as reason:
-            logger.debug("%s: %s", self.name, reason)
-            return None
+        return open_on_provider(model, self.provider, threads_of(options))
 
 
 def plugin_device(name: str) -> PluginDevice:

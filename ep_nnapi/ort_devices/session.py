@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.ort_devices.opened import Latest
+from ep_nnapi.ort_devices.opened import Latest, NotTaken
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.to_onnx import WholeModel, convert
 from ep_nnapi.sessions import device_session
@@ -180,10 +180,6 @@ _OPTIONS = {
     "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": _FLOAT32, "GPU": _FLOAT32})}
 }
 """Options of providers that compute float32 in a shorter type where the hardware has one."""
-
-
-class NotTaken(Exception):
-    """An execution provider leaves nodes of the model to others."""
 
 
 def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedSession:

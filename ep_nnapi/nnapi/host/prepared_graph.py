@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array, Arrays
-from ep_nnapi.nnapi.codes import OperandCode, ResultCode, failure
+from ep_nnapi.nnapi.codes import FINISH, OperandCode, ResultCode, failure
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.host.execution_plan import (
     ExecutionPlan,
@@ -243,7 +243,7 @@ def _step(op: NamedOperation, constants: Mapping[int, object]) -> ScheduledStep:
     if kernel is None:
         code = "these types" if op.code is None else op.code.name
         raise failure(
-            "ANeuralNetworksCompilation_finish",
+            FINISH,
             ResultCode.BAD_DATA,
             f"nnapi-reference has no {op.operation.spec} of {code}",
         )

@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array, Arrays
-from ep_nnapi.nnapi.codes import COMPUTE, DeviceCode, ResultCode, failure
+from ep_nnapi.nnapi.codes import COMPUTE, FINISH, DeviceCode, ResultCode, failure
 from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
@@ -77,9 +77,6 @@ class SizedDevice(Protocol):
         """True if it does."""
 
 
-_COMPILE = "ANeuralNetworksCompilation_finish"
-
-
 class HostRuntime:
     """The NNAPI runtime of this package; see `Runtime` for the methods.
 
@@ -112,13 +109,13 @@ class HostRuntime:
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """One bool for each operation of `model`: True if `device` supports it."""
         validate(model, self._feature_level)
-        with _failing(_COMPILE):
+        with _failing(FINISH):
             answers = tuple(self._find(device).supported(model))
         if len(answers) != len(model.operations):
             detail = (
                 f"{device.name} answers for {len(answers)} of {len(model.operations)} operations"
             )
-            raise failure(_COMPILE, ResultCode.OP_FAILED, detail)
+            raise failure(FINISH, ResultCode.OP_FAILED, detail)
         return answers
 
     def compile(
@@ -127,8 +124,8 @@ class HostRuntime:
         """Compile `model` for `device` only; one with sizes for devices that take them."""
         validate(model, self._feature_level)
         if model.conditions and not self.takes_sizes(device):
-            raise failure(_COMPILE, ResultCode.BAD_DATA, f"{device.name} compiles numbers only")
-        with _failing(_COMPILE):
+            raise failure(FINISH, ResultCode.BAD_DATA, f"{device.name} compiles numbers only")
+        with _failing(FINISH):
             found = self._find(device).prepare(model, options or CompileOptions())
         ins, outs = (
             [model.operands[i].opened() for i in ends] for ends in (model.inputs, model.outputs)
@@ -144,7 +141,7 @@ class HostRuntime:
         for found in self._devices:
             if found.name == device.name:
                 return found
-        raise failure(_COMPILE, ResultCode.BAD_DATA, f"there is no device {device.name}")
+        raise failure(FINISH, ResultCode.BAD_DATA, f"there is no device {device.name}")
 
 
 _NO_LIMITS = RunOptions()
