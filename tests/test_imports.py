@@ -61,7 +61,7 @@ ALLOWED = {
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi options ort provider"
     " quantization report sessions sizes workers PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext graph installed litert lowering nnapi options ort"
+    "preparation": "diagnostics epcontext graph installed litert lowering nnapi options"
     " ort_devices provider report sessions workers google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
@@ -70,7 +70,7 @@ ALLOWED = {
     "html_report": "diagnostics errors nnapi options preparation report networkx",
     "cli": "bundling costs diagnostics errors html_report installed nnapi operators options"
     " preparation provider remote report rewriting tuning argcomplete rich",
-    "torch": "diagnostics errors graph installed nnapi options ort preparation provider report"
+    "torch": "diagnostics errors graph installed nnapi options preparation provider report"
     " sessions torch",
     "__main__": "cli",
     "": "bundling collection costs diagnostics errors html_report installed nnapi operators options"
