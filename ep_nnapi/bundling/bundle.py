@@ -34,7 +34,13 @@ from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpac
 from ep_nnapi.epcontext.contexts import verify_checksum
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, file_name_of, require_file
+from ep_nnapi.nnapi.files import (
+    TEMPORARY_PREFIX,
+    digest_of,
+    file_name_of,
+    os_errors,
+    require_file,
+)
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 from ep_nnapi.remote.binaries import find_binary, folder_of
 
@@ -81,10 +87,10 @@ def read_prepared_model(path: Path) -> PreparedFiles:
 
 def _parsed(path: Path) -> ModelProto:
     require_file(path)
+    with os_errors(f"{path} cannot be read", ModelError):
+        content = path.read_bytes()
     try:
-        return onnx.load_model_from_string(path.read_bytes())
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+        return onnx.load_model_from_string(content)
     except (DecodeError, UnicodeDecodeError):
         raise ModelError(f"{path} is no ONNX model") from None
 
@@ -168,13 +174,10 @@ def bundle(
     """
     path, target = Path(model), Path(out)
     _check_target(target)
-    try:
-        with _staging(target) as folder:
-            prepared, notes = _fill(folder, path, abi, folder_of(native, abi), inputs, seed)
-            files = tuple(_listed(folder))
-            _publish(folder, target)
-    except OSError as error:
-        raise OptionError(f"{target} cannot be written: {error.strerror}") from None
+    with os_errors(f"{target} cannot be written"), _staging(target) as folder:
+        prepared, notes = _fill(folder, path, abi, folder_of(native, abi), inputs, seed)
+        files = tuple(_listed(folder))
+        _publish(folder, target)
     remote = None if prepared.inputs is None else str(_remote(path))
     return Bundle(str(target), abi, prepared.feature_level, remote, files, tuple(notes))
 
@@ -285,10 +288,8 @@ def _remote(model: Path) -> PurePosixPath:
 
 
 def _copy(source: Path, target: Path) -> None:
-    try:
+    with os_errors(f"{source} cannot be copied"):
         shutil.copyfile(source, target)
-    except OSError as error:
-        raise OptionError(f"{source} cannot be copied: {error.strerror}") from None
 
 
 def _listed(folder: Path) -> Iterator[BundledFile]:

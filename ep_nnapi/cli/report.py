@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ep_nnapi.cli import arguments
 from ep_nnapi.cli.check import show_phones
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.options.settings import read_json
 
 HELP = "write a page that shows the graph, every decision and all levels"
 
@@ -66,18 +66,14 @@ def _receipt(path: Path) -> dict[str, Any]:
     """Reads a receipt; raises OptionError if the file is none."""
     from ep_nnapi.provider.receipt import FORMAT
 
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        found = None
+    wrong = "it is no receipt; a session with the option receipt writes one"
+    found: Any = read_json(str(path), "receipt", "no such file", wrong)
     try:
         if found["format"] == FORMAT and _all_rows(found) is not None:
             return dict(found)
     except (AttributeError, KeyError, TypeError):
         pass
-    raise OptionError(f"{path} is no receipt; a session with the option receipt writes one")
+    raise OptionError(f"{path}: {wrong}")
 
 
 def _all_rows(receipt: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -7,19 +7,28 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from urllib.parse import quote
 
-from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22
 
 TEMPORARY_PREFIX = ".ep-nnapi-"
 """The prefix of temporary files and folders beside outputs."""
+
+
+@contextmanager
+def os_errors(what: str, kind: type[NnapiError] = OptionError) -> Iterator[None]:
+    """Has an OSError raise a `kind` that says `what`, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror}") from None
 
 
 def file_name_of(name: str) -> str:
@@ -112,18 +121,14 @@ def require_name(path: Path) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise ModelError(f"{name!r}: ONNX Runtime opens no file whose name is not UTF-8") from None
-    try:
+    with os_errors(name, ModelError):  # what is_file does not take for a file that is not there
         path.is_file()
-    except OSError as error:  # what is_file does not take for a file that is not there
-        raise ModelError(f"{name}: {error.strerror}") from None
 
 
 def write_output(path: Path, content: str | bytes) -> None:
     """Write a file atomically, text as UTF-8. Raises OptionError if it cannot be written."""
-    try:
+    with os_errors(f"{path} cannot be written"):
         write_atomically(path, [content.encode() if isinstance(content, str) else content])
-    except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def require_writable(path: str, name: str) -> None:

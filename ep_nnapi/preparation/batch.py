@@ -15,7 +15,13 @@ from typing import TypeAlias, Unpack
 
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.nnapi.errors import ModelError, OptionError
-from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, why_no_file
+from ep_nnapi.nnapi.files import (
+    TEMPORARY_PREFIX,
+    digest_of,
+    os_errors,
+    require_name,
+    why_no_file,
+)
 from ep_nnapi.options.table import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
@@ -112,10 +118,8 @@ def _prepared(
     submit: Callable[[Task], Future[Prepared]],
 ) -> Preparation:
     folder, pairs = _outputs_of(source, target, job)
-    try:
+    with os_errors(f"{folder.root} cannot be made"):
         folder.root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(f"{folder.root} cannot be made: {error.strerror}") from None
     clean(folder.root)
     known = manifest.read(folder.manifest)
     recipe = CacheKey(job.to_json(), _verification_key(verification), manifest.versions_of(job))

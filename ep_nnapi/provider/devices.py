@@ -12,7 +12,7 @@ from ep_nnapi.litert.package import is_installed
 from ep_nnapi.litert.source import LITERT_DEVICES
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
-from ep_nnapi.nnapi.files import require_writable
+from ep_nnapi.nnapi.files import os_errors, require_writable
 from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, Options
@@ -254,12 +254,8 @@ def compile_options(options: Options) -> CompileOptions:
     if options.receipt is not None:
         require_writable(options.receipt, "receipt")
     if options.cache_dir is not None:
-        try:
+        with os_errors(f"cache_dir {options.cache_dir} cannot be created"):
             os.makedirs(options.cache_dir, exist_ok=True)
-        except OSError as error:
-            raise OptionError(
-                f"cache_dir {options.cache_dir} cannot be created: {error.strerror}"
-            ) from None
     return CompileOptions(
         PreferenceCode[options.preference.name],
         PriorityCode[options.priority.name],

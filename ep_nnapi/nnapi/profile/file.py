@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import read_regular, write_output
+from ep_nnapi.nnapi.files import os_errors, read_regular, write_output
 from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
 from ep_nnapi.nnapi.profile.flaws import Defect, Flaw, Flaws, Kind
 from ep_nnapi.nnapi.runtime import Device
@@ -79,12 +79,8 @@ def read(path: Path) -> Profile:
 
 def _content(path: Path) -> bytes:
     """The bytes of a file, unpacked if they are compressed."""
-    try:
+    with os_errors(f"device profile {path} cannot be read"):
         content = read_regular(path, MAX_BYTES)
-    except FileNotFoundError:
-        raise OptionError(f"device profile {path}: no such file") from None
-    except OSError as error:
-        raise OptionError(f"device profile {path} cannot be read: {error.strerror}") from None
     if not content.startswith(_GZIP):
         return content
     try:

@@ -114,7 +114,7 @@ def test_other_files(path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "is no JSON" in refused(path, b"\xff\xfe\x00")
     assert "is no device profile" in refused(path, "[]")
     assert "is no device profile" in refused(path, '{"version": 1}')
-    with pytest.raises(OptionError, match="no such file"):
+    with pytest.raises(OptionError, match="cannot be read: No such file"):
         read(path.with_name("none.json"))
     with pytest.raises(OptionError, match="cannot be read: Is a directory"):
         read(path.parent)
