@@ -20,8 +20,7 @@ from ep_nnapi.graph.value import (
     operand_shape,
     require_finite,
 )
-from ep_nnapi.lowering.call import Arg, Call, Given, View
-from ep_nnapi.lowering.fusion import value_of
+from ep_nnapi.lowering.call import Arg, Call, Given, View, value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
@@ -230,18 +229,12 @@ def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> boo
 
 
 def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
-    if isinstance(arg, Value):
-        return _tensor(arg)
     if arg is None or isinstance(arg, (int, float)):
         return arg
-    if isinstance(arg, View):
-        return _tensor(arg)
-    if isinstance(arg, tuple):
-        return tuple([_tensor(g) for g in arg])
-    raise SpecError(f"{arg!r} is not an operand of a call")
+    return tuple([_tensor(each) for each in arg]) if isinstance(arg, tuple) else _tensor(arg)
 
 
-def _tensor(arg: Arg) -> Tensor:
+def _tensor(arg: Given) -> Tensor:
     if isinstance(arg, View):
         return Tensor(arg.shape)
     if not isinstance(arg, Value):

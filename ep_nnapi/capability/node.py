@@ -9,8 +9,7 @@ from ep_nnapi.capability.requantize import insert_requantization, lower_in_float
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
-from ep_nnapi.lowering.call import Call, Whole
-from ep_nnapi.lowering.fusion import value_of
+from ep_nnapi.lowering.call import Call, Whole, value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.operators import VARIANTS, constants

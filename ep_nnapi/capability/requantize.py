@@ -15,8 +15,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.lowering.call import Arg, Call, View, apply
-from ep_nnapi.lowering.fusion import value_of
+from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace

@@ -46,6 +46,13 @@ _SINGLE = (Value, View, bool, int, float)
 """Types of arguments that are one operand as they are."""
 
 
+def value_of(arg: Arg) -> Value | None:
+    """The value of a tensor operand in any layout; None for scalars and omitted ones."""
+    if isinstance(arg, Value):
+        return arg
+    return arg.value if isinstance(arg, View) else None
+
+
 def nhwc(value: Value) -> View:
     """A view of an NCHW value in NHWC, NNAPI's default layout."""
     return View(value, NHWC)
@@ -86,10 +93,10 @@ class _TypedArg:
 
     @property
     def kind(self) -> object:
-        value = self.arg.value if isinstance(self.arg, View) else self.arg
-        if isinstance(value, Value):
+        value = value_of(self.arg)
+        if value is not None:
             return operand_code(value)
-        return int if isinstance(value, Size) else type(value)
+        return int if isinstance(self.arg, Size) else type(self.arg)
 
     @property
     def rank(self) -> int | None:
@@ -103,11 +110,6 @@ class _TypedArg:
         return self.arg is None
 
     @property
-    def _value(self) -> Value | None:
-        value = self.arg.value if isinstance(self.arg, View) else self.arg
-        return value if isinstance(value, Value) else None
-
-    @property
     def dimensions(self) -> tuple[int, ...]:
         if isinstance(self.arg, View):
             return self.arg.shape
@@ -115,7 +117,8 @@ class _TypedArg:
 
     @property
     def _quantization(self) -> Quantization | None:
-        return self._value.quantization if self._value is not None else None
+        value = value_of(self.arg)
+        return value.quantization if value is not None else None
 
     @property
     def scale(self) -> float:
@@ -147,7 +150,7 @@ class _TypedArg:
         return operand_code(arg.value if isinstance(arg, View) else arg) is code
 
     def describe(self) -> str:
-        value = self._value
+        value = value_of(self.arg)
         if value is not None:
             code = operand_code(value)
             return f"{value.name} is {code.name if code else value.dtype.name}"

@@ -6,19 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Arg, Call, View, apply
+from ep_nnapi.lowering.call import Call, View, apply, value_of
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, RELU, RELU1, RELU6
 
 FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}
-
-
-def value_of(arg: Arg) -> Value | None:
-    """Returns the value of a tensor operand in any layout; None for scalars and omitted ones."""
-    if isinstance(arg, Value):
-        return arg
-    return arg.value if isinstance(arg, View) else None
 
 
 def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
-from ep_nnapi.lowering.call import Arg, Call, View, apply
-from ep_nnapi.lowering.fusion import needed, value_of
+from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
+from ep_nnapi.lowering.fusion import needed
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_one
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
