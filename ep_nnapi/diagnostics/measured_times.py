@@ -76,7 +76,7 @@ class DeviceTime:
 def device_times(provider: Provider) -> tuple[DeviceTime, ...]:
     """Returns the times of the clusters whose device measured them."""
     found = (
-        _time(number, cluster.report.device, cluster.durations)
+        _time(number, cluster.report.device, cluster.record.durations)
         for number, cluster in enumerate(provider.clusters)
     )
     return tuple(t for t in found if (t.on_hardware, t.in_driver) != (None, None))

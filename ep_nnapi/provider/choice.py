@@ -37,11 +37,10 @@ from ep_nnapi.provider.alternative_runs import (
     open_litert,
     open_onnx,
 )
-from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.provider.session_runtime import NoRuntime
@@ -333,8 +332,6 @@ class ChosenCluster:
     """A cluster with alternatives, of which one is chosen."""
 
     choice: Choice
-    failures: Failures = field(default_factory=Failures, compare=False)
-    durations: Durations = field(default_factory=new_durations, compare=False)
 
     @property
     def node_ids(self) -> tuple[int, ...]:

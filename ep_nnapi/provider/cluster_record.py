@@ -13,20 +13,11 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.runtime import Duration
+from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report.report import Substitute
 
 MOST_REASONS = 16
 """Different fallbacks that are counted one by one; those after them share a reason."""
-
-
-Durations: TypeAlias = deque[Duration]
-"""What a cluster's device measured in its last runs."""
-
-
-def new_durations() -> Durations:
-    """No durations, and room for those of the last hundred runs."""
-    return deque(maxlen=100)
-
 
 CountDirectRuns: TypeAlias = Callable[[], tuple[int, int, int]]
 """Returns what C code counted: runs, and nanoseconds of all of them and of the fastest one.
@@ -95,11 +86,15 @@ class ClusterRecord:
 
     timed     True if runs are timed
     compiled  what the device compiled; None if that was nothing
+    failures  of its device so far
+    durations  what its device measured in the last runs, if the session measures
     """
 
     def __init__(self, *, timed: bool = False) -> None:
         self.timed = timed
         self.compiled: Compiled | None = None
+        self.failures = Failures()
+        self.durations: deque[Duration] = deque(maxlen=100)
         self._runs: dict[Substitute | None, int] = {}  # None: the device
         self._direct: list[tuple[Substitute | None, CountDirectRuns]] = []
         self._total_ns = 0

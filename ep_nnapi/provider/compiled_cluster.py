@@ -23,10 +23,10 @@ from ep_nnapi.nnapi.runtime import (
     RunOptions,
 )
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, repeatable
+from ep_nnapi.provider.device_health import RETRY_DELAY, repeatable
 from ep_nnapi.provider.direct_run import DirectRun, direct_run
 from ep_nnapi.provider.fallback import (
     CpuModel,
@@ -49,8 +49,6 @@ class CompiledCluster:
     cpu       its ONNX nodes for the CPU provider, if the option `fallback` is CPU or inputs may
               have other shapes than the model declares, or other numbers; else None
     compiler  compiled it; compiles it again after its driver has died
-    failures  failures of its device so far
-    durations  what its device measured, if the session measures
     record    of its compilations and runs
     symbols   values of the symbols of its model's sizes; None if these are numbers
     """
@@ -62,8 +60,6 @@ class CompiledCluster:
     compiler: Compiler
     fallback: Fallback
     cpu: CpuModel | None = None
-    failures: Failures = field(default_factory=Failures, compare=False)
-    durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     symbols: Symbols | None = None
 
@@ -198,7 +194,7 @@ class Runner:
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
     ) -> None:
         compiler = self.cluster.compiler
-        measure = self.cluster.durations.append if compiler.measure else None
+        measure = self.cluster.record.durations.append if compiler.measure else None
         listen = None if events is None else events.on_operation
         current = compiler.current
         limits = current.limits
@@ -274,7 +270,7 @@ class Runner:
     def _fallback_for(self, failure: RuntimeFailure, reason: str) -> tuple[Executor, Substitute]:
         """Returns the fallback of a run that the device failed in; raises `failure` without one."""
         with self._lock:
-            self.cluster.failures.add(failure)
+            self.cluster.record.failures.add(failure)
             replaced = self._replaced or self._fallback(reason)
         if replaced is None:
             compiler = self.cluster.compiler

@@ -26,11 +26,10 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.buckets import Buckets, padding
-from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
@@ -79,8 +78,6 @@ class DynamicCluster:
     shape_inputs: tuple[str, ...] = ()
     opened: tuple[OpenCompilation, ...] = ()
     buckets: Buckets | None = None
-    failures: Failures = field(default_factory=Failures, compare=False)
-    durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
     _numbers_only: list[bool] = field(default_factory=list, compare=False)
@@ -167,8 +164,6 @@ class DynamicCluster:
             placed.compiler,
             self.fallback,
             self._cpu_of_runs(),
-            self.failures,
-            self.durations,
             self.record,
             symbols,
         )
@@ -180,10 +175,9 @@ class DynamicCluster:
         placed = self.compiler.compile(self.compiler.lower_for_shapes(graph, shapes))
         if placed.substitute is None and placed.device.name != self.report.device:
             placed = replace(placed, substitute=self.elsewhere(placed.device.name))
-        made = CompiledCluster.of(
+        return CompiledCluster.of(
             self.node_ids, self.report, placed, self.fallback, self._cpu_of_runs(), self.record
         )
-        return replace(made, failures=self.failures, durations=self.durations)
 
     def lower(self, shapes: Shapes) -> Lowered:
         """Returns its NNAPI model for inputs of these shapes; raises Declined."""

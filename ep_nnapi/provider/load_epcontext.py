@@ -17,14 +17,13 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
-from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Runner,
 )
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report.report import ClusterReport
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ class UnusableCluster:
     report: ClusterReport
     error: ModelError
     models: tuple[Model, ...] = ()
-    failures: Failures = field(default_factory=Failures, compare=False)
-    durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:

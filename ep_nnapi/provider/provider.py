@@ -217,7 +217,7 @@ class Provider:
     @property
     def failures(self) -> tuple[RuntimeFailure, ...]:
         """The last few device failures of each cluster, in the runs of this session so far."""
-        return tuple(failure for c in self.clusters for failure in c.failures)
+        return tuple(failure for c in self.clusters for failure in c.record.failures)
 
 
 def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:

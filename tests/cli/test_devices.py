@@ -65,6 +65,7 @@ def test_what_each_device_takes_of_a_model(cli):
 def test_devices_that_measure_nothing_are_not_listed():
     report = SimpleNamespace(device="npu")
     durations = ([], [Duration(None, None)] * 3, [Duration(1_000_000, None)])
-    clusters = [SimpleNamespace(report=report, durations=d) for d in durations]
+    records = [SimpleNamespace(durations=d) for d in durations]
+    clusters = [SimpleNamespace(report=report, record=record) for record in records]
     found = device_times(SimpleNamespace(clusters=clusters))
     assert found == (DeviceTime(2, "npu", 1.0, None),)

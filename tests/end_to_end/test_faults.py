@@ -155,8 +155,8 @@ def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
             with pytest.raises(Exception, match="out of luck"):
                 made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
         (cluster,) = provider.clusters
-    kept = tuple(cluster.failures)
-    assert cluster.failures.count == 50
+    kept = tuple(cluster.record.failures)
+    assert cluster.record.failures.count == 50
     assert len(kept) == len(provider.failures) == 8
     assert {(f.__traceback__, f.__context__, f.__cause__) for f in kept} == {(None, None, None)}
 

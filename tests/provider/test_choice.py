@@ -128,6 +128,14 @@ def test_a_later_failure_gives_way_unless_the_fallback_is_none(path: Path, shim:
     shim.clear()
 
 
+@needs_compiler
+def test_the_failures_of_an_alternative_are_the_sessions(path: Path, shim: Shim):
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
+    found = ep_nnapi.run(path, FEEDS, runtime=shim.path)
+    shim.clear()
+    assert "OP_FAILED" in str(found.failures[0])
+
+
 FORMS = ["float", "u8u8", "u8s8"]
 SHORT = {("kws_dscnn", "u8s8"), ("mlp", "float")}
 NETWORKS = [

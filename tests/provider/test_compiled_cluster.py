@@ -51,7 +51,7 @@ def test_the_fallback_computes_what_the_device_did_not(
         for _ in range(4):
             np.testing.assert_allclose(run(bound), WANTED, rtol=1e-6)  # exp and tanh
     assert next(device.calls) == 2
-    assert bound.cluster.failures.count == 1
+    assert bound.cluster.record.failures.count == 1
     (warning,) = (r.getMessage() for r in caplog.records)
     assert "device faulty failed" in warning
     assert "in the cluster of Abs_a, Neg_b, Exp_c, Tanh_y" in warning
@@ -63,7 +63,7 @@ def test_without_a_fallback_every_failure_is_the_runs_error():
     for _ in range(2):
         with pytest.raises(RuntimeFailure, match="OP_FAILED"):
             run(bound)
-    assert bound.cluster.failures.count == 2
+    assert bound.cluster.record.failures.count == 2
 
 
 def test_inputs_that_the_fallback_cannot_compute_either_do_not_cost_the_cluster_its_device(
