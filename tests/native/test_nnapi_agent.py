@@ -36,6 +36,8 @@ from tests.programs import ran
 from tests.remote.test_runtime import add
 
 SEED = int(os.environ.get("EP_NNAPI_SEED", "0")) or random.randrange(1 << 30)
+SECONDS = float(os.environ.get("EP_NNAPI_SECONDS", "120"))
+"""Of random frames in the long suite."""
 DEVICE = b"stand-in"
 PROGRAM = pack(Lowered(add(), Border((), ()))).with_embedded_weights()
 X = np.ones(3, np.float32).tobytes()
@@ -168,7 +170,7 @@ def drawn(draw: random.Random) -> Iterator[bytes]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("seconds", [2, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [2, pytest.param(SECONDS, marks=pytest.mark.long)])
 def test_random_frames(seconds: float, build: Build, tmp_path: Path) -> None:
     """Every frame has a reply in time, also when it comes late; a damaged or cut one ends them."""
     draw, count, streams = random.Random(SEED), 0, 0
