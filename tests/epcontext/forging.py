@@ -52,11 +52,12 @@ def edited(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
         tables[table.name] = np.frombuffer(writable, table.dtype, count, first)
     edit(tables)
     found = with_checksum(bytes(writable)) + data[len(program) :]
-    if tables["header"].tobytes() != header.tobytes():
+    if tables["header"].tobytes() != header.tobytes() or _before(data) == _before(found):
         return found
     old, new = (np.frombuffer(each, ALTERNATIVE.dtype, *_place(header)) for each in (data, found))
-    for index in range(1, int(header["choices"])):
-        if _before(data) != _before(found) and old[index] == new[index]:
+    # an earlier edit may have made the number of choices anything
+    for index in range(1, min(int(header["choices"]), len(old))):
+        if old[index] == new[index]:
             found = _with_own(found, index, _own(data, index))
     return found
 
@@ -76,8 +77,11 @@ def _before(data: bytes) -> bytes:
 def _own(data: bytes, index: int) -> bytes:
     """The program of a later alternative."""
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
-    row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
-    return inflated(data[header["packed"]["first"] + row["offset"] :][: row["size"]], _before(data))
+    offset, size = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[["offset", "size"]][
+        index
+    ]
+    start = int(header["packed"]["first"]) + int(offset)
+    return inflated(data[start:][:size], _before(data))
 
 
 def _with_own(data: bytes, index: int, own: bytes) -> bytes:
