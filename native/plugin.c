@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trial.h"
+
 #ifndef NNAPI_CONTEXT_RELEASE
 #define NNAPI_CONTEXT_RELEASE "0.0.0"
 #endif
@@ -264,5 +266,6 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
 
 EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   (void)factory;
+  ctx_end_trials();
   return NULL;
 }

@@ -32,10 +32,8 @@ static void free_call(call *c) {
   free(c);
 }
 
-static void *carry_out(void *given) {
-  call *c = given;
+static void tell_end(call *c) {
   bool left;
-  c->work(c->given);
   pthread_mutex_lock(&c->lock);
   c->ended = true;
   left = c->left;
@@ -45,7 +43,89 @@ static void *carry_out(void *given) {
     c->release(c->given);
     free_call(c);
   }
+}
+
+/* The thread that waits for the next call, if there is one: to start another, with memory that is new
+ * to it, takes longer than to open a small program. A forked child has none of its parent's. */
+static struct {
+  pthread_mutex_t lock; /* others are started where it is held: a child may have it so for ever */
+  pthread_cond_t change;
+  pthread_t thread;
+  pid_t process; /* whose thread it is; 0: there is none */
+  bool waits, ends;
+  call *next;
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+
+/* True if this thread is the one that waits. */
+static bool begin_to_wait(void) {
+  const pid_t process = getpid();
+  bool is_new;
+  if (pthread_mutex_trylock(&waiting.lock) != 0) return false;
+  is_new = waiting.process != process;
+  if (is_new) {
+    pthread_cond_init(&waiting.change, NULL);
+    waiting.process = process;
+    waiting.thread = pthread_self();
+    waiting.next = NULL;
+  }
+  if (is_new || pthread_equal(waiting.thread, pthread_self())) is_new = waiting.waits = true;
+  pthread_mutex_unlock(&waiting.lock);
+  return is_new;
+}
+
+/* The next call; NULL: there is to be none. */
+static call *wait_for_next(void) {
+  call *c;
+  pthread_mutex_lock(&waiting.lock);
+  while (waiting.next == NULL && !waiting.ends) pthread_cond_wait(&waiting.change, &waiting.lock);
+  c = waiting.next;
+  waiting.next = NULL;
+  pthread_mutex_unlock(&waiting.lock);
+  return c;
+}
+
+static void *carry_out(void *given) {
+  call *c = given;
+  bool waits;
+  do {
+    c->work(c->given);
+    waits = begin_to_wait(); /* before its end is told, so that the next call finds it */
+    tell_end(c);
+    c = waits ? wait_for_next() : NULL;
+  } while (c != NULL);
+  if (!waits) pthread_detach(pthread_self());
   return NULL;
+}
+
+/* Has it carried out by the thread that waits, else by a new one. */
+static bool start(call *c) {
+  bool waits;
+  pthread_t thread;
+  if (pthread_mutex_trylock(&waiting.lock) == 0) {
+    waits = waiting.waits && waiting.process == getpid();
+    if (waits) {
+      waiting.waits = false;
+      waiting.next = c;
+      pthread_cond_signal(&waiting.change);
+    }
+    pthread_mutex_unlock(&waiting.lock);
+    if (waits) return true;
+  }
+  return pthread_create(&thread, NULL, carry_out, c) == 0;
+}
+
+void ctx_end_trials(void) {
+  bool waits;
+  if (pthread_mutex_trylock(&waiting.lock) != 0) return;
+  waits = waiting.waits && waiting.process == getpid();
+  waiting.ends = waits;
+  waiting.waits = false;
+  pthread_cond_signal(&waiting.change);
+  pthread_mutex_unlock(&waiting.lock);
+  if (!waits) return;
+  pthread_join(waiting.thread, NULL);
+  waiting.process = 0;
+  waiting.ends = false;
 }
 
 /* Waits until it has ended; false at the deadline. */
@@ -110,18 +190,10 @@ static call *make_call(void (*work)(void *), void (*release)(void *), void *give
 
 bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
                 const char *doing, ctx_error *error) {
-  pthread_t thread;
-  pthread_attr_t detached;
   call *c = make_call(work, release, given);
-  bool started = false, ended;
+  bool ended;
   python_lock python;
-  if (c != NULL) {
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    started = pthread_create(&thread, &detached, carry_out, c) == 0;
-    pthread_attr_destroy(&detached);
-  }
-  if (!started) {
+  if (c == NULL || !start(c)) {
     release(given);
     if (c != NULL) free_call(c);
     return ctx_fail(error, "no thread can be started for a trial");

@@ -6,11 +6,14 @@
 
 #include "error.h"
 
-/* Does `work(given)` in a thread of its own. False if it has not come back within so many
+/* Does `work(given)` in another thread. False if it has not come back within so many
  * nanoseconds, or no thread can be started: then `given` is released by `release`, by the thread if
  * it comes back. `doing`: what it is to do, for the sentence. */
 bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
                 const char *doing, ctx_error *error);
+
+/* Ends the thread that waits for the next trial, if there is one, before the library is unloaded. */
+void ctx_end_trials(void);
 
 /* The note of a trial: what may not come back, such as a device, and who tries it. */
 typedef struct {

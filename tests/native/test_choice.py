@@ -74,6 +74,36 @@ def test_nothing_but_what_is_chosen_is_made(path: Path, shim: Shim, tmp_path: Pa
 LIBC = ctypes.CDLL(None)
 
 
+ONE_THREAD = """
+import os, sys
+from pathlib import Path
+import onnxruntime
+from tests.native import sessions
+from tests.native.test_choice import FEEDS
+
+def use():
+    sessions.session(Path(sys.argv[1])).run(None, FEEDS)
+    return len(os.listdir("/proc/self/task"))
+
+there = use()
+assert use() == there
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        use()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+onnxruntime.unregister_execution_provider_library(sessions.EP_NAME)
+assert len(os.listdir("/proc/self/task")) < there
+"""
+
+
+def test_trials_share_a_thread_that_ends_with_the_library(path: Path):
+    """A forked child, which does not have it, starts its own."""
+    command = [sys.executable, "-c", ONE_THREAD, str(path)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=100)
+
+
 class _Memory(ctypes.Structure):
     """Source: malloc.h, struct mallinfo2."""
 
