@@ -196,13 +196,15 @@ def _runs(session: onnxruntime.InferenceSession, feeds: Feeds) -> bool:
 def outputs_of(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
 ) -> Mapping[str, Array]:
-    """Returns one run's outputs; raises the device's RuntimeFailure, or else ModelError."""
+    """Returns one run's outputs; raises the device's RuntimeFailure in it, or else ModelError."""
     names = [o.name for o in session.get_outputs()]
+    earlier = provider.failures if provider is not None else ()
     try:
         values = session.run(names, dict(feeds))
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        if provider is not None and provider.failures:
-            raise provider.failures[-1] from None
+        failures = provider.failures if provider is not None else ()
+        if failed := [failure for failure in failures if failure not in earlier]:
+            raise failed[-1] from None
         advice = _other_sizes(session, feeds)
         raise ModelError(f"the model cannot run: {first_line(error)}{advice}") from None
     return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}

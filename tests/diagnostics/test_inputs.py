@@ -11,9 +11,11 @@ import pytest
 from PIL import Image
 
 from ep_nnapi.diagnostics.inputs import InputSpec, random_feeds, read_feeds, spec_of
-from ep_nnapi.diagnostics.session_runs import feeds_of, open_session
-from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, open_session, outputs_of
+from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
+from ep_nnapi.options.table import parse
 from ep_nnapi.sessions.cpu import exact_options
+from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import graph, model, node, tensor
 from tests.sizes.test_trial_sizes import bert, encoder, lstm, sound, vgg
 
@@ -381,3 +383,18 @@ def test_rows_that_indices_ask_for() -> None:
     fed = fed_to([node("Gather", "x i", "y")], ends, [tensor("y", (8, "atoms", 3))])
     assert fed["x"].shape == (2, 3)
     assert fed["i"].shape == (8, 2)
+
+
+@pytest.mark.parametrize(("fallback", "fed"), [("none", (2, 3)), ("cpu", (2, 4))])
+def test_the_error_of_a_run_is_its_own(fallback: str, fed: tuple[int, int]) -> None:
+    """The device's if it failed in this run; of wrong inputs after such a run, ONNX Runtime's."""
+    ends = [tensor("x", (2, 3))], [tensor("y", (2, 3))]
+    with installed(FaultyDevice(fails_at=frozenset({0}))):
+        options = parse({"device": FAULTY, "fallback": fallback})
+        provider, session = nnapi_session(model([node("Exp", "x", "y")], *ends), options)
+        if fallback == "cpu":
+            outputs_of(session, {"x": np.zeros((2, 3), np.float32)}, provider)
+            assert provider.failures
+        own = RuntimeFailure if fallback == "none" else ModelError
+        with pytest.raises(own):
+            outputs_of(session, {"x": np.zeros(fed, np.float32)}, provider)

@@ -77,11 +77,9 @@ def _before(data: bytes) -> bytes:
 def _own(data: bytes, index: int) -> bytes:
     """The program of a later alternative."""
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
-    offset, size = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[["offset", "size"]][
-        index
-    ]
-    start = int(header["packed"]["first"]) + int(offset)
-    return inflated(data[start:][:size], _before(data))
+    row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
+    start = int(header["packed"]["first"]) + int(row["offset"])
+    return inflated(data[start:][: row["size"]], _before(data))
 
 
 def _with_own(data: bytes, index: int, own: bytes) -> bytes:
