@@ -345,7 +345,7 @@ def _convolution_of_integers(group: Group) -> None:
 
     def centred() -> Array:
         numbers: Array = taps.array.astype(np.float32)
-        return numbers if less is None else numbers - less.reshape(-1, 1, 1, 1)
+        return numbers if less is None else numbers - less.reshape(-1, *[1] * (numbers.ndim - 1))
 
     weights = group.scope.weight(("centred", id(taps.value)), centred)
     total = group.node("Conv", image, weights, **group.composite.attributes)

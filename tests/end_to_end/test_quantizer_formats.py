@@ -121,3 +121,25 @@ def test_a_quantized_reader_computes_the_cpus_quanta(tmp_path: Path) -> None:
         (got,) = q.on_nnapi(quantized, feeds)
         (want,) = session_of(quantized.SerializeToString(), q.plain_cpu()).run(None, feeds)
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max())
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("sizes", [(20,), (9, 10)], ids=["1-d", "2-d"])
+def test_convolutions_of_integers_of_every_rank_run_on_the_device(sizes: tuple[int, ...]) -> None:
+    """With a zero point of the weights, which has their rank."""
+    shape, taps = ",".join(map(str, (1, 16, *sizes))), (16, 16, *[3] * len(sizes))
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 13]> g (float[{shape}] x) => (float[n] y)
+        <uint8 wz = {{7}}> {{
+            q, s, z = DynamicQuantizeLinear (x)  i = ConvInteger (q, w, z, wz)
+            f = Cast <to=1> (i)  y = Mul (f, s)
+        }}"""
+    )
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 255, taps, np.uint8)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    feeds = {"x": rng.normal(0, 1, (1, 16, *sizes)).astype(np.float32)}
+    (got,) = q.on_nnapi(model, feeds, fallback="none")
+    (want,) = session_of(model.SerializeToString(), q.plain_cpu()).run(None, feeds)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 * np.abs(want).max())
