@@ -118,13 +118,16 @@ def edited_each(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
     return data
 
 
-def forged(data: bytes, rng: random.Random) -> bytes:
-    """The container with one number or text of any table replaced, and a new checksum."""
+def forged(data: bytes, rng: random.Random, without: str = "") -> bytes:
+    """The container with one number or text of any table replaced, and a new checksum.
+
+    without   name of a table that stays as it is
+    """
     header, _, _ = split(data)
     if header["choices"] > 1 and rng.random() < 0.5:
         index = rng.randrange(1, int(header["choices"]))
-        return repacked(data, index, lambda own: forged(own, rng))
-    filled = [t.name for t in TABLES if header[t.name]["count"]]
+        return repacked(data, index, lambda own: forged(own, rng, without))
+    filled = [t.name for t in TABLES if header[t.name]["count"] and t.name != without]
     table = rng.choice(["header", *filled])
     row = 0 if table == "header" else rng.randrange(int(header[table]["count"]))
     return changed(data, table, row, lambda rows: _replace(rows, rng))

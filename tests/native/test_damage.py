@@ -50,20 +50,23 @@ def read(
     return refused, run
 
 
-def drawn(sources: list[bytes], rng: random.Random) -> bytes:
-    """One container with damage, or several facts changed and a new checksum."""
+def drawn(sources: list[bytes], rng: random.Random, without: str = "") -> bytes:
+    """One container with damage, or several facts changed and a new checksum.
+
+    without   name of a table of which nothing is changed
+    """
     data = rng.choice(sources)
     if rng.random() < 0.2:
         return damaged(data, rng)[1]
     for _ in range(rng.choice((1, 1, 2, 3))):
-        data = forged_again(data, rng)
+        data = forged_again(data, rng, without)
     return data
 
 
-def forged_again(data: bytes, rng: random.Random) -> bytes:
+def forged_again(data: bytes, rng: random.Random, without: str) -> bytes:
     """Containers whose tables do not lie where the header says cannot be forged once more."""
     try:
-        return forged(data, rng)
+        return forged(data, rng, without)
     except Exception:
         return data
 

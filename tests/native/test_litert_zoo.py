@@ -12,7 +12,7 @@ from onnx import helper
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.epcontext.contexts import write_checksum
-from ep_nnapi.epcontext.tables import AlternativeKind
+from ep_nnapi.epcontext.layout import ALIGNMENT, AlternativeKind
 from ep_nnapi.litert import package
 from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
@@ -28,12 +28,14 @@ THREADS = 2
 def clusters(path: Path) -> Iterator[tuple[list[str], list[str], bytes]]:
     """The inputs and outputs of each, and its flatbuffer with what lies behind it."""
     for _, data in containers(onnx.load(path, load_external_data=False)):
-        first = unpack(data, path.parent, 8).alternatives[0]
+        content = unpack(data, path.parent, 8)
+        first = content.alternatives[0]
         assert first.kind is AlternativeKind.LITERT
         assert first.data is not None
         ends = first.border.inputs, first.border.outputs
         inputs, outputs = ([crossing.name for crossing in side] for side in ends)
-        yield inputs, outputs, first.data.tobytes()
+        up_to_weights = bytes(-len(first.data) % ALIGNMENT)
+        yield inputs, outputs, first.data + up_to_weights + content.weights.tobytes()
 
 
 def show(path: Path, names: set[str]) -> None:
