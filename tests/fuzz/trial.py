@@ -184,8 +184,8 @@ def _on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) -
     except Exception as error:
         return Result(Ended.DEFECT, line(error))
     try:
-        with provider_session(model, quiet(), options) as (session, _):  # type: ignore[arg-type]
-            session.run(None, _fitting(session, feeds))
+        session, _ = provider_session(model, quiet(), options)
+        session.run(None, _fitting(session, feeds))
     except Exception as error:
         return Result(Ended.REFUSED, line(error))
     return Result(Ended.COMPUTED)

@@ -185,7 +185,7 @@ class Wrong(Exception):
 
 
 def provider_session(
-    model: bytes, options: onnxruntime.SessionOptions, given: Mapping[str, object]
+    model: bytes | str, options: onnxruntime.SessionOptions, given: Mapping[str, object]
 ) -> tuple[onnxruntime.InferenceSession, Provider]:
     """A stock session that lists the provider before the CPU's, and the provider behind it."""
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
