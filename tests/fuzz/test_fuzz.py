@@ -31,8 +31,8 @@ def program(*arguments: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_crafted_does_harm(kind: str) -> None:
-    """A fixed seed, so that the suite does the same each time; `make fuzz` draws others."""
-    program("tests.fuzz", "--only", kind, "--seed", "1", seconds=60)
+    """Fixed seeds, so that the suite does the same each time; `make fuzz` draws others."""
+    program("tests.fuzz", "--only", kind, "--seed", "1", "--count", "400", seconds=60)
 
 
 @pytest.mark.parametrize("seed", range(20))
