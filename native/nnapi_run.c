@@ -10,6 +10,7 @@
 #include "options.h"
 #include "receipt.h"
 #include "run_files.h"
+#include "trial.h"
 #include "whole_file.h"
 
 static const char USAGE[] =
@@ -358,6 +359,7 @@ static void release(job *j) {
   free(j->runtime);
   free(j->file.data);
   free(j->file.node);
+  ctx_end_trials();
 }
 
 int main(int count, char **words) {

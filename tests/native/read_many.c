@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "options.h"
+#include "trial.h"
 
 /* Tensors of that side, each in memory of exactly its size. */
 static void **tensors(const ctx_container *c, const ctx_crossing *crossings, uint32_t count) {
@@ -118,6 +119,7 @@ int main(int count, char **words) {
     free(data);
   }
   fclose(file);
+  ctx_end_trials();
   printf("%ld refused, %ld ran\n", refused, ran);
   return 0;
 }
