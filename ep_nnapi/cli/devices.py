@@ -121,7 +121,7 @@ def show(model: str | None, options: Options) -> None:
         names = {name for name, _ in rows}
         if len(names) > 1:
             return  # a session names one of them
-        options = replace(options, runtime=names.pop())
+        options = replace(options, runtime=next(iter(names), options.runtime))
     else:
         table(_HEAD, (_row(device) for _, device in _found(options.runtime)))
     line(f"sessions use: {', then '.join(device_order(options))}")

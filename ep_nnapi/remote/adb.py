@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from shlex import quote
 
@@ -59,9 +59,9 @@ def agent_command(serial: str) -> list[str]:
     serial  of the phone; empty: the only one
     Raises OptionError with what adb says.
     """
-    serial = serial or _only_phone()
-    why = phones().get(serial)
-    if why:
+    found = phones()
+    serial = serial or os.environ.get("ANDROID_SERIAL") or _only_phone(found)
+    if why := found.get(serial):
         raise OptionError(f"runtime adb:{printable(serial)} {why}")
     program = _program(serial)
     remote = FOLDER / f"{AGENT}-{digest_of(program)[:16]}"
@@ -80,11 +80,7 @@ def _push(serial: str, program: Path, remote: PurePosixPath) -> None:
     _adb("-s", serial, "shell", done)
 
 
-def _only_phone() -> str:
-    chosen = os.environ.get("ANDROID_SERIAL")
-    if chosen:
-        return chosen
-    found = phones()
+def _only_phone(found: Mapping[str, str]) -> str:
     ready = [serial for serial, why in found.items() if not why] or list(found)
     if len(ready) > 1:
         raise OptionError(
@@ -134,9 +130,8 @@ def _adb(*words: str) -> str:
         raise OptionError(f"runtime adb: adb {words[-1]} does not end") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        errors = [
-            line for line in said if line.startswith(("error: ", "adb: "))
-        ]  # not of its start
+        # other lines tell of the start of its server
+        errors = [line for line in said if line.startswith(("error: ", "adb: "))]
         why = printable((errors or said[-1:])[0]) if said else f"status {done.returncode}"
         raise OptionError(f"runtime adb: adb says: {why}")
     return done.stdout.decode(errors="replace")
