@@ -21,7 +21,7 @@ from ep_nnapi.epcontext.layout import (
     CONTEXT_OP,
     EP_SOURCE,
     AlternativeKind,
-    end_of,
+    aligned,
 )
 from ep_nnapi.epcontext.onnx_program import external_places
 from ep_nnapi.graph.onnx_io import all_nodes, mentions
@@ -251,7 +251,7 @@ def _packed_bytes(given: Alternative | LaterAlternative) -> int:
 def _behind(alternative: Alternative) -> Iterator[tuple[int, int]]:
     """Offsets and sizes in the weights of the buffers behind a flatbuffer; none without LiteRT."""
     if alternative.data is not None and is_installed():
-        start = end_of(len(alternative.data))
+        start = aligned(len(alternative.data))
         yield from ((at - start, size) for at, size in outside_buffers(alternative.data))
 
 

@@ -26,7 +26,7 @@ EP_SOURCE = "NnapiPluginExecutionProvider"
 """Value of the attribute `source` in EPContext nodes of this provider."""
 
 
-def end_of(size: int) -> int:
+def aligned(size: int) -> int:
     """The next multiple of `ALIGNMENT` bytes: where weights follow a flatbuffer of that size."""
     return size + -size % ALIGNMENT
 

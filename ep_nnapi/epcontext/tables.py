@@ -86,20 +86,25 @@ class TableWriter:
         header["choices"] = 1 + len(self._later)
         for field, value in fields.items():
             header[field] = value
+        first, *between, last = TABLES
+        encoded = {table.name: _encoded(table, rows[table.name]) for table in between}
         if self._later:
-            self._pack(rows, file, {**fields, "weights_sha256": 0})
+            before = b"".join(encoded.values())
+            end = len(before) - len(encoded["text"]) + len(rows["text"])
+            self._pack(rows, before[:end], file, {**fields, "weights_sha256": 0})
+        encoded |= {table.name: _encoded(table, rows[table.name]) for table in (first, last)}
         data = bytearray()
         for table in TABLES:
             header[table.name] = (HEADER.dtype.itemsize + len(data), len(rows[table.name]))
-            data += _encoded(table, rows[table.name])
+            data += encoded[table.name]
         data += b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
         header["program_size"] = HEADER.dtype.itemsize + len(data)
         return header.tobytes() + bytes(data)
 
-    def _pack(self, rows: Mapping[str, Any], file: str, fields: Mapping[str, object]) -> None:
-        """Adds the later alternatives, deflated as following the tables between these two."""
-        before = b"".join(_encoded(table, rows[table.name]) for table in TABLES[1:-1])
-        before = before[: len(before) - -len(rows["text"]) % 8]
+    def _pack(
+        self, rows: Mapping[str, Any], before: bytes, file: str, fields: Mapping[str, object]
+    ) -> None:
+        """Adds the later alternatives, deflated as following the tables `before` that of packed."""
         for number, (kind, needed, name, writer) in enumerate(self._later, 1):
             own = deflated(writer._program(file, fields), before)
             row = (kind, needed, name, *[(0, 0)] * 5, len(rows["packed"]), len(own))

@@ -21,7 +21,7 @@ from ep_nnapi.epcontext.alternatives import (
     everything,
     plain_crossing,
 )
-from ep_nnapi.epcontext.layout import AlternativeKind, end_of
+from ep_nnapi.epcontext.layout import AlternativeKind, aligned
 from ep_nnapi.epcontext.onnx_program import INSIDE, onnx_program
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.graph.value import DType
@@ -131,7 +131,7 @@ def _litert(lowered: Lowered, called: str) -> Iterator[Alternative]:
         return
 
     def link(offsets: Sequence[int]) -> bytes:
-        return bytes(split.placed([end_of(len(split.data)) + offset for offset in offsets]))
+        return bytes(split.placed([aligned(len(split.data)) + offset for offset in offsets]))
 
     linked = Linked(tuple(w.bytes for w in split.weights), link)
     yield Alternative(LITERT, AlternativeKind.LITERT, _plain(border), linked=linked)
@@ -205,7 +205,7 @@ def _at_level(
     onnx.save(model, str(scratch))
     at = replace(options, feature_level=level)
     clusters = _compiled(scratch, at)
-    costly = _costly(clusters, [*constants(found[0])], known)
+    costly = _costly(clusters, found)
     if costly:
         clusters = _compiled(scratch, replace(at, exclude=(*at.exclude, *costly)))
     if not clusters:
@@ -235,15 +235,15 @@ def _compiled(model: Path, options: Options) -> list[CompiledCluster]:
     return [c for c in provider.clusters if isinstance(c, CompiledCluster)]
 
 
-def _costly(
-    clusters: Sequence[CompiledCluster], first: Sequence[Array], known: Sequence[Array]
-) -> set[str]:
+def _costly(clusters: Sequence[CompiledCluster], found: Sequence[Alternative]) -> set[str]:
     """The nodes with the largest constants of their own, without which the others add few bytes.
 
-    first, known   constants of the highest level, and of all levels above this one
+    found   alternatives of all levels above this one, the highest first
     Constants of 8 bits are not counted: other levels have them with another sign.
     """
-    main, there = ({_digest(c): c.size for c in each} for each in (first, known))
+    there = {_digest(c): c.size for c in _constants(found[:1])}
+    highest = sum(there.values())
+    there |= {_digest(c): c.size for c in _constants(found[1:])}
     own: dict[bytes, tuple[int, set[str]]] = {}
     for model in (cluster.lowered.model for cluster in clusters):
         for operation, index in ((op, i) for op in model.operations for i in op.inputs):
@@ -252,14 +252,13 @@ def _costly(
                 held = operand.value.bytes
                 if held.size > INSIDE and (key := _digest(held)) not in there:
                     own.setdefault(key, (held.size, set()))[1].update(operation.origin)
-    size = sum(main.values())
-    left = size + max(_OWN_BYTES, _OWN_PART * size) - sum(there.values())
-    found = set[str]()
+    left = highest + max(_OWN_BYTES, _OWN_PART * highest) - sum(there.values())
+    costly = set[str]()
     for size, nodes in sorted(own.values(), key=lambda each: each[0]):
         left -= size
         if left < 0:
-            found |= nodes
-    return found
+            costly |= nodes
+    return costly
 
 
 def _digest(constant: Array) -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.epcontext.layout import end_of
+from ep_nnapi.epcontext.layout import aligned
 from ep_nnapi.litert._native import ffi, lib
 
 PAGE = 4096
@@ -26,7 +26,7 @@ def test_weights_follow_the_flatbuffer(tmp_path: Path, size: int, offset: int, m
     data = np.frombuffer(ffi.buffer(joined.data, joined.data_size), np.uint8)
     assert data.ctypes.data % 64 == 0
     assert data[:size].tobytes() == model
-    assert data[end_of(size) :].tobytes() == weights.tobytes()
+    assert data[aligned(size) :].tobytes() == weights.tobytes()
     with file.open("r+b") as stream:
         stream.seek(-1, SEEK_END)
         stream.write(bytes([weights[-1] ^ 1]))

@@ -12,7 +12,7 @@ from onnx import helper
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.epcontext.contexts import write_checksum
-from ep_nnapi.epcontext.layout import ALIGNMENT, AlternativeKind
+from ep_nnapi.epcontext.layout import AlternativeKind, aligned
 from ep_nnapi.litert import package
 from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
@@ -34,8 +34,8 @@ def clusters(path: Path) -> Iterator[tuple[list[str], list[str], bytes]]:
         assert first.data is not None
         ends = first.border.inputs, first.border.outputs
         inputs, outputs = ([crossing.name for crossing in side] for side in ends)
-        up_to_weights = bytes(-len(first.data) % ALIGNMENT)
-        yield inputs, outputs, first.data + up_to_weights + content.weights.tobytes()
+        model = first.data.ljust(aligned(len(first.data)), b"\0")
+        yield inputs, outputs, model + content.weights.tobytes()
 
 
 def show(path: Path, names: set[str]) -> None:
