@@ -201,7 +201,7 @@ class Reader:
         dims = ffi.unpack(facts.dims, facts.rank)
         if facts.constant:
             large = kind.readable and prod(dims) * kind.numpy.itemsize >= _LARGE
-            load = partial(self._load, name, handle)
+            load = partial(self._load, name, handle, lasts=large)
             constant = Constant(tuple(dims), kind, cache(load) if large else load, owned=large)
             return Value(name, kind, tuple(dims), constant=constant)
         return Value(name, kind, self._symbolic_shape(dims))
@@ -212,7 +212,7 @@ class Reader:
         symbols = self._value.symbols
         return tuple([d if d >= 0 else text(symbols[i]) or None for i, d in enumerate(dims)])
 
-    def _load(self, name: str, handle: int) -> Array:
+    def _load(self, name: str, handle: int, *, lasts: bool) -> Array:
         if not self._open:
             raise OrtError(f"constant {name} is read after ONNX Runtime's callback has returned")
         if name not in self._loaded:
@@ -220,7 +220,7 @@ class Reader:
             value, info = ffi.new("OrtValue **"), ffi.cast("OrtValueInfo *", handle)
             check(api().ValueInfo_GetInitializerValue(info, value))
             check(lib.read_tensor(value[0], tensor))
-            self._loaded[name] = _lasting_view(value[0], tensor)
+            self._loaded[name] = _lasting_view(value[0], tensor) if lasts else view(tensor)
         return self._loaded[name]
 
 
@@ -229,9 +229,7 @@ _LARGE = 1 << 20
 
 
 def _lasting_view(value: CData, tensor: Tensor) -> Array:
-    """Returns a view of `tensor`, that of `value`; a large one may be read as long as it lives."""
-    if tensor.bytes < _LARGE:
-        return view(tensor)
+    """Returns a view of `tensor`, that of `value`, which may be read for as long as it lives."""
     data = lasting(value, tensor)
     if data is None:
         return view(tensor).copy()
