@@ -59,18 +59,18 @@ static struct {
 /* True if this thread is the one that waits. */
 static bool begin_to_wait(void) {
   const pid_t process = getpid();
-  bool is_new;
+  bool waits;
   if (pthread_mutex_trylock(&waiting.lock) != 0) return false;
-  is_new = waiting.process != process;
-  if (is_new) {
+  if (waiting.process != process) { /* there is no such thread yet */
     pthread_cond_init(&waiting.change, NULL);
     waiting.process = process;
     waiting.thread = pthread_self();
     waiting.next = NULL;
   }
-  if (is_new || pthread_equal(waiting.thread, pthread_self())) is_new = waiting.waits = true;
+  waits = pthread_equal(waiting.thread, pthread_self()) != 0;
+  if (waits) waiting.waits = true;
   pthread_mutex_unlock(&waiting.lock);
-  return is_new;
+  return waits;
 }
 
 /* The next call; NULL: there is to be none. */

@@ -58,12 +58,12 @@ def definition_of(
             node.attribute.append(attribute.default_value)
     function = FunctionProto.FromString(data) if data else None
     if function is not None and node.op_type == "AffineGrid":
-        _keep_rows(function)
+        _keep_batch_axis(function)
     return function
 
 
-def _keep_rows(function: FunctionProto) -> None:
-    """Makes the definition of AffineGrid right for one image, whose axis it squeezes out too."""
+def _keep_batch_axis(function: FunctionProto) -> None:
+    """Has the definition of AffineGrid keep a batch of one, which its Squeeze removes too."""
     branches = (a.g for n in function.node for a in n.attribute if n.op_type == "If")
     for squeeze in (n for g in branches for n in g.node if n.op_type == "Squeeze"):
         squeeze.input[1:] = ["one_1d"]  # a constant of the definition's: 1

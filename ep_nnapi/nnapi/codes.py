@@ -169,7 +169,7 @@ PREFIX = "ANEURALNETWORKS_"
 """Names of the NDK's result codes begin with this."""
 
 COMPUTE, FINISH = "ANeuralNetworksExecution_compute", "ANeuralNetworksCompilation_finish"
-"""The call that failures of an execution name."""
+"""The calls that failures of an execution and of a compilation name."""
 
 
 def failure(call: str, code: ResultCode, detail: str = "") -> RuntimeFailure:

@@ -29,8 +29,8 @@ def difference(
     """The first difference of what nodes are lowered to for these values; "" if there is none.
 
     Nodes that differ in their names and weights alone are lowered once, and those whose results are
-    known not at all: they are copied. What was checked is not, except for groups: whether they are
-    computed in floats depends on it.
+    known not at all: they are copied. Calls are not checked again, except those of QDQ groups:
+    where a check fails, these are computed in floats.
     traced  has the conditions of the first time, which the values meet
     """
     trace = Trace(dict(traced.typical), dict(traced.equal), dict(traced.passed))

@@ -35,7 +35,7 @@ def reshape(op: Op) -> None:
 def transpose(op: Op) -> None:
     """Permutes the axes; a transposed layout of the input may be the result as it is.
 
-    So may channels first, which convolutions read and others get transposed.
+    A result in NHWC is kept as the NCHW tensor that convolutions read; others transpose it.
 
     Source: NDK ANEURALNETWORKS_TRANSPOSE.
     """
