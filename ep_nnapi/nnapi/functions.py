@@ -1,7 +1,8 @@
 """List of the 75 functions of NNAPI's C API, from which headers and bindings are generated.
 
 Names omit the prefix ANeuralNetworks; the number is the feature level that added a function, and
-+ says that a library of that level must have it to be used at that level by `nnapi.library`.
++ says that a library of that level must have it to be used at that level by `nnapi.library`; an
+argument with ? after its name may be null.
 Source: NeuralNetworks.h and NeuralNetworksTypes.h of the NDK. The build executes this file by
 path: it must import nothing of the package.
 """
@@ -28,7 +29,7 @@ _FUNCTIONS = """
 1+ void Model_free(Model* model);
 1+ int Model_finish(Model* model);
 1+ int Model_addOperand(Model* model, const OperandType* type);
-1+ int Model_setOperandValue(Model* model, int32_t index, const void* buffer, size_t length);
+1+ int Model_setOperandValue(Model* model, int32_t index, const void* buffer?, size_t length);
 1+ int Model_setOperandValueFromMemory(Model* model, int32_t index, const Memory* memory,
                                       size_t offset, size_t length);
 1+ int Model_addOperation(Model* model, OperationType type, uint32_t inputCount,
@@ -44,7 +45,7 @@ _FUNCTIONS = """
                                     uint16_t operandCodeWithinExtension, int32_t* type);
 3 int Model_getExtensionOperationType(Model* model, const char* extensionName,
                                       uint16_t operationCodeWithinExtension, OperationType* type);
-3 int Model_setOperandExtensionData(Model* model, int32_t index, const void* data, size_t length);
+3 int Model_setOperandExtensionData(Model* model, int32_t index, const void* data?, size_t length);
 4+ int Model_setOperandValueFromModel(Model* model, int32_t index, const Model* value);
 
 1+ int Compilation_create(Model* model, Compilation** compilation);
@@ -67,17 +68,17 @@ _FUNCTIONS = """
                                                      uint32_t index, uint32_t* padding);
 8 int Compilation_addExtensionAttribute(Compilation* compilation, const char* extensionName,
                                         uint16_t attributeCodeWithinExtension,
-                                        const void* data, size_t length);
+                                        const void* data?, size_t length);
 
 1+ int Execution_create(Compilation* compilation, Execution** execution);
 1+ void Execution_free(Execution* execution);
-1+ int Execution_setInput(Execution* execution, int32_t index, const OperandType* type,
-                         const void* buffer, size_t length);
-1 int Execution_setInputFromMemory(Execution* execution, int32_t index, const OperandType* type,
+1+ int Execution_setInput(Execution* execution, int32_t index, const OperandType* type?,
+                         const void* buffer?, size_t length);
+1 int Execution_setInputFromMemory(Execution* execution, int32_t index, const OperandType* type?,
                                    const Memory* memory, size_t offset, size_t length);
-1+ int Execution_setOutput(Execution* execution, int32_t index, const OperandType* type,
-                          void* buffer, size_t length);
-1 int Execution_setOutputFromMemory(Execution* execution, int32_t index, const OperandType* type,
+1+ int Execution_setOutput(Execution* execution, int32_t index, const OperandType* type?,
+                          void* buffer?, size_t length);
+1 int Execution_setOutputFromMemory(Execution* execution, int32_t index, const OperandType* type?,
                                     const Memory* memory, size_t offset, size_t length);
 1+ int Execution_startCompute(Execution* execution, Event** event);
 3 int Execution_compute(Execution* execution);
@@ -91,14 +92,14 @@ _FUNCTIONS = """
 4 int Execution_setTimeout(Execution* execution, uint64_t duration);
 4 int Execution_setLoopTimeout(Execution* execution, uint64_t duration);
 4 int Execution_startComputeWithDependencies(Execution* execution,
-                                             const Event* const* dependencies,
+                                             const Event* const* dependencies?,
                                              uint32_t num_dependencies, uint64_t duration,
                                              Event** event);
 5 int Execution_enableInputAndOutputPadding(Execution* execution, bool enable);
 5 int Execution_setReusable(Execution* execution, bool reusable);
 8 int Execution_addExtensionAttribute(Execution* execution, const char* extensionName,
                                       uint16_t attributeCodeWithinExtension,
-                                      const void* data, size_t length);
+                                      const void* data?, size_t length);
 
 3 int Burst_create(Compilation* compilation, Burst** burst);
 3 void Burst_free(Burst* burst);
@@ -114,12 +115,12 @@ _FUNCTIONS = """
                               float frequency);
 4 int MemoryDesc_addOutputRole(MemoryDesc* desc, const Compilation* compilation, uint32_t index,
                                float frequency);
-4 int MemoryDesc_setDimensions(MemoryDesc* desc, uint32_t rank, const uint32_t* dimensions);
+4 int MemoryDesc_setDimensions(MemoryDesc* desc, uint32_t rank, const uint32_t* dimensions?);
 4 int MemoryDesc_finish(MemoryDesc* desc);
 
 1+ int Memory_createFromFd(size_t size, int protect, int fd, size_t offset, Memory** memory);
 1+ void Memory_free(Memory* memory);
-3 int Memory_createFromAHardwareBuffer(const AHardwareBuffer* ahwb, Memory** memory);
+3 int Memory_createFromAHardwareBuffer(const AHardwareBuffer* ahwb?, Memory** memory);
 4 int Memory_createFromDesc(const MemoryDesc* desc, Memory** memory);
 4 int Memory_copy(const Memory* src, const Memory* dst);
 """
@@ -142,7 +143,7 @@ typedef struct ANeuralNetworksSymmPerChannelQuantParams {
 } ANeuralNetworksSymmPerChannelQuantParams;
 """
 OPERATION_TYPE = "int32_t"
-_OPAQUE = re.compile(rf"(?:const )?(?:{'|'.join(OBJECTS)}|AHardwareBuffer)\*(?: const)?(\*?)$")
+_OPAQUE = re.compile(rf"(?:const )?({'|'.join(OBJECTS)}|AHardwareBuffer)\*(?: const)?(\*?)$")
 _OWN = re.compile(rf"\b({'|'.join(OBJECTS)}|OperandType|SymmPerChannelQuantParams|OperationType)\b")
 _DECLARATION = re.compile(r"(\d)(\+?) (\w+) (\w+)\((.*)\)$")
 
@@ -152,6 +153,7 @@ class Parameter(NamedTuple):
 
     type: str
     name: str
+    optional: bool = False
 
     @property
     def public(self) -> str:
@@ -163,7 +165,13 @@ class Parameter(NamedTuple):
         """The parameter's type on the Python side; handles are integers, never dereferenced."""
         opaque = _OPAQUE.match(self.type)
         plain = self.type.replace("OperationType", OPERATION_TYPE)
-        return f"uintptr_t{opaque[1]}" if opaque else public_type(plain)
+        return f"uintptr_t{opaque[2]}" if opaque else public_type(plain)
+
+    @property
+    def kind(self) -> str:
+        """The kind of object whose handle, or pointer to handles, it is; "" for all else."""
+        opaque = _OPAQUE.match(self.type)
+        return opaque[1] if opaque else ""
 
 
 class Function(NamedTuple):
@@ -203,7 +211,7 @@ def _parse(declaration: str) -> Function:
         raise ValueError(f"malformed declaration: {declaration}")
     level, needed, returns, name, parameters = match.groups()
     pairs = [p.rsplit(" ", 1) for p in parameters.split(", ") if p]
-    declared = tuple(Parameter(t, n) for t, n in pairs)
+    declared = tuple(Parameter(t, n.rstrip("?"), n.endswith("?")) for t, n in pairs)
     return Function(int(level), returns, name, declared, bool(needed))
 
 

@@ -73,6 +73,20 @@ def test_handles_are_integers_to_callbacks(type_: str, adapter: str) -> None:
     assert Parameter(type_, "x").adapter_type == adapter
 
 
+@pytest.mark.parametrize(
+    ("function", "name", "optional"),
+    [
+        ("Execution_setInput", "type", True),
+        ("Execution_setOutput", "buffer", True),
+        ("MemoryDesc_setDimensions", "dimensions", True),
+        ("Execution_getOutputOperandDimensions", "dimensions", False),
+    ],
+)
+def test_arguments_that_may_be_null(function: str, name: str, optional: bool) -> None:
+    parameters = {p.name: p for p in BY_NAME[f"ANeuralNetworks{function}"].parameters}
+    assert parameters[name].optional is optional
+
+
 def test_public_types_have_the_prefix_once() -> None:
     assert public_type("MemoryDesc**") == "ANeuralNetworksMemoryDesc**"
     assert public_type("const SymmPerChannelQuantParams*").count("ANeuralNetworks") == 1

@@ -3,16 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ep_nnapi.nnapi.capi.c_arguments import require
-from ep_nnapi.nnapi.capi.compilation import COMPILATIONS, CompilationBuilder, require_ready
-from ep_nnapi.nnapi.capi.execution import EXECUTIONS, Execution
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, require_ready
+from ep_nnapi.nnapi.capi.execution import Execution
 from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, bad_state
 from ep_nnapi.nnapi.forks import ForkableLock
-
-if TYPE_CHECKING:
-    from ep_nnapi.nnapi.capi._native import CData
 
 
 class Burst:
@@ -37,21 +31,12 @@ class Burst:
 BURSTS: Handles[Burst] = Handles("Burst")
 
 
-def Burst_create(compilation: int, out: CData) -> None:
+def Burst_create(compilation: CompilationBuilder) -> Burst:
     """Creates a burst for executions of a finished compilation."""
-    builder = COMPILATIONS[compilation]
-    require(out, "burst")
-    out[0] = 0
-    require_ready(builder)
-    out[0] = BURSTS.add(Burst(builder))
+    require_ready(compilation)
+    return Burst(compilation)
 
 
-def Burst_free(burst: int) -> None:
-    """Releases the handle."""
-    BURSTS.remove(burst)
-
-
-def Execution_burstCompute(execution: int, burst: int) -> None:
+def Execution_burstCompute(execution: Execution, burst: Burst) -> None:
     """Computes synchronously as part of a burst."""
-    started = EXECUTIONS[execution]
-    BURSTS[burst].compute(started)
+    burst.compute(execution)

@@ -140,9 +140,8 @@ def channels(pointer: ChannelParams, into: AnyOperand) -> ChannelQuantization:
     return ChannelQuantization(dim, scales)
 
 
-def text(pointer: CData, name: str) -> str:
-    """Returns a C string; raises Refused(UNEXPECTED_NULL)."""
-    require(pointer, name)
+def text(pointer: CData) -> str:
+    """Returns a C string."""
     return ffi.string(pointer).decode(errors="surrogateescape")
 
 

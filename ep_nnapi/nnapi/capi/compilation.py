@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.capi._native import ffi, lib
-from ep_nnapi.nnapi.capi.c_arguments import require, text
 from ep_nnapi.nnapi.capi.device import default_devices, runtime, selected_devices
-from ep_nnapi.nnapi.capi.model import MODELS, FinishedModel
+from ep_nnapi.nnapi.capi.model import FinishedModel, ModelBuilder
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
     Refused,
     bad_data,
     bad_state,
     code_of,
+    no_extension,
     op_failed,
     unexpected_null,
 )
@@ -202,108 +202,92 @@ ALIGNMENT, PADDING = 64, 1
 """Preferred alignment and padding of the devices: a cache line, and no padding."""
 
 
-def Compilation_create(model: int, out: CData) -> None:
+def Compilation_create(model: ModelBuilder) -> CompilationBuilder:
     """Creates a compilation of a finished model; the runtime chooses the device."""
-    builder = MODELS[model]
-    require(out, "compilation")
-    out[0] = 0
-    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished))
+    return CompilationBuilder(model.finished)
 
 
-def Compilation_createForDevices(model: int, devices: CData, count: int, out: CData) -> None:
+def Compilation_createForDevices(
+    model: ModelBuilder, devices: CData, count: int
+) -> CompilationBuilder:
     """Creates a compilation for named devices: the first that supports the whole model is used."""
-    builder = MODELS[model]
-    require(devices, "devices")
-    require(out, "compilation")
-    out[0] = 0
     if count == 0:
         raise bad_data("no devices are given")
     chosen = selected_devices(devices, count)
-    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished, chosen))
+    return CompilationBuilder(model.finished, chosen)
 
 
-def Compilation_free(compilation: int) -> None:
-    """Releases the handle; executions of the compilation stay valid."""
-    COMPILATIONS.remove(compilation)
-
-
-def Compilation_setPreference(compilation: int, preference: int) -> None:
+def Compilation_setPreference(compilation: CompilationBuilder, preference: int) -> None:
     """Sets the execution preference (PreferenceCode)."""
-    builder = COMPILATIONS[compilation]
-    builder.require_unfinished()
+    compilation.require_unfinished()
     if preference not in set(PreferenceCode):
         raise bad_data(f"no preference has the code {preference}")
-    builder.options = replace(builder.options, preference=PreferenceCode(preference))
+    compilation.options = replace(compilation.options, preference=PreferenceCode(preference))
 
 
-def Compilation_setPriority(compilation: int, priority: int) -> None:
+def Compilation_setPriority(compilation: CompilationBuilder, priority: int) -> None:
     """Sets the priority relative to other compilations."""
-    builder = COMPILATIONS[compilation]
-    builder.require_unfinished()
+    compilation.require_unfinished()
     if priority not in set(PriorityCode):
         raise bad_data(f"no priority has the code {priority}")
-    builder.options = replace(builder.options, priority=PriorityCode(priority))
+    compilation.options = replace(compilation.options, priority=PriorityCode(priority))
 
 
-def Compilation_setTimeout(compilation: int, duration: int) -> None:
+def Compilation_setTimeout(compilation: CompilationBuilder, duration: int) -> None:
     """Sets the time limit of finishing, in nanoseconds; 0 for no limit."""
-    builder = COMPILATIONS[compilation]
-    builder.require_unfinished()
-    builder.require_single_device("a timeout")
-    builder.options = replace(builder.options, timeout_ns=duration or None)
+    compilation.require_unfinished()
+    compilation.require_single_device("a timeout")
+    compilation.options = replace(compilation.options, timeout_ns=duration or None)
 
 
-def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> None:
+def Compilation_setCaching(compilation: CompilationBuilder, directory: str, token: CData) -> None:
     """Sets the cache directory, and a token of 32 bytes that identifies the model."""
-    builder = COMPILATIONS[compilation]
-    where = text(directory, "cacheDir")
-    require(token, "token")
-    builder.require_unfinished()
+    compilation.require_unfinished()
     digest = bytes(ffi.buffer(token, TOKEN_BYTES))
-    builder.options = replace(builder.options, cache_dir=where, token=digest)
+    compilation.options = replace(compilation.options, cache_dir=directory, token=digest)
 
 
-def Compilation_finish(compilation: int) -> None:
+def Compilation_finish(compilation: CompilationBuilder) -> None:
     """Compiles the model."""
-    COMPILATIONS[compilation].finish()
+    compilation.finish()
 
 
 def Compilation_getPreferredMemoryAlignmentForInput(
-    compilation: int, index: int, out: CData
-) -> None:
+    compilation: CompilationBuilder, index: int
+) -> int:
     """Gets the preferred alignment of an input's address, in bytes."""
-    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, Direction.INPUT)
+    return _preferred(compilation, Direction.INPUT, index, ALIGNMENT)
 
 
-def Compilation_getPreferredMemoryPaddingForInput(compilation: int, index: int, out: CData) -> None:
+def Compilation_getPreferredMemoryPaddingForInput(
+    compilation: CompilationBuilder, index: int
+) -> int:
     """Gets the number of bytes to whose multiple an input's length is best padded."""
-    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, Direction.INPUT)
+    return _preferred(compilation, Direction.INPUT, index, PADDING)
 
 
 def Compilation_getPreferredMemoryAlignmentForOutput(
-    compilation: int, index: int, out: CData
-) -> None:
+    compilation: CompilationBuilder, index: int
+) -> int:
     """Gets the preferred alignment of an output's address, in bytes."""
-    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, Direction.OUTPUT)
+    return _preferred(compilation, Direction.OUTPUT, index, ALIGNMENT)
 
 
 def Compilation_getPreferredMemoryPaddingForOutput(
-    compilation: int, index: int, out: CData
-) -> None:
+    compilation: CompilationBuilder, index: int
+) -> int:
     """Gets the number of bytes to whose multiple an output's length is best padded."""
-    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, Direction.OUTPUT)
+    return _preferred(compilation, Direction.OUTPUT, index, PADDING)
 
 
 def Compilation_addExtensionAttribute(
-    compilation: int, name: CData, code: int, data: CData, length: int
+    compilation: CompilationBuilder, name: str, code: int, data: CData, length: int
 ) -> None:
     """Always refused: no device here has vendor extensions."""
-    builder = COMPILATIONS[compilation]
-    called = text(name, "extensionName")
     if data == ffi.NULL and length:
         raise unexpected_null("data")
-    builder.require_unfinished()
-    raise bad_data(f"no device has the extension {called}")
+    compilation.require_unfinished()
+    raise no_extension(name)
 
 
 def require_ready(compilation: CompilationBuilder) -> None:
@@ -312,14 +296,10 @@ def require_ready(compilation: CompilationBuilder) -> None:
         raise bad_state("the compilation is not finished, or failed")
 
 
-def _prefer(
-    compilation: CompilationBuilder, asked: tuple[int, CData, str], value: int, use: Direction
-) -> None:
-    index, out, name = asked
-    require(out, name)
+def _preferred(compilation: CompilationBuilder, use: Direction, index: int, value: int) -> int:
     require_ready(compilation)
     compilation.operand(use, index)
-    out[0] = value
+    return value
 
 
 logger = module_logger(__name__)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.capi._native import ffi
-from ep_nnapi.nnapi.capi.c_arguments import require
 from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, unexpected_null
 from ep_nnapi.nnapi.codes import feature_level_code
 from ep_nnapi.nnapi.errors import OptionError
@@ -67,15 +66,17 @@ def feature_level() -> int:
     return runtime().feature_level
 
 
+DEVICES: Handles[CDevice] = Handles("Device")
+
+
 @cache
-def devices() -> tuple[Handles[CDevice], tuple[int, ...]]:
-    """Returns the devices by handle, and the handles in the runtime's order."""
-    handles: Handles[CDevice] = Handles("Device")
+def devices() -> tuple[int, ...]:
+    """Returns the handles of the devices, in the runtime's order."""
     c_devices = [
         CDevice(d, ffi.new("char[]", d.name.encode()), ffi.new("char[]", d.version.encode()))
         for d in runtime().devices()
     ]
-    return handles, tuple(handles.add(s) for s in c_devices)
+    return tuple(map(DEVICES.add, c_devices))
 
 
 def selected_devices(pointer: CData, count: int) -> tuple[Device, ...]:
@@ -83,16 +84,16 @@ def selected_devices(pointer: CData, count: int) -> tuple[Device, ...]:
 
     Raises Refused: UNEXPECTED_NULL for a null handle, BAD_DATA for a duplicate or unknown one.
     """
-    known, chosen = devices()[0], list[int]()
+    chosen = list[int]()
     for place in range(count):
         handle = pointer[place]
         if handle == 0:
             raise unexpected_null(f"devices[{place}]")
         if handle in chosen:
             raise bad_data(f"devices[{place}] is there twice")
-        known[handle]
+        DEVICES[handle]
         chosen.append(handle)
-    return tuple(known[handle].device for handle in chosen)
+    return tuple(DEVICES[handle].device for handle in chosen)
 
 
 _CHANNELS = {
@@ -145,16 +146,14 @@ def _elements(model: Model, index: int) -> int:
     return prod(size or 1 for size in model.operands[index].dimensions)
 
 
-def getDeviceCount(count: CData) -> None:
+def getDeviceCount() -> int:
     """Gets the number of devices."""
-    require(count, "numDevices")
-    count[0] = len(devices()[1])
+    return len(devices())
 
 
 def getDevice(index: int, out: CData) -> None:
     """Gets the device at an index in the runtime's order."""
-    require(out, "device")
-    handles = devices()[1]
+    handles = devices()
     if index >= len(handles):
         raise bad_data(f"device {index} of {len(handles)}")
     out[0] = handles[index]
@@ -175,46 +174,30 @@ def getRuntimeFeatureLevel() -> int:
     return feature_level_code(feature_level())
 
 
-def Device_getName(device: int, name: CData) -> None:
+def Device_getName(device: CDevice) -> CData:
     """Gets the device's unique name."""
-    shown = _device_of(device)
-    require(name, "name")
-    name[0] = shown.name
+    return device.name
 
 
-def Device_getVersion(device: int, version: CData) -> None:
+def Device_getVersion(device: CDevice) -> CData:
     """Gets the device's version, free text."""
-    shown = _device_of(device)
-    require(version, "version")
-    version[0] = shown.version
+    return device.version
 
 
-def Device_getType(device: int, out: CData) -> None:
+def Device_getType(device: CDevice) -> int:
     """Gets the device's DeviceTypeCode."""
-    shown = _device_of(device)
-    require(out, "type")
-    out[0] = shown.device.type
+    return device.device.type
 
 
-def Device_getFeatureLevel(device: int, out: CData) -> None:
+def Device_getFeatureLevel(device: CDevice) -> int:
     """Gets the code of the device's feature level."""
-    shown = _device_of(device)
-    require(out, "featureLevel")
-    out[0] = feature_level_code(shown.device.feature_level)
+    return feature_level_code(device.device.feature_level)
 
 
-def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
+def Device_getExtensionSupport(device: CDevice, name: str) -> bool:
     """Always false: no device here has vendor extensions."""
-    _device_of(device)
-    require(name, "extensionName")
-    require(supported, "isExtensionSupported")
-    supported[0] = False
+    return False
 
 
-def Device_wait(device: int) -> None:
+def Device_wait(device: CDevice) -> None:
     """Returns at once: host devices are always ready."""
-    _device_of(device)
-
-
-def _device_of(device: int) -> CDevice:
-    return devices()[0][device]

@@ -7,24 +7,34 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from inspect import signature
+from typing import Any, TypeAlias
 
 from ep_nnapi.nnapi.capi import burst, compilation, device, event, execution, memory, model
 from ep_nnapi.nnapi.capi._native import ffi, lib
-from ep_nnapi.nnapi.capi.refusal import Refused, code_of
+from ep_nnapi.nnapi.capi.c_arguments import require, text
+from ep_nnapi.nnapi.capi.refusal import Handles, Refused, code_of
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import NnapiError, module_logger
-from ep_nnapi.nnapi.functions import FUNCTIONS, Function
+from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 from ep_nnapi.nnapi.interrupts import escaped, hold
 
 logger = module_logger(__name__)
 
-Implementation: TypeAlias = Callable[..., "int | None"]
+Implementation: TypeAlias = Callable[..., Any]
 FAMILIES = (device, model, compilation, execution, burst, event, memory)
 """Implementations, a module for each kind of object: functions with the NDK's names without prefix,
-which take the C arguments, handles as integers, and raise Refused or RuntimeFailure."""
+which take objects for handles, and raise Refused or RuntimeFailure."""
+HANDLES: Mapping[str, Handles[Any]] = {
+    handles.kind: handles
+    for handles in (
+        *(device.DEVICES, model.MODELS, compilation.COMPILATIONS, execution.EXECUTIONS),
+        *(burst.BURSTS, event.EVENTS, memory.DESCRIPTORS, memory.MEMORIES),
+    )
+}
+"""The live objects by kind."""
 LOG_VARIABLE = "EP_NNAPI_LOG"
 _ESCAPED = escaped(lib.interrupt_later)
 
@@ -39,15 +49,62 @@ def connect() -> int:
 
 
 def implementation(function: Function) -> Implementation:
-    """Returns the function of `FAMILIES` that implements an exported function."""
-    found: Sequence[Implementation] = [
-        vars(family)[function.python_name]
-        for family in FAMILIES
-        if function.python_name in vars(family)
-    ]
+    """Returns the Python function, of C's arguments, that implements an exported function."""
+    name = function.python_name
+    found = [vars(family)[name] for family in FAMILIES if name in vars(family)]
+    if name.endswith("_free"):
+        return found[0] if found else _freeing(HANDLES[name.removesuffix("_free")])
     if len(found) != 1:
-        raise LookupError(f"{function.python_name} is there {len(found)} times")
-    return found[0]
+        raise LookupError(f"{name} is there {len(found)} times")
+    return _of_c(function, found[0])
+
+
+def _freeing(handles: Handles[Any]) -> Implementation:
+    def free(handle: int) -> None:
+        """Releases the handle; what uses the object keeps it."""
+        handles.remove(handle)
+
+    return free
+
+
+def _of_c(function: Function, work: Implementation) -> Implementation:
+    """Returns `work`, a function of objects, as one of C's handles and pointers.
+
+    If `work` lacks the last parameter, its result is put there; an object's handle is 0 before.
+    """
+    readers = [(i, read) for i, p in enumerate(function.parameters) if (read := _reader(p))]
+    kind = function.parameters[-1].kind if function.parameters else ""
+    count = len(signature(work).parameters)
+
+    @wraps(work)
+    def of_c(*given: Any) -> Any:  # noqa: ANN401 (of C)
+        arguments = [*given]
+        for i, read in readers:
+            arguments[i] = read(given[i])
+        if count == len(arguments):
+            return work(*arguments)
+        out = arguments.pop()
+        if kind:
+            out[0] = 0
+        result = work(*arguments)
+        out[0] = HANDLES[kind].add(result) if kind else result
+        return None
+
+    return of_c
+
+
+def _reader(parameter: Parameter) -> Callable[[Any], Any] | None:
+    """Returns what makes an implementation's argument of C's; None if that is the same."""
+    if parameter.adapter_type == "uintptr_t" and parameter.kind in HANDLES:
+        return HANDLES[parameter.kind].__getitem__
+    if parameter.optional or not parameter.type.endswith("*"):
+        return None
+
+    def pointer(given: Any) -> Any:  # noqa: ANN401 (of C)
+        require(given, parameter.name)
+        return text(given) if parameter.type == "const char*" else given
+
+    return pointer
 
 
 def bind(function: Function, work: Implementation) -> None:

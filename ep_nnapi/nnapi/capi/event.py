@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.capi.c_arguments import require
 from ep_nnapi.nnapi.capi.refusal import Handles, Refused, bad_data, op_failed, unexpected_null
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import renew_after_fork
@@ -74,9 +73,9 @@ class Event:
 EVENTS: Handles[Event] = Handles("Event")
 
 
-def Event_wait(event: int) -> None:
+def Event_wait(event: Event) -> None:
     """Waits for the execution to end; returns its result code."""
-    EVENTS[event].wait()
+    event.wait()
 
 
 def Event_free(event: int) -> None:
@@ -86,18 +85,14 @@ def Event_free(event: int) -> None:
         found.wait_for_result_code()
 
 
-def Event_createFromSyncFenceFd(fd: int, out: CData) -> None:
+def Event_createFromSyncFenceFd(fd: int) -> Event:
     """Always BAD_DATA: this system has no Android sync fences."""
-    require(out, "event")
-    out[0] = 0
     raise bad_data(f"descriptor {fd} is no sync fence")
 
 
-def Event_getSyncFenceFd(event: int, out: CData) -> None:
+def Event_getSyncFenceFd(event: Event, out: CData) -> None:
     """Always BAD_DATA, as the NDK specifies for events without a sync fence."""
-    require(out, "sync_fence_fd")
     out[0] = -1
-    EVENTS[event]
     raise bad_data("the event is not backed by a sync fence")
 
 

@@ -24,29 +24,18 @@ from ep_nnapi.nnapi.capi.argument import (
     merged_dimensions,
     stored,
 )
-from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type, require, text
-from ep_nnapi.nnapi.capi.compilation import (
-    COMPILATIONS,
-    CompilationBuilder,
-    Direction,
-    require_ready,
-)
+from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction, require_ready
 from ep_nnapi.nnapi.capi.device import feature_level
-from ep_nnapi.nnapi.capi.event import EVENTS, Event, dependency
-from ep_nnapi.nnapi.capi.memory import (
-    MEMORIES,
-    AnyMemory,
-    DeviceMemory,
-    FileMemory,
-    MemoryRegion,
-    Role,
-)
+from ep_nnapi.nnapi.capi.event import Event, dependency
+from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, FileMemory, MemoryRegion, Role
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
     Refused,
     bad_data,
     bad_state,
     code_of,
+    no_extension,
     op_failed,
     unexpected_null,
 )
@@ -86,10 +75,10 @@ class Execution:
         if self._state is ExecutionState.COMPUTATION:
             self._ended, self._state = ResultCode.DEAD_OBJECT, ExecutionState.COMPLETED
 
-    def change(self, settings: ClientSettings) -> None:
-        """Replaces the settings; only before the first computation."""
+    def change(self, **settings: bool | int | None) -> None:
+        """Changes settings; only before the first computation."""
         self.require_preparation()
-        self.settings = settings
+        self.settings = replace(self.settings, **settings)  # type: ignore[arg-type]
 
     def require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
@@ -261,88 +250,70 @@ EXECUTIONS: Handles[Execution] = Handles("Execution")
 _UNMEASURED = 2**64 - 1
 
 
-def Execution_create(compilation: int, out: CData) -> None:
+def Execution_create(compilation: CompilationBuilder) -> Execution:
     """Creates an execution of a finished compilation."""
-    builder = COMPILATIONS[compilation]
-    require(out, "execution")
-    out[0] = 0
-    require_ready(builder)
-    out[0] = EXECUTIONS.add(Execution(builder))
-
-
-def Execution_free(execution: int) -> None:
-    """Releases the handle; a running computation continues."""
-    EXECUTIONS.remove(execution)
+    require_ready(compilation)
+    return Execution(compilation)
 
 
 def Execution_setInput(
-    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+    execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
     """Sets an input in the client's memory; (null, 0) omits it."""
-    _set(EXECUTIONS[execution], (Direction.INPUT, index), type_, (buffer, size))
+    _set(execution, (Direction.INPUT, index), type_, (buffer, size))
 
 
 def Execution_setOutput(
-    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+    execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
     """Sets an output in the client's memory; (null, 0) omits it."""
-    _set(EXECUTIONS[execution], (Direction.OUTPUT, index), type_, (buffer, size))
+    _set(execution, (Direction.OUTPUT, index), type_, (buffer, size))
 
 
 def Execution_setInputFromMemory(
-    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+    execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
 ) -> None:
     """Sets an input in a memory object."""
-    _set_memory(execution, (Direction.INPUT, index), type_, (memory, offset, length))
+    _set_memory(execution, (Direction.INPUT, index), type_, (memory, start, size))
 
 
 def Execution_setOutputFromMemory(
-    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+    execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
 ) -> None:
     """Sets an output in a memory object."""
-    _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, offset, length))
+    _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, start, size))
 
 
-def Execution_compute(execution: int) -> None:
+def Execution_compute(execution: Execution) -> None:
     """Computes synchronously."""
-    EXECUTIONS[execution].compute()
+    execution.compute()
 
 
-def Execution_startCompute(execution: int, out: CData) -> None:
+def Execution_startCompute(execution: Execution) -> Event:
     """Starts computing; the event signals the end."""
-    started = EXECUTIONS[execution]
-    require(out, "event")
-    out[0] = 0
-    out[0] = EVENTS.add(started.start())
+    return execution.start()
 
 
 def Execution_startComputeWithDependencies(
-    execution: int, dependencies: CData, count: int, duration: int, out: CData
-) -> None:
+    execution: Execution, dependencies: CData, count: int, duration: int
+) -> Event:
     """Starts computing after other events, then within `duration` nanoseconds."""
-    require(out, "event")
-    out[0] = 0
     if count and dependencies == ffi.NULL:
         raise unexpected_null("dependencies")
-    started = EXECUTIONS[execution]
     events = [dependency(dependencies[place]) for place in range(count)]
-    out[0] = EVENTS.add(started.start_after(events, duration or None))
+    return execution.start_after(events, duration or None)
 
 
-def Execution_getOutputOperandRank(execution: int, index: int, out: CData) -> None:
+def Execution_getOutputOperandRank(execution: Execution, index: int, out: CData) -> None:
     """Gets the rank of an output of the last computation, even if its buffer was too small."""
-    found = EXECUTIONS[execution]
-    require(out, "rank")
-    output = found.output(index)
+    output = execution.output(index)
     out[0] = len(output.dimensions)
     output.require_sufficient()
 
 
-def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData) -> None:
+def Execution_getOutputOperandDimensions(execution: Execution, index: int, out: CData) -> None:
     """Gets the dimensions of an output of the last computation, even if its buffer is too small."""
-    found = EXECUTIONS[execution]
-    require(out, "dimensions")
-    output = found.output(index)
+    output = execution.output(index)
     if not output.dimensions:
         raise bad_data(f"output {index} is a scalar")
     for place, size in enumerate(output.dimensions):
@@ -350,61 +321,52 @@ def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData)
     output.require_sufficient()
 
 
-def Execution_setMeasureTiming(execution: int, measure: bool) -> None:
+def Execution_setMeasureTiming(execution: Execution, measure: bool) -> None:
     """Enables or disables timing."""
-    found = EXECUTIONS[execution]
-    found.compilation.require_single_device("measuring")
-    found.change(replace(found.settings, measure=measure))
+    execution.compilation.require_single_device("measuring")
+    execution.change(measure=measure)
 
 
-def Execution_getDuration(execution: int, code: int, out: CData) -> None:
+def Execution_getDuration(execution: Execution, code: int, out: CData) -> None:
     """Gets the duration of the last computation, in nanoseconds."""
-    found = EXECUTIONS[execution]
-    require(out, "duration")
     if code not in set(DurationCode):
         raise bad_data(f"no duration has the code {code}")
     out[0] = _UNMEASURED
-    out[0] = found.timing.duration(DurationCode(code))
+    out[0] = execution.timing.duration(DurationCode(code))
 
 
-def Execution_setTimeout(execution: int, duration: int) -> None:
+def Execution_setTimeout(execution: Execution, duration: int) -> None:
     """Sets the time limit of a computation, in nanoseconds; 0 for no limit."""
-    found = EXECUTIONS[execution]
-    found.compilation.require_single_device("a timeout")
-    found.change(replace(found.settings, timeout=duration or None))
+    execution.compilation.require_single_device("a timeout")
+    execution.change(timeout=duration or None)
 
 
-def Execution_setLoopTimeout(execution: int, duration: int) -> None:
+def Execution_setLoopTimeout(execution: Execution, duration: int) -> None:
     """Sets the time limit of a WHILE loop, in nanoseconds, capped at the maximum."""
-    found = EXECUTIONS[execution]
-    found.change(replace(found.settings, loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS)))
+    execution.change(loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS))
 
 
-def Execution_enableInputAndOutputPadding(execution: int, enable: bool) -> None:
+def Execution_enableInputAndOutputPadding(execution: Execution, enable: bool) -> None:
     """Allows or forbids buffers longer than needed; only before any buffer is set."""
-    found = EXECUTIONS[execution]
-    found.require_preparation()
-    if found.has_arguments:
+    execution.require_preparation()
+    if execution.has_arguments:
         raise bad_state("padding is chosen before an input or output is set")
-    found.change(replace(found.settings, padded=enable))
+    execution.change(padded=enable)
 
 
-def Execution_setReusable(execution: int, reusable: bool) -> None:
+def Execution_setReusable(execution: Execution, reusable: bool) -> None:
     """Allows or forbids computing the execution more than once."""
-    found = EXECUTIONS[execution]
-    found.change(replace(found.settings, reusable=reusable))
+    execution.change(reusable=reusable)
 
 
 def Execution_addExtensionAttribute(
-    execution: int, name: CData, code: int, data: CData, length: int
+    execution: Execution, name: str, code: int, data: CData, length: int
 ) -> None:
     """Always refused: no device here has vendor extensions."""
-    found = EXECUTIONS[execution]
-    called = text(name, "extensionName")
     if data == ffi.NULL and length:
         raise unexpected_null("data")
-    found.require_preparation()
-    raise bad_data(f"no device has the extension {called}")
+    execution.require_preparation()
+    raise no_extension(name)
 
 
 def _set(
@@ -426,18 +388,16 @@ def _set(
 
 
 def _set_memory(
-    execution: int,
+    execution: Execution,
     argument: tuple[Direction, int],
     type_: OperandType,
-    place: tuple[int, int, int],
+    place: tuple[AnyMemory, int, int],
 ) -> None:
-    found = EXECUTIONS[execution]
     memory, offset, length = place
-    source = MEMORIES[memory]
-    found.require_preparation()
+    execution.require_preparation()
     given = _type(type_)
     region = MemoryRegion(offset, length, None if given is None else given.dimensions)
-    found.set_memory(Role(found.compilation, *argument), given, source, region)
+    execution.set_memory(Role(execution.compilation, *argument), given, memory, region)
 
 
 def _type(pointer: OperandType) -> AnyOperand | None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi._native import ffi
-from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers, require
-from ep_nnapi.nnapi.capi.compilation import COMPILATIONS, CompilationBuilder, Direction
-from ep_nnapi.nnapi.capi.model import MODELS
+from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
+from ep_nnapi.nnapi.capi.model import ModelBuilder
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
     Refused,
@@ -253,83 +253,62 @@ def role_operand(role: Role) -> Operand:
 DESCRIPTORS: Handles[Descriptor] = Handles("MemoryDesc")
 
 
-def Memory_createFromFd(size: int, protect: int, fd: int, offset: int, out: CData) -> None:
+def Memory_createFromFd(size: int, protect: int, fd: int, offset: int) -> AnyMemory:
     """Creates a memory from a mapped file; the descriptor may be closed afterwards."""
-    require(out, "memory")
-    out[0] = 0
-    out[0] = MEMORIES.add(FileMemory.map(size, protect, fd, offset))
+    return FileMemory.map(size, protect, fd, offset)
 
 
-def Memory_createFromAHardwareBuffer(buffer: int, out: CData) -> None:
+def Memory_createFromAHardwareBuffer(buffer: int) -> AnyMemory:
     """Always UNMAPPABLE: hardware buffers exist on Android only."""
-    require(out, "memory")
-    out[0] = 0
     if buffer == 0:
         raise unexpected_null("ahwb")
     raise Refused(ResultCode.UNMAPPABLE, "this system has no hardware buffers")
 
 
-def Memory_createFromDesc(desc: int, out: CData) -> None:
+def Memory_createFromDesc(desc: Descriptor) -> AnyMemory:
     """Creates a device memory for the roles of a descriptor."""
-    require(out, "memory")
-    out[0] = 0
-    out[0] = MEMORIES.add(DESCRIPTORS[desc].allocate())
+    return desc.allocate()
 
 
-def Memory_copy(source: int, target: int) -> None:
+def Memory_copy(source: AnyMemory, target: AnyMemory) -> None:
     """Copies the whole of one memory into another."""
-    copy(MEMORIES[source], MEMORIES[target])
+    copy(source, target)
 
 
-def Memory_free(memory: int) -> None:
-    """Releases the handle; models and executions that use the memory keep a reference."""
-    MEMORIES.remove(memory)
-
-
-def MemoryDesc_create(out: CData) -> None:
+def MemoryDesc_create() -> Descriptor:
     """Creates an empty descriptor."""
-    require(out, "desc")
-    out[0] = DESCRIPTORS.add(Descriptor())
+    return Descriptor()
 
 
-def MemoryDesc_free(desc: int) -> None:
-    """Releases the handle."""
-    DESCRIPTORS.remove(desc)
-
-
-def MemoryDesc_addInputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
+def MemoryDesc_addInputRole(
+    desc: Descriptor, compilation: CompilationBuilder, index: int, frequency: float
+) -> None:
     """Lets the memory be input `index` of the compilation's executions."""
-    _add_role(desc, compilation, Direction.INPUT, (index, frequency))
+    desc.add_role(Role(compilation, Direction.INPUT, index), frequency)
 
 
-def MemoryDesc_addOutputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
+def MemoryDesc_addOutputRole(
+    desc: Descriptor, compilation: CompilationBuilder, index: int, frequency: float
+) -> None:
     """Lets the memory be output `index` of the compilation's executions."""
-    _add_role(desc, compilation, Direction.OUTPUT, (index, frequency))
+    desc.add_role(Role(compilation, Direction.OUTPUT, index), frequency)
 
 
-def MemoryDesc_setDimensions(desc: int, rank: int, dimensions: CData) -> None:
+def MemoryDesc_setDimensions(desc: Descriptor, rank: int, dimensions: CData) -> None:
     """Sets dimensions that the models leave unknown."""
-    descriptor = DESCRIPTORS[desc]
     if rank and dimensions == ffi.NULL:
         raise unexpected_null("dimensions")
-    descriptor.set_dimensions(numbers(dimensions, rank))
+    desc.set_dimensions(numbers(dimensions, rank))
 
 
-def MemoryDesc_finish(desc: int) -> None:
+def MemoryDesc_finish(desc: Descriptor) -> None:
     """Finishes the descriptor."""
-    DESCRIPTORS[desc].finish()
-
-
-def _add_role(desc: int, compilation: int, direction: Direction, use: tuple[int, float]) -> None:
-    descriptor = DESCRIPTORS[desc]
-    index, frequency = use
-    descriptor.add_role(Role(COMPILATIONS[compilation], direction, index), frequency)
+    desc.finish()
 
 
 def Model_setOperandValueFromMemory(
-    model: int, index: int, memory: int, offset: int, length: int
+    model: ModelBuilder, index: int, memory: AnyMemory, offset: int, length: int
 ) -> None:
     """Sets a constant from a memory object, which is referenced, not copied."""
-    builder, source = MODELS[model], MEMORIES[memory]
-    builder.check_constant(index, length)
-    builder.set_value(index, source.bytes(MemoryRegion(offset, length)))
+    model.check_constant(index, length)
+    model.set_value(index, memory.bytes(MemoryRegion(offset, length)))

@@ -23,10 +23,15 @@ from ep_nnapi.nnapi.capi.c_arguments import (
     channels,
     numbers,
     operand_type,
-    require,
 )
 from ep_nnapi.nnapi.capi.device import feature_level, runtime, selected_devices
-from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, bad_state, unexpected_null
+from ep_nnapi.nnapi.capi.refusal import (
+    Handles,
+    bad_data,
+    bad_state,
+    no_extension,
+    unexpected_null,
+)
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import replace
@@ -231,95 +236,74 @@ class ModelBuilder:
 MODELS: Handles[ModelBuilder] = Handles("Model")
 
 
-def Model_create(out: CData) -> None:
+def Model_create() -> ModelBuilder:
     """Creates an empty model."""
-    require(out, "model")
-    out[0] = MODELS.add(ModelBuilder(feature_level()))
+    return ModelBuilder(feature_level())
 
 
-def Model_free(model: int) -> None:
-    """Releases the handle; compilations of the model stay valid."""
-    MODELS.remove(model)
-
-
-def Model_finish(model: int) -> None:
+def Model_finish(model: ModelBuilder) -> None:
     """Validates the model; it cannot be changed afterwards."""
-    MODELS[model].finish()
+    model.finish()
 
 
-def Model_addOperand(model: int, described: OperandType) -> None:
+def Model_addOperand(model: ModelBuilder, described: OperandType) -> None:
     """Appends an operand of the given type."""
-    builder = MODELS[model]
-    require(described, "type")
-    builder.require_unfinished()
-    builder.operands.append(operand_type(described, builder.level))
+    model.require_unfinished()
+    model.operands.append(operand_type(described, model.level))
 
 
-def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) -> None:
+def Model_setOperandValue(model: ModelBuilder, index: int, buffer: CData, length: int) -> None:
     """Sets a constant from the client's memory; (null, 0) omits the operand."""
-    builder = MODELS[model]
     if buffer != ffi.NULL:
-        builder.check_constant(index, length, copied=True)
-        builder.set_value(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
+        model.check_constant(index, length, copied=True)
+        model.set_value(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
     elif length:
         raise unexpected_null("buffer")
     else:
-        builder.set_value(index, None)
+        model.set_value(index, None)
 
 
-def Model_setOperandValueFromModel(model: int, index: int, value: int) -> None:
+def Model_setOperandValueFromModel(model: ModelBuilder, index: int, value: ModelBuilder) -> None:
     """Sets the referenced model of an IF or WHILE."""
-    MODELS[model].set_value_from_model(index, MODELS[value])
+    model.set_value_from_model(index, value)
 
 
 def Model_setOperandSymmPerChannelQuantParams(
-    model: int, index: int, params: ChannelParams
+    model: ModelBuilder, index: int, params: ChannelParams
 ) -> None:
     """Sets the per-channel scales of an operand."""
-    builder = MODELS[model]
-    require(params, "channelQuant")
-    builder.set_channels(index, channels(params, builder.per_channel(index)))
+    model.set_channels(index, channels(params, model.per_channel(index)))
 
 
 def Model_addOperation(
-    model: int, code: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
+    model: ModelBuilder, code: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
 ) -> None:
     """Appends an operation; its operands must have been added."""
-    builder = MODELS[model]
-    require(inputs, "inputs")
-    require(outputs, "outputs")
-    builder.require_unfinished()
-    builder.add_operation(code, numbers(inputs, n_inputs), numbers(outputs, n_outputs))
+    model.require_unfinished()
+    model.add_operation(code, numbers(inputs, n_inputs), numbers(outputs, n_outputs))
 
 
 def Model_identifyInputsAndOutputs(
-    model: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
+    model: ModelBuilder, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
 ) -> None:
     """Sets the model's inputs and outputs."""
-    builder = MODELS[model]
-    require(inputs, "inputs")
-    require(outputs, "outputs")
-    builder.require_unfinished()
-    builder.identify(numbers(inputs, n_inputs), numbers(outputs, n_outputs))
+    model.require_unfinished()
+    model.identify(numbers(inputs, n_inputs), numbers(outputs, n_outputs))
 
 
-def Model_relaxComputationFloat32toFloat16(model: int, allow: bool) -> None:
+def Model_relaxComputationFloat32toFloat16(model: ModelBuilder, allow: bool) -> None:
     """Allows or forbids computing float32 as float16; nnapi-reference always uses float32."""
-    builder = MODELS[model]
-    builder.require_unfinished()
-    builder.relaxed = allow
+    model.require_unfinished()
+    model.relaxed = allow
 
 
 def Model_getSupportedOperationsForDevices(
-    model: int, devices: CData, count: int, supported: CData
+    model: ModelBuilder, devices: CData, count: int, supported: CData
 ) -> None:
     """Gets for each operation, in the order added, whether one of the devices supports it."""
-    builder = MODELS[model]
-    require(devices, "devices")
-    require(supported, "supportedOps")
     if count == 0:
         raise bad_data("no devices are given")
-    finished = builder.finished
+    finished = model.finished
     chosen = selected_devices(devices, count)
     answers = [False] * len(finished.order)
     if finished.model is not None:
@@ -332,27 +316,21 @@ def Model_getSupportedOperationsForDevices(
         supported[place] = answer
 
 
-def Model_getExtensionOperandType(model: int, name: CData, code: int, out: CData) -> None:
+def Model_getExtensionOperandType(model: ModelBuilder, name: str, code: int) -> int:
     """Always BAD_DATA: there are no vendor extensions."""
-    _no_extension(model, name, out)
+    raise no_extension(name)
 
 
-def Model_getExtensionOperationType(model: int, name: CData, code: int, out: CData) -> None:
+def Model_getExtensionOperationType(model: ModelBuilder, name: str, code: int) -> int:
     """Always BAD_DATA: there are no vendor extensions."""
-    _no_extension(model, name, out)
+    raise no_extension(name)
 
 
-def Model_setOperandExtensionData(model: int, index: int, data: CData, length: int) -> None:
+def Model_setOperandExtensionData(
+    model: ModelBuilder, index: int, data: CData, length: int
+) -> None:
     """Always refused: no operand here has an extension type."""
-    builder = MODELS[model]
     if data == ffi.NULL and length:
         raise unexpected_null("data")
-    builder.operand(index)
+    model.operand(index)
     raise bad_data(f"operand {index} is not of a vendor extension's type")
-
-
-def _no_extension(model: int, name: CData, out: CData) -> None:
-    MODELS[model]
-    require(name, "extensionName")
-    require(out, "type")
-    raise bad_data(f"no device has the extension {ffi.string(name, 200)!r}")

@@ -38,6 +38,11 @@ def unexpected_null(name: str) -> Refused:
     return Refused(ResultCode.UNEXPECTED_NULL, f"{name} is null")
 
 
+def no_extension(name: str) -> Refused:
+    """Error for a vendor extension, of which no device here has any."""
+    return bad_data(f"no device has the extension {name!r}")
+
+
 def code_of(error: BaseException) -> ResultCode:
     """Returns the result code for an error; never NO_ERROR."""
     if isinstance(error, Refused):
