@@ -28,7 +28,7 @@ import numpy as np
 import onnx
 
 from bench.engine_worker import CPU
-from ep_nnapi.costs.calibration import this_machine
+from ep_nnapi.costs import this_machine
 from ep_nnapi.sessions.cpu import saturates
 from models import zoo
 

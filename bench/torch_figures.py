@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import torch, torch_speed
 from bench.torch_speed import Form
-from ep_nnapi.costs.calibration import this_machine
+from ep_nnapi.costs import this_machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"
 BEGIN, END = "<!-- {}: python -m bench torch_figures -->", "<!-- end of {} -->"

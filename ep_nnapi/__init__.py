@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     __version__: str
 
     from ep_nnapi.bundling.bundle import bundle as bundle
-    from ep_nnapi.costs.calibration import Calibration as Calibration
+    from ep_nnapi.costs import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
     from ep_nnapi.diagnostics.calibrate import record_profile as record_profile
     from ep_nnapi.diagnostics.check import check as check
@@ -50,7 +50,7 @@ _HOME = {
     "append_execution_provider": "ort.session",
     "bundle": "bundling.bundle",
     "calibrate": "diagnostics.calibrate",
-    "Calibration": "costs.calibration",
+    "Calibration": "costs",
     "check": "diagnostics.check",
     "compare": "diagnostics.compare",
     "context_library_path": "nnapi.capi",

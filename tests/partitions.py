@@ -8,7 +8,7 @@ from unittest.mock import patch
 import networkx as nx
 
 import ep_nnapi
-from ep_nnapi.costs.cost_model import CostModel
+from ep_nnapi.costs import CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.options.table import without
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector

@@ -19,8 +19,7 @@ from ep_nnapi.report.html import CLUSTER_COLUMNS
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.advice import OtherRuntime
-    from ep_nnapi.diagnostics.inspect_context import Content
-    from ep_nnapi.diagnostics.phones import Phone
+    from ep_nnapi.diagnostics.inspect_context import Content, Phone
     from ep_nnapi.report.report import Report
 
 HELP = "which nodes NNAPI takes, and why not"
@@ -94,8 +93,7 @@ def _report(model: str, given: argparse.Namespace, options: Options) -> Report:
 
 
 def _print(given: argparse.Namespace, report: Report) -> None:
-    from ep_nnapi.diagnostics.inspect_context import contents
-    from ep_nnapi.diagnostics.phones import phones
+    from ep_nnapi.diagnostics.inspect_context import contents, phones
 
     compiled = contents(given.model)
     if given.format is not None:
@@ -280,7 +278,7 @@ def _advice_row(each: OtherRuntime) -> tuple[str, ...]:
 
 def _compiled(clusters: Sequence[Content], found: Sequence[Phone]) -> None:
     """Prints one row for each cluster compiled ahead of time, its alternatives and their phones."""
-    from ep_nnapi.diagnostics.phones import takers
+    from ep_nnapi.diagnostics.inspect_context import takers
 
     line()
     line("Compiled ahead of time:")
@@ -305,7 +303,7 @@ def _compiled(clusters: Sequence[Content], found: Sequence[Phone]) -> None:
 
 def show_phones(found: Sequence[Phone]) -> None:
     """Prints one row for each phone, with its answer to each alternative; nothing without them."""
-    from ep_nnapi.diagnostics.phones import columns, row
+    from ep_nnapi.diagnostics.inspect_context import columns, row
 
     if found:
         names = columns(found)

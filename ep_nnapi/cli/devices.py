@@ -14,7 +14,7 @@ from ep_nnapi.options.table import OPTIONS, Options, parse
 from ep_nnapi.options.values import is_remote
 
 if TYPE_CHECKING:
-    from ep_nnapi.costs.calibration import Calibration
+    from ep_nnapi.costs import Calibration
     from ep_nnapi.nnapi.runtime import Device
 
 T = TypeVar("T")

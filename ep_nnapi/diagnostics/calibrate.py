@@ -14,8 +14,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime import InferenceSession
 
-from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates, cost_class, work
+from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import (

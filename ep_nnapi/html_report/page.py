@@ -11,8 +11,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 
+from ep_nnapi.diagnostics.inspect_context import Phone, columns, row
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.diagnostics.phones import Phone, columns, row
 from ep_nnapi.errors import ADVICE, SourceLine, kind_row
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, Variant, drawing_of, pictures_of
 from ep_nnapi.report import html as report_html

@@ -10,10 +10,9 @@ from typing import Unpack
 
 from ep_nnapi.diagnostics.check import checked, feature_levels, partitioned, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.inspect_context import contents, phones
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.phones import phones
 from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.html_report.boxes import Variant
 from ep_nnapi.html_report.page import Findings, page

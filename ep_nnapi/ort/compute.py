@@ -28,7 +28,7 @@ from ep_nnapi.sessions import device_session
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData, Tensor
-    from ep_nnapi.provider.direct_run import DirectRun
+    from ep_nnapi.provider.compiled_cluster import DirectRun
 
 
 _RELATIONS = {

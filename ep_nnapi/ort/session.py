@@ -92,7 +92,7 @@ def append_execution_provider(
         options.setdefault("intra_op_num_threads", threads)
     chosen = options_of_session(options)
     with paused_collection():
-        from ep_nnapi.provider.session_runtime import check_session  # `register` does not need it
+        from ep_nnapi.provider.devices import check_session  # `register` does not need it
 
     check_session(chosen)
     strings = to_strings(chosen) or {"flags": "0"}

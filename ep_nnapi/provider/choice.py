@@ -38,12 +38,11 @@ from ep_nnapi.provider.alternative_runs import (
     open_onnx,
 )
 from ep_nnapi.provider.cluster_record import ClusterRecord
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.direct_run import DirectRun
+from ep_nnapi.provider.devices import NoRuntime
 from ep_nnapi.provider.fallback import Executor, Stop
-from ep_nnapi.provider.session_runtime import NoRuntime
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 from ep_nnapi.report.report import ClusterReport
 

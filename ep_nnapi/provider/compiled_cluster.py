@@ -1,33 +1,33 @@
-"""Execution of compiled clusters, with fallback when the device fails."""
+"""Execution of compiled clusters, with fallback when the device fails, and without Python."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput
+from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput, Place, Unconverted
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
-from ep_nnapi.nnapi.expressions import Symbols
+from ep_nnapi.nnapi.expressions import Condition, Symbols
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.immutable import immutable, replace
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
     Compilation,
     CompileOptions,
+    DirectCompilation,
     RunOptions,
 )
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.provider.cluster_record import ClusterRecord
+from ep_nnapi.provider.cluster_record import ClusterRecord, CountDirectRuns
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import RETRY_DELAY, repeatable
-from ep_nnapi.provider.direct_run import DirectRun, direct_run
 from ep_nnapi.provider.fallback import (
     CpuModel,
     Executor,
@@ -301,3 +301,56 @@ class Runner:
             return None
         executor = reference_executor(compiler, self.cluster.models[0], self.border)
         return executor, self._in_place(REFERENCE_DEVICE, reason)
+
+
+@frozen
+class OpenSizes:
+    """What the sizes of a run's inputs must meet, where others than those of one run will do.
+
+    symbols  for each symbol the position of an input that has it as a size, and the axis; or True
+             and the position among the contents of an input of integers
+    """
+
+    symbols: Mapping[str, tuple[int, int, bool]]
+    conditions: tuple[Condition, ...]
+
+
+@frozen
+class DirectRun:
+    """A session of ONNX Runtime, or a `Program`, that computes a cluster, and its tensors there.
+
+    given  inputs of the cluster: it computes those of these shapes and contents
+    used   to be called for runs of the session that its runner knows nothing of
+    count  takes what returns the number and, if they are `timed`, the times of such runs
+    by     equal for runs that are counted together
+    sizes  where the shapes in `tensors` and `given` have a `Size`; None if there is none
+    """
+
+    session: object
+    tensors: Unconverted
+    given: tuple[Place, ...]
+    used: Callable[[], object] = lambda: None
+    count: Callable[[CountDirectRuns], object] = lambda _: None
+    timed: bool = False
+    by: object = None
+    sizes: OpenSizes | None = None
+
+
+def direct_run(
+    compiler: Compiler, compilation: Compilation, border: BoundBorder
+) -> DirectRun | None:
+    """Returns what computes the cluster, as long as the compiler's options stay as they are.
+
+    None if the border converts more than INT64 to INT32 and back, or if runs are limited or
+    listened to. No session of ONNX Runtime measures what `Compiler.measure` asks for.
+    """
+    tensors = border.unconverted
+    if (
+        tensors is None
+        or compiler.listeners
+        or compiler.current_of_session.limits.timeout_ns is not None
+        or not isinstance(compilation, DirectCompilation)
+    ):
+        return None
+    session = compilation.direct_session()
+    return None if session is None else DirectRun(session, tensors, tensors.inputs)

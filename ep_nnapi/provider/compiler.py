@@ -9,7 +9,7 @@ from dataclasses import field
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
-from ep_nnapi.costs.cost_model import work
+from ep_nnapi.costs import work
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph

@@ -27,10 +27,9 @@ from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.buckets import Buckets, padding
 from ep_nnapi.provider.cluster_record import ClusterRecord
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events

@@ -19,9 +19,9 @@ from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
 from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
 from ep_nnapi.provider.cluster_record import OpenedFor
+from ep_nnapi.provider.compiled_cluster import DirectRun, OpenSizes, direct_run
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.direct_run import DirectRun, OpenSizes, direct_run
 from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)

@@ -14,7 +14,7 @@ import networkx as nx
 
 from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.capability.node import CapableNode
-from ep_nnapi.costs.cost_model import PHONE, CostModel
+from ep_nnapi.costs import PHONE, CostModel
 from ep_nnapi.epcontext.layout import EP_SOURCE, is_own
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode, copy_constants
@@ -27,16 +27,21 @@ from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Spinning
 from ep_nnapi.provider.buckets import Buckets
-from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
-from ep_nnapi.provider.cluster_size import limits_below, lower_limits
+from ep_nnapi.provider.cluster_selection import (
+    ClusterSelection,
+    ClusterSelector,
+    Ids,
+    limits_below,
+    lower_limits,
+)
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.devices import NoRuntime
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.fallback import CpuModel
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load, without_runtime
 from ep_nnapi.provider.outline import outline_of, with_times
-from ep_nnapi.provider.session_runtime import NoRuntime
 from ep_nnapi.provider.whole_graph import NotWhole, WholeGraph
 from ep_nnapi.report.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.costs.calibration import cost_model
+from ep_nnapi.costs import cost_model
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
@@ -30,6 +30,7 @@ from ep_nnapi.provider.devices import (
     fast_devices,
     placement,
     recorded_costs,
+    session_runtime,
 )
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
@@ -37,7 +38,6 @@ from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner, merge_plans
 from ep_nnapi.provider.receipt import ModelFile, SessionFacts
 from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.provider.session_runtime import session_runtime
 from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes, how_to_fix, require_symbols

@@ -111,7 +111,7 @@ def test_a_node_whose_work_cannot_be_counted_is_taken(
     """Estimates decide nothing where everything is taken, and one among them little."""
     broken(monkeypatch, rates, "work")
     assert len(clusters(plan(CHAIN))) == 1
-    with caplog.at_level(logging.ERROR, "ep_nnapi.costs.cost_model"):
+    with caplog.at_level(logging.ERROR, "ep_nnapi.costs"):
         plan(CHAIN, partitioning="worth_it")
     assert {r.getMessage() for r in caplog.records} == {"the work of Exp_c (Exp) cannot be counted"}
 

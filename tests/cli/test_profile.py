@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import PHONE
+from ep_nnapi.costs import PHONE, Calibration
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.profile.examples import SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of

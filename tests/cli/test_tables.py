@@ -11,8 +11,7 @@ import pytest
 
 from ep_nnapi.cli import check, devices, ops, prepare, run
 from ep_nnapi.cli.terminal import strict
-from ep_nnapi.costs.calibration import Calibration
-from ep_nnapi.costs.cost_model import PHONE, CostClass
+from ep_nnapi.costs import PHONE, Calibration, CostClass
 from ep_nnapi.diagnostics.inspect_context import Content
 from ep_nnapi.diagnostics.measured_times import DeviceTime, Latency, Timed
 from ep_nnapi.diagnostics.output_traits import OutputKind

@@ -11,8 +11,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi import ModelError
 from ep_nnapi.cli.main import main
-from ep_nnapi.costs.calibration import Calibration, read
-from ep_nnapi.costs.cost_model import CostClass, CostModel, Rates, cost_class
+from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, read
 from ep_nnapi.diagnostics import calibrate as calibrating
 from ep_nnapi.diagnostics.calibrate import (
     LONG,

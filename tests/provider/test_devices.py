@@ -1,23 +1,34 @@
 """Selection of a session's device by name and flags."""
 
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
 import pytest
 
-from ep_nnapi import OptionError
-from ep_nnapi.nnapi.codes import DeviceCode
+import ep_nnapi
+from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.library import binding, runtime
 from ep_nnapi.nnapi.profile.examples import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.options.table import parse
+from ep_nnapi.options.table import options_of_session, parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.provider.devices import (
+    NoRuntime,
     choose_device,
     device_order,
     devices,
     fallback_device,
     open_runtime,
+    session_runtime,
 )
 from tests.faulty import FAULTY, FaultyDevice
+from tests.native import sessions
+from tests.nnapi.library.recorded import built, needs_compiler
+from tests.onnx_graph import parsed
 from tests.runtimes import host_only
 
 BOTH = HostRuntime([ReferenceDevice(), FaultyDevice()])
@@ -99,3 +110,65 @@ def test_the_fallback_is_the_reference_device():
 )
 def test_the_order_in_which_sessions_use_devices(options: dict[str, str], order: tuple[str, ...]):
     assert device_order(parse(options)) == order
+
+
+SMALL = parsed("(float[2,3] x) => (float[2,3] y) { y = Exp(x) }")
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def no_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding.load.cache_clear()
+    monkeypatch.setattr(binding, "SYSTEM_PATHS", ())
+
+
+def session(model: Path, **options: object) -> onnxruntime.InferenceSession:
+    config = onnxruntime.SessionOptions()
+    config.log_severity_level = 4
+    ep_nnapi.append_execution_provider(config, **options)
+    return onnxruntime.InferenceSession(str(model), config)
+
+
+@pytest.mark.usefixtures("no_system")
+def test_a_file_with_alternatives_runs(tmp_path: Path):
+    path = sessions.prepared(SMALL, tmp_path, alternatives="nnapi:3,cpu")
+    for options in ({}, {"device": "gpu"}):
+        made = session(path, runtime="system", **options)
+        np.testing.assert_allclose(made.run(None, {"x": X})[0], np.exp(X), rtol=1e-6)
+        receipt = ep_nnapi.receipts()[-1]
+        (cluster,) = receipt["clusters"]
+        assert cluster["alternative"] == "cpu"
+        assert "there is no libneuralnetworks.so" in cluster["tried"][0]["reason"]
+        assert cluster["tried"][0]["alternative"] == "nnapi:3 on nnapi"
+        del made
+
+
+@pytest.mark.usefixtures("no_system")
+@pytest.mark.parametrize("prepared", [False, True])
+def test_all_else_is_refused(prepared: bool, tmp_path: Path):
+    path = sessions.prepared(SMALL, tmp_path, feature_level=3)
+    with pytest.raises(Exception, match=r"there is no libneuralnetworks\.so"):
+        session(path if prepared else tmp_path / "model.onnx", runtime="system")
+
+
+def test_a_path_of_no_library_is_an_invalid_option(tmp_path: Path):
+    with pytest.raises(OptionError, match="it must be host, system"):
+        session(tmp_path / "model.onnx", runtime=str(tmp_path / "none.so"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_library_that_does_not_list_its_devices_is_none(hangs: bool, tmp_path: Path):
+    shim = built(tmp_path)
+    runtime._devices.cache_clear()
+    shim.fault("getDeviceCount", 0 if hangs else ResultCode.DEAD_OBJECT, milliseconds=500 * hangs)
+    given = {"trial_timeout": 0.1} if hangs else {}
+    options = options_of_session({"runtime": shim.path, "cache_dir": tmp_path, **given})
+    found = session_runtime(options)
+    shim.clear()
+    assert isinstance(found, NoRuntime)
+    assert ("did not list its devices within 0.1 s" if hangs else "DEAD_OBJECT") in found.why
+    later = session_runtime(options)
+    assert isinstance(later, NoRuntime) is hangs
+    if hangs:
+        assert "an earlier start ended in it" in later.why

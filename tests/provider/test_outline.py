@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.costs.cost_model import PHONE
+from ep_nnapi.costs import PHONE
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.provider.outline import outline_of, type_of
 from tests.cli.command import DIGITS

@@ -1,1 +1,0 @@
-"""Cost estimates: work of nodes, cost models and measured calibrations."""
