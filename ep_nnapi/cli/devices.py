@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.options.table import OPTIONS, Options, parse
 from ep_nnapi.options.values import is_remote
@@ -89,23 +89,26 @@ def _found(runtime: str) -> list[tuple[str, Device]]:
 def _of_each(runtime: str, found: Callable[[str], Iterable[T]]) -> list[tuple[str, T]]:
     """What is found of each phone of adb, or of another runtime, with the runtime's name.
 
-    A phone that cannot be used is a line on standard error, and OptionError if none can.
+    A phone that cannot be used, or is lost meanwhile, is a line on standard error. If none is left,
+    raises the OptionError or RuntimeFailure of the last one.
     """
     if not is_remote(runtime):
         return [(runtime, one) for one in found(runtime)]
     from ep_nnapi.remote.runtime import reached
 
     pairs: list[tuple[str, T]] = []
-    amiss, names = [], reached(runtime)
+    amiss: list[OptionError | RuntimeFailure] = []
+    names = reached(runtime)
     for name in names:
         try:
             pairs += [(name, one) for one in found(name)]
-        except OptionError as error:
-            amiss.append(str(error))
-    if len(amiss) == len(names):
-        raise OptionError("; ".join(amiss))
-    for sentence in amiss:
-        line(f"ep-nnapi: {sentence}", error=True)
+        except (OptionError, RuntimeFailure) as error:
+            amiss.append(error)
+    last = amiss.pop() if len(amiss) == len(names) else None
+    for failed in amiss:
+        line(f"ep-nnapi: {failed}", error=True)
+    if last is not None:
+        raise last
     return pairs
 
 

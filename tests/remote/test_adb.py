@@ -1,7 +1,9 @@
 """Phones over adb: which are there, the agent that is pushed, sentences of what is amiss."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.provider.devices import open_runtime
 from ep_nnapi.remote import runtime
 from ep_nnapi.remote.adb import AGENT, AGENTS, agent_command, phones
+from ep_nnapi.remote.frames import Kind
 from ep_nnapi.remote.runtime import remote_runtime
+from ep_nnapi.remote.stream import Stream
 from tests.bundling.phone import ABI, needs_abi
-from tests.cli.command import DONE, UNUSABLE
+from tests.cli.command import DONE, FAILED, UNUSABLE
 from tests.remote.agents import Bench, Phone, agents_folder, phone
 from tests.runtimes import library
 
@@ -120,6 +124,37 @@ def test_a_phone_that_cannot_be_used_hides_no_other(attached: Phone, cli):
     assert code == UNUSABLE
     assert "adb:one is offline; " in err
     assert "adb:three is unauthorized; " in err
+
+
+@pytest.mark.parametrize(("words", "kind"), [((), Kind.DEVICES), (("--clean",), Kind.STORE)])
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_phone_that_is_lost_while_it_answers_hides_no_other(
+    lost: int,
+    words: tuple[str, ...],
+    kind: Kind,
+    attached: Phone,
+    cli,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    attached.says("phones", "one\tdevice\ntwo\tdevice\n")
+    request, asked = Stream.request, count()
+
+    def unplugged(stream: Stream, asks: Kind, *more: object, **named: object) -> object:
+        if asks is kind and next(asked) < lost:
+            stream._process.kill()
+            stream._process.wait()
+        return request(stream, asks, *more, **named)
+
+    monkeypatch.setattr(Stream, "request", unplugged)
+    code, out, err = cli("devices", "--runtime", "adb", *words)
+    told = [re.search(f"adb:{phone}.*its stream has ended", err) for phone in ("one", "two")]
+    assert list(map(bool, told)) == [True, lost == 2]
+    assert err.count("\n") == lost
+    if lost == 1:
+        assert code == DONE
+        assert ("adb:two  nnapi-reference" in out) == (not words)
+    else:
+        assert code == (FAILED if words else UNUSABLE)
 
 
 def test_one_of_another_abi_is_refused(attached: Phone, tmp_path: Path):
