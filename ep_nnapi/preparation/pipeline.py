@@ -168,10 +168,11 @@ def _saved(model: Path, out: Path, job: Job, scratch: Path) -> SavedModel:
     report = save(model, out, job)
     if job.style is Style.RUNTIME:
         check_replay(out)
-    if report is None:
+    if report is not None:
+        _check_names(report, job)
+    if report is None or job.format is Format.ONNX:  # which sessions optimize once more
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         report = partitioned_at(str(out), job.options, level).report
-    _check_names(report, job)
     return SavedModel(report, _operators(model, out, job))
 
 

@@ -207,8 +207,7 @@ def test_any_two_meet() -> None:
         assert {(j.options.target, j.platform) for j in seen} == set(WAYS)
 
 
-@pytest.mark.parametrize("form", ["context", pytest.param("tflite", marks=LITERT)])
-def test_nodes_that_the_optimization_makes_equal_to_others(form: str, tmp_path: Path) -> None:
+def rows_read_twice(path: Path) -> Path:
     """ONNX Runtime makes two Gathers a Split, which it merges with an equal one at the next load.
 
     As in a graph network that reads both rows of its edges in two ways.
@@ -231,11 +230,26 @@ def test_nodes_that_the_optimization_makes_equal_to_others(form: str, tmp_path: 
         n: np.array(v) for n, v in {"first": 0, "second": 1, "zero": [0], "rows": [1, 1]}.items()
     }
     ends = [tensor("x", (2, 5), np.int64)], [tensor("y", (5,))]
-    (tmp_path / "model.onnx").write_bytes(model(nodes, *ends, weights))
-    path, out = tmp_path / "model.onnx", tmp_path / "out"
+    path.write_bytes(model(nodes, *ends, weights))
+    return path
+
+
+@pytest.mark.parametrize("form", ["context", pytest.param("tflite", marks=LITERT)])
+def test_nodes_that_the_optimization_makes_equal_to_others(form: str, tmp_path: Path) -> None:
+    path, out = rows_read_twice(tmp_path / "model.onnx"), tmp_path / "out"
     (entry,) = ep_nnapi.prepare(path, out, format=form, exclude="Gather,Split,Squeeze").models
     assert entry.error is None
     assert entry.report["taken"] == 3
+
+
+@pytest.mark.parametrize("form", [Format.ORT, Format.ONNX])
+def test_the_report_is_about_what_a_session_of_the_file_sees(form: Format, tmp_path: Path) -> None:
+    """It optimizes an .onnx file once more, and an .ort file not."""
+    source, out = rows_read_twice(tmp_path / "model.onnx"), tmp_path / f"out.{form}"
+    told = save_prepared(source, out, Job(format=form)).report
+    seen = ep_nnapi.check(out, partitioning="maximal")
+    assert [c.nodes for c in told.clusters] == [c.nodes for c in seen.clusters]
+    assert told.rejections == seen.rejections
 
 
 def weights(name: str, shape: tuple[int, ...], **place: str) -> TensorProto:
