@@ -20,15 +20,7 @@ from ep_nnapi.operators.lib.activation import (
 )
 from ep_nnapi.operators.lib.activation import gelu as exact_gelu
 from ep_nnapi.operators.lib.activation import swish as sigmoid_times
-from ep_nnapi.operators.lib.emit import (
-    absolute_of,
-    broadcast_shape,
-    compute,
-    full,
-    negative_of,
-    widened,
-)
-from ep_nnapi.operators.lib.node import Node, one_to_one, op
+from ep_nnapi.operators.lib.node import Node, broadcast_shape, one_to_one, op, widened
 from ep_nnapi.operators.lib.quantizing import is_8bit
 
 
@@ -80,7 +72,7 @@ def hard_swish(n: Node) -> Iterator[Call]:
         yield call
         return
     share = yield from scaled_hard_sigmoid(n, x, 1 / 6, 0.5)
-    part = yield from compute(n, spec.MUL, share, n.scalar(1 / 6, x))
+    part = yield from n.compute(spec.MUL, share, n.scalar(1 / 6, x))
     yield apply(spec.MUL, x, part, out=y)
 
 
@@ -105,8 +97,8 @@ def thresholded_relu(n: Node) -> Iterator[Call]:
     """X where it exceeds `alpha`, else 0."""
     x = n.input(0)
     alpha = n.scalar(n.real("alpha", 1.0), x)
-    above = yield from compute(n, spec.GREATER, x, alpha, dtype=DType.BOOL)
-    zero = yield from full(n, 0, x.shape, x.dtype)
+    above = yield from n.compute(spec.GREATER, x, alpha, dtype=DType.BOOL)
+    zero = yield from n.full(0, x.shape, x.dtype)
     yield apply(spec.SELECT, above, x, zero, out=n.output())
 
 
@@ -115,12 +107,12 @@ def shrink(n: Node) -> Iterator[Call]:
     """X nearer to 0 by `bias` where it is beyond `lambd`, else 0."""
     x, bias, limit = n.input(0), n.real("bias", 0.0), n.real("lambd", 0.5)
     n.require(limit >= 0, Reason.ATTRIBUTE, f"lambd is {limit:g}; a limit is at least 0")
-    above = yield from compute(n, spec.GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
-    below = yield from compute(n, spec.LESS, x, n.scalar(-limit, x), dtype=DType.BOOL)
-    less = yield from compute(n, spec.SUB, x, n.scalar(bias, x))
-    more = yield from compute(n, spec.ADD, x, n.scalar(bias, x))
-    zero = yield from full(n, 0, x.shape, x.dtype)
-    rest = yield from compute(n, spec.SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
+    above = yield from n.compute(spec.GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
+    below = yield from n.compute(spec.LESS, x, n.scalar(-limit, x), dtype=DType.BOOL)
+    less = yield from n.compute(spec.SUB, x, n.scalar(bias, x))
+    more = yield from n.compute(spec.ADD, x, n.scalar(bias, x))
+    zero = yield from n.full(0, x.shape, x.dtype)
+    rest = yield from n.compute(spec.SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
     yield apply(spec.SELECT, above, less, rest, out=n.output())
 
 
@@ -146,12 +138,12 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     if n.supports(call):
         yield call
         return
-    half = yield from compute(n, spec.MUL, x, n.scalar(-0.5, x), activation=FuseCode.RELU)
-    tangent = yield from compute(n, spec.TANH, half)
-    more = yield from compute(n, spec.ADD, tangent, n.scalar(1, x))
-    scaled = yield from compute(n, spec.MUL, tangent, n.scalar(-2 * alpha, x))
-    below = yield from compute(n, spec.DIV, scaled, more)
-    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), below, out=y)
+    half = yield from n.compute(spec.MUL, x, n.scalar(-0.5, x), activation=FuseCode.RELU)
+    tangent = yield from n.compute(spec.TANH, half)
+    more = yield from n.compute(spec.ADD, tangent, n.scalar(1, x))
+    scaled = yield from n.compute(spec.MUL, tangent, n.scalar(-2 * alpha, x))
+    below = yield from n.compute(spec.DIV, scaled, more)
+    yield apply(spec.ADD, (yield from n.compute(spec.RELU, x)), below, out=y)
 
 
 @op("Selu", since=6, function=True)
@@ -171,11 +163,11 @@ def celu(n: Node) -> Iterator[Call]:
     if alpha == 1.0:
         yield from _elu(n, x, alpha, y)
         return
-    below = yield from compute(n, spec.MINIMUM, x, n.scalar(0, x))
-    scaled = yield from compute(n, spec.MUL, below, n.scalar(1 / alpha, x))
+    below = yield from n.compute(spec.MINIMUM, x, n.scalar(0, x))
+    scaled = yield from n.compute(spec.MUL, below, n.scalar(1 / alpha, x))
     part = n.temp(x)
     yield from _elu(n, scaled, alpha, part)
-    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), part, out=y)
+    yield apply(spec.ADD, (yield from n.compute(spec.RELU, x)), part, out=y)
 
 
 @op("Softplus", since=1, function=True)
@@ -183,10 +175,10 @@ def celu(n: Node) -> Iterator[Call]:
 def softplus(n: Node) -> Iterator[Call]:
     """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|."""
     x, y = n.input(0), n.output()
-    below = yield from negative_of(n, (yield from absolute_of(n, x)))
-    power = yield from compute(n, spec.EXP, below)
+    below = yield from n.negative_of((yield from n.absolute_of(x)))
+    power = yield from n.compute(spec.EXP, below)
     log = yield from log_of_more(n, power)
-    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), log, out=y)
+    yield apply(spec.ADD, (yield from n.compute(spec.RELU, x)), log, out=y)
 
 
 @op("Mish", since=18, function=True)
@@ -194,12 +186,12 @@ def softplus(n: Node) -> Iterator[Call]:
 def mish(n: Node) -> Iterator[Call]:
     """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|."""
     x, two = n.input(0), n.scalar(2, n.input(0))
-    below = yield from compute(n, spec.MINIMUM, x, n.scalar(20, x))  # beyond, m / (m + 2) is 1
-    power = yield from compute(n, spec.EXP, below)
-    more = yield from compute(n, spec.ADD, power, two)
-    part = yield from compute(n, spec.MUL, power, more)
-    whole = yield from compute(n, spec.ADD, part, two)
-    share = yield from compute(n, spec.DIV, part, whole)
+    below = yield from n.compute(spec.MINIMUM, x, n.scalar(20, x))  # beyond, m / (m + 2) is 1
+    power = yield from n.compute(spec.EXP, below)
+    more = yield from n.compute(spec.ADD, power, two)
+    part = yield from n.compute(spec.MUL, power, more)
+    whole = yield from n.compute(spec.ADD, part, two)
+    share = yield from n.compute(spec.DIV, part, whole)
     yield apply(spec.MUL, x, share, out=n.output())
 
 
@@ -207,10 +199,8 @@ def mish(n: Node) -> Iterator[Call]:
 def softsign(n: Node) -> Iterator[Call]:
     """X / (1 + |x|)."""
     x = n.input(0)
-    size = yield from absolute_of(n, x)
-    yield apply(
-        spec.DIV, x, (yield from compute(n, spec.ADD, size, n.scalar(1, x))), out=n.output()
-    )
+    size = yield from n.absolute_of(x)
+    yield apply(spec.DIV, x, (yield from n.compute(spec.ADD, size, n.scalar(1, x))), out=n.output())
 
 
 @op("Swish", since=24)

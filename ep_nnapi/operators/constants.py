@@ -16,23 +16,9 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_symbolic, now
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    added,
-    as_number,
-    compute,
-    compute_as,
-    each,
-    full,
-    indices,
-    narrow,
-    recast,
-    reshape,
-    reshaped,
-)
 from ep_nnapi.operators.lib.matmul import product
 from ep_nnapi.operators.lib.movement import expanded, positions, sizes_around, transposed
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, each, narrow, op
 
 
 def folded_outputs(n: Node) -> Iterator[Call]:
@@ -52,7 +38,7 @@ def _copy_constant(n: Node, given: Constant, output: int = 0) -> Iterator[Call]:
     fits = bool(np.array_equal(array.astype(y.dtype.numpy), array))
     n.require(fits, Reason.DTYPE, f"{y.name} has numbers that {y.dtype.name} does not hold")
     stored = n.value("numbers", given.cast(y.dtype).reshaped(y.shape or (1,)))
-    yield from reshape(n, replace(stored, quantization=y.quantization), y)
+    yield from n.reshape(replace(stored, quantization=y.quantization), y)
 
 
 @op("Shape", since=1)
@@ -80,7 +66,7 @@ def eye_like(n: Node) -> Iterator[Call]:
     k = max(-rows, min(n.integer("k", 0), columns))
     to = y.dtype.numpy
     matrix = Constant((rows, columns), y.dtype, lambda: np.eye(rows, columns, k, to))
-    yield from reshape(n, n.value("numbers", matrix), y)
+    yield from n.reshape(n.value("numbers", matrix), y)
 
 
 @op("Range", since=11)
@@ -95,9 +81,9 @@ def numbers(n: Node) -> Iterator[Call]:
         y = replace(narrow(n.output()), constant=None)
         found = yield from positions(n, count, first if step == 1 else 0)
         if step != 1:
-            found = yield from compute(n, spec.MUL, found, n.scalar(step, found))
-            found = yield from added(n, found, first)
-        yield from reshape(n, found, y)
+            found = yield from n.compute(spec.MUL, found, n.scalar(step, found))
+            found = yield from n.added(found, first)
+        yield from n.reshape(found, y)
         return
     start, _, delta = (n.array(i).reshape(()) for i in range(3))
     yield from _copy_constant(n, Constant.of(start + np.arange(count, dtype=start.dtype) * delta))
@@ -106,10 +92,10 @@ def numbers(n: Node) -> Iterator[Call]:
 def _triangle(n: Node, rows: int, columns: int, diagonal: int, *, upper: bool) -> Computed:
     """Return where a matrix of symbolic sizes is on or beyond its diagonal, as booleans."""
     down = yield from positions(n, rows)
-    down = yield from reshaped(n, (yield from added(n, down, diagonal)), (rows, 1))
-    along = yield from reshaped(n, (yield from positions(n, columns)), (1, columns))
+    down = yield from n.reshaped((yield from n.added(down, diagonal)), (rows, 1))
+    along = yield from n.reshaped((yield from positions(n, columns)), (1, columns))
     row = spec.GREATER_EQUAL if upper else spec.LESS_EQUAL
-    return (yield from compute(n, row, along, down, dtype=DType.BOOL))
+    return (yield from n.compute(row, along, down, dtype=DType.BOOL))
 
 
 @op("ConstantOfShape", since=9)
@@ -117,7 +103,7 @@ def constant_of_shape(n: Node) -> Iterator[Call]:
     """A uniform tensor of `value` (default: 0 as a float) in the inferred shape."""
     y, given = narrow(n.output()), n.node.attributes.get("value")
     number = only_element(given, "value") if isinstance(given, Constant) else 0.0
-    yield from reshape(n, (yield from full(n, number, y.shape, y.dtype)), y)
+    yield from n.reshape((yield from n.full(number, y.shape, y.dtype)), y)
 
 
 MAX_CUM_SUM_SIZE = 1024
@@ -137,10 +123,10 @@ def trilu(n: Node) -> Iterator[Call]:
         return
     least, most = (diagonal, columns - 1) if upper else (1 - rows, diagonal)
     if least <= 1 - rows and most >= columns - 1:
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
         return
     if least > columns - 1 or most < 1 - rows:
-        yield from reshape(n, (yield from full(n, 0, shape, x.dtype)), y)
+        yield from n.reshape((yield from n.full(0, shape, x.dtype)), y)
         return
 
     def triangle() -> np.ndarray:
@@ -156,7 +142,7 @@ def _where(n: Node, mask: Value, x: Value, y: Value) -> Iterator[Call]:
     if x.dtype is DType.BOOL:
         yield apply(spec.LOGICAL_AND, x, mask, out=y)
         return
-    zero = yield from full(n, 0, x.shape, x.dtype)
+    zero = yield from n.full(0, x.shape, x.dtype)
     yield apply(spec.SELECT, mask, x, zero, out=y)
 
 
@@ -179,15 +165,15 @@ def cum_sum(n: Node) -> Iterator[Call]:
     if is_symbolic((size,)):
         shift = (1 if exclusive else 0) * (1 if backward else -1)
         holds = yield from _triangle(n, size, size, shift, upper=bool(backward))
-        matrix = yield from as_number(n, holds, x.dtype)
-    rows = yield from reshaped(n, x, (before, size, after))
+        matrix = yield from n.as_number(holds, x.dtype)
+    rows = yield from n.reshaped(x, (before, size, after))
     swap = (0, 2, 1) if after > 1 else (0, 1, 2)
     rows = yield from transposed(n, rows, swap)
-    flat = yield from reshaped(n, rows, (before * after, size))
+    flat = yield from n.reshaped(rows, (before * after, size))
     sums = n.temp(y, (before * after, size))
     yield from product(n, flat, matrix, sums, adj_y=True)
-    result = yield from reshaped(n, sums, (before, after, size))
-    yield from reshape(n, (yield from transposed(n, result, swap)), y)
+    result = yield from n.reshaped(sums, (before, after, size))
+    yield from n.reshape((yield from transposed(n, result, swap)), y)
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
@@ -217,15 +203,15 @@ def hardmax_13(n: Node) -> Iterator[Call]:
 def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     before, size, after = shape
-    seen = yield from reshaped(n, x, shape)
-    first = yield from compute(
-        n, spec.ARGMAX, seen, axis=1, shape=(before, after), dtype=DType.INT32
+    seen = yield from n.reshaped(x, shape)
+    first = yield from n.compute(
+        spec.ARGMAX, seen, axis=1, shape=(before, after), dtype=DType.INT32
     )
-    wide = yield from compute(n, spec.EXPAND_DIMS, first, axis=1, shape=(before, 1, after))
+    wide = yield from n.compute(spec.EXPAND_DIMS, first, axis=1, shape=(before, 1, after))
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
-    here = yield from compute(n, spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
-    one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    yield from compute_as(n, y, shape, spec.SELECT, here, one, zero)
+    here = yield from n.compute(spec.EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
+    one, zero = yield from each(n.full(number, shape, x.dtype) for number in (1, 0))
+    yield from n.compute_as(y, shape, spec.SELECT, here, one, zero)
 
 
 @op("OneHot", since=9)
@@ -241,14 +227,14 @@ def one_hot(n: Node) -> Iterator[Call]:
         index.dtype is DType.INT32, Reason.DTYPE, f"{index.name} is {index.dtype.name}; use INT32"
     )
     n.require(y.rank <= MAX_RANK, Reason.RANK, f"{y.name} has rank {y.rank}; EQUAL takes 1-4")
-    pair = recast(n, n.input(2), y.dtype)
+    pair = n.recast(n.input(2), y.dtype)
     off, on = (_everywhere(n, pair, i, y.shape) for i in (0, 1))
-    counted = yield from indices(n, index, depth)
+    counted = yield from n.indices(index, depth)
     shape = tuple(1 if i == at else size for i, size in enumerate(y.shape))
-    wide = yield from compute(n, spec.EXPAND_DIMS, counted, axis=at, shape=shape)
+    wide = yield from n.compute(spec.EXPAND_DIMS, counted, axis=at, shape=shape)
     places = np.arange(depth, dtype=np.int32).reshape([-1 if i == at else 1 for i in range(y.rank)])
-    here = yield from compute(
-        n, spec.EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL
+    here = yield from n.compute(
+        spec.EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL
     )
     yield apply(spec.SELECT, here, on, off, out=y)
 

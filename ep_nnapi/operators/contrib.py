@@ -18,9 +18,8 @@ from ep_nnapi.operators.lib.activation import (
 )
 from ep_nnapi.operators.lib.activation import gelu as exact_gelu
 from ep_nnapi.operators.lib.convolution import convolve
-from ep_nnapi.operators.lib.emit import Computed, compute, reshape, widened
 from ep_nnapi.operators.lib.matmul import affine, product, scaled_constant
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, op, widened
 from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized, write_statistics
 
 MICROSOFT_DOMAIN = "com.microsoft"
@@ -34,7 +33,7 @@ def fused_conv(n: Node) -> Iterator[Call]:
     convolved = n.temp(y)
     yield from convolve(n, convolved)
     if n.has(3):
-        convolved = yield from compute(n, spec.ADD, convolved, n.input(3))
+        convolved = yield from n.compute(spec.ADD, convolved, n.input(3))
     yield from active(convolved, y)
 
 
@@ -56,7 +55,7 @@ Activation: TypeAlias = Callable[[Value, Value], Iterator[Call]]
 def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
     """Return the step that applies an activation, by its ONNX name and ordered parameters."""
     known: Mapping[str, Activation] = {
-        "": lambda x, y: reshape(n, x, y),
+        "": n.reshape,
         "Relu": lambda x, y: iter((apply(spec.RELU, x, out=y),)),
         "Sigmoid": lambda x, y: iter((apply(spec.LOGISTIC, x, out=y),)),
         "Tanh": lambda x, y: iter((apply(spec.TANH, x, out=y),)),
@@ -110,7 +109,7 @@ def _biased(n: Node) -> Computed:
     x, bias = n.input(0), n.input(1)
     detail = f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}"
     n.require(x.rank > 0 and bias.shape == x.shape[-1:], Reason.SHAPE, detail)
-    return (yield from compute(n, spec.ADD, x, bias))
+    return (yield from n.compute(spec.ADD, x, bias))
 
 
 @op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, function=True)

@@ -17,9 +17,8 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.operators.lib.activation import clip
 from ep_nnapi.operators.lib.convolution import convolve
-from ep_nnapi.operators.lib.emit import Computed, compute, narrow, number_into, reshape, reshaped
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.node import Node, Operator, op
+from ep_nnapi.operators.lib.node import Computed, Node, Operator, narrow, op
 from ep_nnapi.operators.lib.quantizing import EIGHT_BIT, dequantized, require_8bit, require_scale
 from ep_nnapi.operators.lib.reduction import reduce
 
@@ -38,9 +37,9 @@ def lower(n: Node) -> Iterator[Call]:
     detail = f"{x.name} or {y.name} is quantized; a cast is of plain numbers"
     n.require(x.quantization is None and y.quantization is None, Reason.QUANTIZATION, detail)
     if x.dtype is y.dtype:
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
     elif x.dtype is DType.BOOL:
-        yield from number_into(n, x, narrow(y))
+        yield from n.number_into(x, narrow(y))
     elif x.dtype in _BYTES:
         yield from _from_bytes(n, x, y)
     else:
@@ -75,7 +74,7 @@ def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
     if y.dtype in _FLOATS:
         yield apply(spec.DEQUANTIZE, seen, out=y)
         return
-    number = yield from compute(n, spec.DEQUANTIZE, seen, dtype=DType.FLOAT)
+    number = yield from n.compute(spec.DEQUANTIZE, seen, dtype=DType.FLOAT)
     yield from _cast(n, number, narrow(y))
 
 
@@ -114,14 +113,14 @@ def _rounded(n: Node, stored: Value | None) -> Iterator[Call]:
     n.require(x.dtype is DType.FLOAT and not n.target.relaxed, Reason.DTYPE, detail)
     (scale,), (zero,), limits = q.scale, q.zero_point, np.iinfo(stored.dtype.numpy)
     ends = (n.scalar(end - zero, x) for end in (limits.min, limits.max))
-    share = yield from compute(n, spec.DIV, x, n.scalar(scale, x))
-    half = yield from compute(n, spec.ADD, share, n.scalar(0.5, x))
-    whole, inside = (yield from compute(n, spec.FLOOR, half)), n.temp(x)
+    share = yield from n.compute(spec.DIV, x, n.scalar(scale, x))
+    half = yield from n.compute(spec.ADD, share, n.scalar(0.5, x))
+    whole, inside = (yield from n.compute(spec.FLOOR, half)), n.temp(x)
     yield from clip(n, whole, (next(ends), next(ends)), inside)
     first, *others = n.outputs
     yield apply(spec.MUL, inside, n.scalar(scale, x), out=first)
     for other in others:
-        yield from reshape(n, first, other)
+        yield from n.reshape(first, other)
 
 
 @op("DequantizeLinear", since=10)
@@ -178,7 +177,7 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
     q = x.quantization
     centred = q is not None and not any(q.zero_point)
     n.require(centred, Reason.QUANTIZATION, f"{x.name} is INT32; its zero point must be 0")
-    real = yield from compute(n, spec.CAST, x, dtype=y.dtype)
+    real = yield from n.compute(spec.CAST, x, dtype=y.dtype)
     yield apply(spec.MUL, real, n.scalar(q.scale[0] if q else 1.0, y), out=y)
 
 
@@ -220,18 +219,18 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
     low, high = n.temp(x, (1,)), n.temp(x, (1,))
     yield from reduce(n, spec.REDUCE_MIN, x, range(x.rank), low, keep=False)
     yield from reduce(n, spec.REDUCE_MAX, x, range(x.rank), high, keep=False)
-    least = yield from compute(n, spec.MINIMUM, low, zero)
-    greatest = yield from compute(n, spec.MAXIMUM, high, zero)
-    size = yield from compute(n, spec.SUB, greatest, least)
-    step = yield from compute(n, spec.DIV, size, n.scalar(_STEPS, x))
-    empty = yield from compute(n, spec.EQUAL, size, zero, dtype=DType.BOOL)
+    least = yield from n.compute(spec.MINIMUM, low, zero)
+    greatest = yield from n.compute(spec.MAXIMUM, high, zero)
+    size = yield from n.compute(spec.SUB, greatest, least)
+    step = yield from n.compute(spec.DIV, size, n.scalar(_STEPS, x))
+    empty = yield from n.compute(spec.EQUAL, size, zero, dtype=DType.BOOL)
     yield apply(spec.SELECT, empty, n.scalar(1, x), step, out=scale)
-    opposite = yield from compute(n, spec.SUB, zero, least, shape=(1,))
-    below = yield from compute(n, spec.DIV, opposite, scale)
+    opposite = yield from n.compute(spec.SUB, zero, least, shape=(1,))
+    below = yield from n.compute(spec.DIV, opposite, scale)
     yield apply(spec.QUANTIZE, below, out=zero_point)
-    whole = yield from compute(n, spec.DEQUANTIZE, zero_point, dtype=x.dtype)
-    steps = yield from compute(n, spec.DIV, x, scale)
-    moved = yield from compute(n, spec.ADD, steps, whole, shape=x.shape)
+    whole = yield from n.compute(spec.DEQUANTIZE, zero_point, dtype=x.dtype)
+    steps = yield from n.compute(spec.DIV, x, scale)
+    moved = yield from n.compute(spec.ADD, steps, whole, shape=x.shape)
     yield apply(spec.QUANTIZE, moved, out=y)
 
 
@@ -275,9 +274,9 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
         return numbers
     zero = n.input(index)
     shape = _zero_point_shape(x, zero, axis)
-    less = yield from reshaped(n, (yield from _as_floats(n, zero)), shape)
+    less = yield from n.reshaped((yield from _as_floats(n, zero)), shape)
     if numbers.constant is None or less.constant is None:
-        return (yield from compute(n, spec.SUB, numbers, less, shape=x.shape))
+        return (yield from n.compute(spec.SUB, numbers, less, shape=x.shape))
     whole, minus = numbers.constant, less.constant
     centred = whole.map(x.shape, lambda a: a - minus.array.astype(np.float32))
     return replace(numbers, name=f"{x.name} centred", constant=centred)
@@ -301,4 +300,4 @@ def _zero_point_shape(x: Value, zero: Value, axis: int | None) -> tuple[int, ...
 def _as_floats(n: Node, x: Value) -> Computed:
     if x.constant is not None:
         return dequantized(x)
-    return (yield from compute(n, spec.DEQUANTIZE, x, dtype=DType.FLOAT))
+    return (yield from n.compute(spec.DEQUANTIZE, x, dtype=DType.FLOAT))

@@ -17,7 +17,6 @@ from ep_nnapi.operators.lib.convolution import (
     images,
     planar,
 )
-from ep_nnapi.operators.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.operators.lib.movement import equal_parts
 from ep_nnapi.operators.lib.node import Node, op
 from ep_nnapi.operators.lib.quantizing import bias
@@ -88,17 +87,17 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
         y.rank == x.rank, Reason.SHAPE, f"{y.name} has rank {y.rank}, {x.name} has rank {x.rank}"
     )
     axes = _window_axes(n, x, w, y)
-    image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))
-    taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
+    image = yield from n.reshaped(x, (*x.shape[:2], *planar(x.shape[2:])))
+    taps = yield from n.reshaped(w, (*w.shape[:2], *planar(w.shape[2:])))
     taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
-    result = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
+    result = n.output_or_temp(y, (*y.shape[:2], *planar(y.shape[2:])))
     whole = _TransposedConvolution(image, taps, shift, axes)
     if group == 1:
         yield whole.call(n, result)
     else:
         yield from whole.by_groups(n, group, result)
-    yield from write_output(n, result, y)
+    yield from n.write_output(result, y)
 
 
 def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis, _TransposedAxis]:

@@ -13,19 +13,9 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    absolute_of,
-    as_number,
-    compute,
-    each,
-    indices,
-    reshaped,
-    widened,
-)
 from ep_nnapi.operators.lib.matmul import product
 from ep_nnapi.operators.lib.movement import equal_parts, transpose
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, each, op, widened
 from ep_nnapi.operators.lib.reduction import reduced
 
 
@@ -87,10 +77,10 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
         mixed = yield from _of_one_image(n, columns)
     else:
         mixed = yield from _of_its_image(n, columns, (count, channels, height, width))
-    pixels = yield from reshaped(n, mixed, (count, wide * channels, height))
+    pixels = yield from n.reshaped(mixed, (count, wide * channels, height))
     bins = n.temp(x, (count, wide * channels, high))
     yield from product(n, pixels, rows, bins, adj_y=True)
-    found = yield from reshaped(n, bins, (count, wide, channels, high))
+    found = yield from n.reshaped(bins, (count, wide, channels, high))
     yield from transpose(n, found, (0, 2, 3, 1), y)
 
 
@@ -110,8 +100,8 @@ def _of_one_image(n: Node, columns: Value) -> Computed:
     """Return `columns` [R, w, W] times the rows of the only image, [R w, C H]."""
     x = n.input(0)
     count, bins, width = columns.shape
-    rows = yield from reshaped(n, x, (x.size // width, width))
-    matrix = yield from reshaped(n, columns, (count * bins, width))
+    rows = yield from n.reshaped(x, (x.size // width, width))
+    matrix = yield from n.reshaped(columns, (count * bins, width))
     mixed = n.temp(x, (count * bins, x.size // width))
     yield from product(n, matrix, rows, mixed, adj_y=True)
     return mixed
@@ -124,9 +114,9 @@ def _of_its_image(n: Node, columns: Value, shape: tuple[int, int, int, int]) -> 
     """
     x = n.input(0)
     count, channels, height, width = shape
-    which = yield from indices(n, n.input(2), x.shape[0])
-    own = yield from compute(n, spec.GATHER, x, axis=0, indices=which, shape=shape)
-    rows = yield from reshaped(n, own, (count, channels * height, width))
+    which = yield from n.indices(n.input(2), x.shape[0])
+    own = yield from n.compute(spec.GATHER, x, axis=0, indices=which, shape=shape)
+    rows = yield from n.reshaped(own, (count, channels * height, width))
     mixed = n.temp(x, (count, columns.shape[1], channels * height))
     yield from product(n, columns, rows, mixed, adj_y=True)
     return mixed
@@ -137,21 +127,21 @@ def _weights(n: Node, start: Value, end: Value, axis: _RoiAxis) -> Computed:
     offset = 0.5 if axis.half else 0.0
     scaled = []
     for edge in (start, end):
-        seen = yield from compute(n, spec.MUL, edge, n.scalar(axis.scale, edge))
-        scaled.append((yield from compute(n, spec.ADD, seen, n.scalar(-offset, edge))))
-    size = yield from compute(n, spec.SUB, scaled[1], scaled[0])
+        seen = yield from n.compute(spec.MUL, edge, n.scalar(axis.scale, edge))
+        scaled.append((yield from n.compute(spec.ADD, seen, n.scalar(-offset, edge))))
+    size = yield from n.compute(spec.SUB, scaled[1], scaled[0])
     if not axis.half:
-        size = yield from compute(n, spec.MAXIMUM, size, n.scalar(1, size))
-    step = yield from compute(n, spec.DIV, size, n.scalar(axis.bins, size))
-    moved = yield from compute(n, spec.MUL, step, axis.points(step.dtype))
-    positions = yield from compute(n, spec.ADD, scaled[0], moved)
+        size = yield from n.compute(spec.MAXIMUM, size, n.scalar(1, size))
+    step = yield from n.compute(spec.DIV, size, n.scalar(axis.bins, size))
+    moved = yield from n.compute(spec.MUL, step, axis.points(step.dtype))
+    positions = yield from n.compute(spec.ADD, scaled[0], moved)
     weights = yield from _linear_weights(n, positions, axis.pixels)
     if axis.samples == 1:
         return weights
     shape = (start.size, axis.bins, axis.samples, axis.pixels)
-    each_point = yield from reshaped(n, weights, shape)
+    each_point = yield from n.reshaped(weights, shape)
     mean = yield from reduced(n, spec.MEAN, each_point, [2])
-    return (yield from reshaped(n, mean, (start.size, axis.bins, axis.pixels)))
+    return (yield from n.reshaped(mean, (start.size, axis.bins, axis.pixels)))
 
 
 def _linear_weights(n: Node, positions: Value, pixels: int) -> Computed:
@@ -161,15 +151,15 @@ def _linear_weights(n: Node, positions: Value, pixels: int) -> Computed:
     beyond that its weights are 0.
     """
     low, high = n.scalar(-1, positions), n.scalar(pixels, positions)
-    after = yield from compute(n, spec.GREATER_EQUAL, positions, low, dtype=DType.BOOL)
-    before = yield from compute(n, spec.LESS_EQUAL, positions, high, dtype=DType.BOOL)
-    inside = yield from as_number(n, (yield from compute(n, spec.LOGICAL_AND, after, before)))
-    above = yield from compute(n, spec.MAXIMUM, positions, n.scalar(0, positions))
-    clamped = yield from compute(n, spec.MINIMUM, above, n.scalar(pixels - 1, positions))
+    after = yield from n.compute(spec.GREATER_EQUAL, positions, low, dtype=DType.BOOL)
+    before = yield from n.compute(spec.LESS_EQUAL, positions, high, dtype=DType.BOOL)
+    inside = yield from n.as_number((yield from n.compute(spec.LOGICAL_AND, after, before)))
+    above = yield from n.compute(spec.MAXIMUM, positions, n.scalar(0, positions))
+    clamped = yield from n.compute(spec.MINIMUM, above, n.scalar(pixels - 1, positions))
     shape = (*positions.shape, 1)
-    point, taken = yield from each(reshaped(n, v, shape) for v in (clamped, inside))
+    point, taken = yield from each(n.reshaped(v, shape) for v in (clamped, inside))
     grid = Constant.of(np.arange(pixels, dtype=positions.dtype.numpy))
-    apart = yield from absolute_of(n, (yield from compute(n, spec.SUB, point, grid)))
+    apart = yield from n.absolute_of((yield from n.compute(spec.SUB, point, grid)))
     one = n.value("one", n.scalar(1, positions))
-    weights = yield from compute(n, spec.SUB, one, apart, activation=FuseCode.RELU)
-    return (yield from compute(n, spec.MUL, weights, taken))
+    weights = yield from n.compute(spec.SUB, one, apart, activation=FuseCode.RELU)
+    return (yield from n.compute(spec.MUL, weights, taken))

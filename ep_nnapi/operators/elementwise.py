@@ -12,9 +12,16 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import Computed, broadcast_shape, compute, each, recast, reshape
 from ep_nnapi.operators.lib.movement import broadcast, select
-from ep_nnapi.operators.lib.node import Node, Operator, one_to_one, op
+from ep_nnapi.operators.lib.node import (
+    Computed,
+    Node,
+    Operator,
+    broadcast_shape,
+    each,
+    one_to_one,
+    op,
+)
 
 
 def binary(op_type: str, row: OperationSpec, since: int = 7) -> Operator:
@@ -65,7 +72,7 @@ def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> I
         f"{n.output().name} is declared as {list(y.shape)}; the inputs broadcast to {list(whole)}",
     )
     if len(tensors) == 1:
-        yield from reshape(n, total, y)
+        yield from n.reshape(total, y)
         return
     for tensor in tensors[1:-1]:
         shape = broadcast_shape(total.shape, tensor.shape)
@@ -92,7 +99,7 @@ def sub(n: Node) -> Iterator[Call]:
     if y.dtype is not DType.FLOAT or n.supports(apply(spec.SUB, y, y, out=y)):
         yield from broadcast(n, spec.SUB, (a, b), y)
         return
-    opposite = yield from compute(n, spec.MUL, b, n.scalar(-1, b))
+    opposite = yield from n.compute(spec.MUL, b, n.scalar(-1, b))
     yield from broadcast(n, spec.ADD, (a, opposite), y)
 
 
@@ -119,22 +126,22 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
     n.require(
         max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
     )
-    down = yield from compute(n, spec.DIV, a, b)
+    down = yield from n.compute(spec.DIV, a, b)
     rest = yield from _remainder(n, a, b, down)
-    inexact = yield from compute(n, spec.NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
+    inexact = yield from n.compute(spec.NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
     minus = yield from each(
-        compute(n, spec.LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b)
+        n.compute(spec.LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b)
     )
-    apart = yield from compute(n, spec.NOT_EQUAL, *minus)
-    up = yield from compute(n, spec.LOGICAL_AND, inexact, apart)
-    more = yield from compute(n, spec.ADD, down, n.scalar(1, y))
+    apart = yield from n.compute(spec.NOT_EQUAL, *minus)
+    up = yield from n.compute(spec.LOGICAL_AND, inexact, apart)
+    more = yield from n.compute(spec.ADD, down, n.scalar(1, y))
     yield from select(n, up, more, down, y)
 
 
 def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
     """Return `a` - `quotient` * `b`."""
-    whole = yield from compute(n, spec.MUL, quotient, b)
-    return (yield from compute(n, spec.SUB, a, whole))
+    whole = yield from n.compute(spec.MUL, quotient, b)
+    return (yield from n.compute(spec.SUB, a, whole))
 
 
 @op("Mod", since=10)
@@ -145,8 +152,8 @@ def mod(n: Node) -> Iterator[Call]:
     n.require(n.integer("fmod", 0) == 0, Reason.ATTRIBUTE, detail)
     n.require(y.rank <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers")
     n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
-    quotient = yield from compute(n, spec.DIV, a, b)
-    whole = yield from compute(n, spec.MUL, quotient, b)
+    quotient = yield from n.compute(spec.DIV, a, b)
+    whole = yield from n.compute(spec.MUL, quotient, b)
     yield apply(spec.SUB, a, whole, out=y)
 
 
@@ -160,11 +167,11 @@ def power(n: Node) -> Iterator[Call]:
         if by_hand is not None:
             yield from by_hand(n, x, y)
             return
-    yield from broadcast(n, spec.POW, (x, recast(n, exponent, x.dtype)), y)
+    yield from broadcast(n, spec.POW, (x, n.recast(exponent, x.dtype)), y)
 
 
 def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    square = yield from compute(n, spec.MUL, x, x)
+    square = yield from n.compute(spec.MUL, x, x)
     yield apply(spec.MUL, square, x, out=y)
 
 
@@ -183,7 +190,7 @@ def where(n: Node) -> Iterator[Call]:
     if y.dtype is not DType.BOOL:
         yield from select(n, condition, a, b, y)
         return
-    opposite = yield from compute(n, spec.LOGICAL_NOT, condition)
+    opposite = yield from n.compute(spec.LOGICAL_NOT, condition)
     parts = []
     for mask, value in ((condition, a), (opposite, b)):
         part = n.temp(y, broadcast_shape(mask.shape, value.shape))

@@ -11,17 +11,9 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    broadcast_shape,
-    output_or_temp,
-    reshape,
-    reshaped,
-    write_output,
-)
 from ep_nnapi.operators.lib.matmul import affine, product
 from ep_nnapi.operators.lib.movement import transpose, transposed
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, broadcast_shape, op
 from ep_nnapi.operators.lib.reduction import reduce
 
 
@@ -37,15 +29,15 @@ def matmul(n: Node) -> Iterator[Call]:
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2] if a.rank > 1 else 1
     columns = b.shape[-1] if b.rank > 1 else 1
-    left = a if a.rank > 1 else (yield from reshaped(n, a, (1, a.size)))
-    right = b if b.rank > 1 else (yield from reshaped(n, b, (b.size, 1)))
+    left = a if a.rank > 1 else (yield from n.reshaped(a, (1, a.size)))
+    right = b if b.rank > 1 else (yield from n.reshaped(b, (b.size, 1)))
     shape = (*batch, rows, columns)
     result = (*batch, *(rows,) * (a.rank > 1), *(columns,) * (b.rank > 1))
     detail = f"{y.name} is declared as {list(y.shape)}; the product has shape {list(result)}"
     n.require(y.shape == result, Reason.SHAPE, detail)
-    computed = y if shape == y.shape else output_or_temp(n, y, shape)
+    computed = y if shape == y.shape else n.output_or_temp(y, shape)
     yield from product(n, left, right, computed)
-    yield from write_output(n, computed, y)
+    yield from n.write_output(computed, y)
 
 
 @op("Gemm", since=7)
@@ -132,12 +124,12 @@ def einsum(n: Node) -> Iterator[Call]:
         return
     order = [total.labels.index(label) for label in result if label in total.labels]
     if order == sorted(order):
-        yield from reshape(n, total.value, y)
+        yield from n.reshape(total.value, y)
         return
     if y.shape == tuple(total.value.shape[i] for i in order):
         yield from transpose(n, total.value, order, y)
     else:
-        yield from reshape(n, (yield from transposed(n, total.value, order)), y)
+        yield from n.reshape((yield from transposed(n, total.value, order)), y)
 
 
 def _parsed(n: Node) -> tuple[list[Term], str]:
@@ -191,7 +183,7 @@ def _without_ones(n: Node, term: Term) -> ComputedTerm:
 
 def _reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` reshaped to `shape`; a scalar's empty shape becomes (1,)."""
-    return (yield from reshaped(n, x, tuple(shape) or (1,)))
+    return (yield from n.reshaped(x, tuple(shape) or (1,)))
 
 
 def _summed(n: Node, term: Term, kept: Collection[str]) -> ComputedTerm:

@@ -13,21 +13,6 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
-from ep_nnapi.operators.lib.emit import (
-    EXACT_IN_FLOAT,
-    Computed,
-    as_number,
-    compute,
-    compute_as,
-    each,
-    of_any_type,
-    output_or_temp,
-    recast,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    write_output,
-)
 from ep_nnapi.operators.lib.movement import (
     expand,
     runs,
@@ -37,14 +22,23 @@ from ep_nnapi.operators.lib.movement import (
     transposed,
 )
 from ep_nnapi.operators.lib.movement import transpose as permute
-from ep_nnapi.operators.lib.node import Lowering, Node, Operator, int32, op
+from ep_nnapi.operators.lib.node import (
+    EXACT_IN_FLOAT,
+    Computed,
+    Lowering,
+    Node,
+    Operator,
+    each,
+    int32,
+    op,
+)
 from ep_nnapi.operators.lib.quantizing import dequantized
 
 
 def lower(n: Node) -> Iterator[Call]:
     """Emit the first input reshaped to the inferred shape of the output."""
-    require_same_quantization(n, n.input(0), n.output())
-    yield from reshape(n, n.input(0), n.output())
+    n.require_same_quantization(n.input(0), n.output())
+    yield from n.reshape(n.input(0), n.output())
 
 
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Operator:
@@ -83,7 +77,7 @@ def transpose(n: Node) -> Iterator[Call]:
     perm = n.integers("perm", range(x.rank)[::-1])
     detail = f"perm {list(perm)} does not permute the {x.rank} axes of {x.name}"
     n.require(sorted(perm) == list(range(x.rank)), Reason.ATTRIBUTE, detail)
-    yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
+    yield from n.of_any_type(x, n.output(), lambda a, b: permute(n, a, perm, b))
 
 
 @op("Concat", since=4, moves=True)
@@ -95,9 +89,9 @@ def concat(n: Node) -> Iterator[Call]:
     detail = f"{y.name} has shape {list(y.shape)}; the parts along axis {axis} have {parts}"
     n.require(together, Reason.SHAPE, detail)
     if len(n.inputs) == 1:
-        yield from of_any_type(n, n.input(0), y, lambda a, b: reshape(n, a, b))
+        yield from n.of_any_type(n.input(0), y, n.reshape)
     elif y.dtype is DType.BOOL:
-        numbers = yield from each(as_number(n, x) for x in n.inputs)
+        numbers = yield from each(n.as_number(x) for x in n.inputs)
         whole = n.temp(numbers[0], y.shape)
         yield from _concatenated(n, numbers, axis, whole)
         yield apply(spec.NOT_EQUAL, whole, n.scalar(0, whole), out=y)
@@ -112,10 +106,10 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
     """
     if y.dtype is DType.INT32 and all(p.shape == parts[0].shape for p in parts):
         before, size, after = sizes_around(parts[0].shape, axis)
-        rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
+        rows = yield from each(n.reshaped(p, (before, size * after)) for p in parts)
         packed = n.temp(y, (before, len(parts), size * after))
         yield apply(spec.PACK, axis=1, inputs=rows, out=packed)
-        yield from reshape(n, packed, y)
+        yield from n.reshape(packed, y)
     elif y.dtype is DType.INT32 and y.magnitude is not None and y.magnitude <= EXACT_IN_FLOAT:
         floats = yield from each(_as_floats(n, p) for p in parts)
         whole = n.temp(floats[0], y.shape)
@@ -124,15 +118,15 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
     elif y.rank <= MAX_RANK:
         yield apply(spec.CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
-        rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
+        rows = yield from each(n.reshaped(p, sizes_around(p.shape, axis)) for p in parts)
         shape = sizes_around(y.shape, axis)
-        yield from compute_as(n, y, shape, spec.CONCATENATION, inputs=rows, axis=1)
+        yield from n.compute_as(y, shape, spec.CONCATENATION, inputs=rows, axis=1)
 
 
 def _as_floats(n: Node, x: Value) -> Computed:
     if x.constant is not None and not x.constant.numbers:
-        return recast(n, x, DType.FLOAT)
-    return (yield from compute(n, spec.CAST, x, dtype=DType.FLOAT))
+        return n.recast(x, DType.FLOAT)
+    return (yield from n.compute(spec.CAST, x, dtype=DType.FLOAT))
 
 
 @op("Split", since=2, moves=True)
@@ -204,7 +198,7 @@ def tile_6(n: Node) -> Iterator[Call]:
     """Repeated along each axis, as often as the shapes say."""
     x, y = n.input(0), n.output()
     repeats = [b // a for a, b in zip(x.shape, y.shape, strict=True)]
-    yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
+    yield from n.of_any_type(x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
 
 
 @op("DepthToSpace", since=1, moves=True)
@@ -237,9 +231,9 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
         yield call
         return out
     apart = (batch, channels // pixels, pixels, high * wide)
-    seen = yield from reshaped(n, x, apart)
+    seen = yield from n.reshaped(x, apart)
     moved = yield from transposed(n, seen, (0, 2, 1, 3))
-    return (yield from reshaped(n, moved, x.shape))
+    return (yield from n.reshaped(moved, x.shape))
 
 
 @op("SpaceToDepth", since=1, moves=True)
@@ -301,9 +295,9 @@ def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterat
     some = all(_kept(*pair).size for pair in zip(x.shape, paddings, strict=True))
     n.require(some, Reason.SHAPE, f"pads remove all elements of {x.name}")
     if mode == "constant":
-        yield from of_any_type(n, x, y, lambda a, b: _constant(n, a, paddings, number, b))
+        yield from n.of_any_type(x, y, lambda a, b: _constant(n, a, paddings, number, b))
     else:
-        yield from of_any_type(n, x, y, lambda a, b: _by_copying(n, a, paddings, mode, b))
+        yield from n.of_any_type(x, y, lambda a, b: _by_copying(n, a, paddings, mode, b))
 
 
 def _kept(size: int, padding: tuple[int, int]) -> Span:
@@ -329,10 +323,10 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
         n.require(
             len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
         )
-    seen = yield from reshaped(n, x, sizes)
-    result = output_or_temp(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
+    seen = yield from n.reshaped(x, sizes)
+    result = n.output_or_temp(y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
     yield _added(n, seen, rows, number, result)
-    yield from write_output(n, result, y)
+    yield from n.write_output(result, y)
 
 
 def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
@@ -361,13 +355,10 @@ def _stored(x: Value, number: float) -> int:
     """Return `number` quantized as `x`; raise Reject(QUANTIZATION) if it is not representable."""
     q = x.quantization
     limits = np.iinfo(x.dtype.numpy)
-    output_or_temp = number / q.scale[0] + q.zero_point[0] if q is not None else number
-    if (
-        not limits.min <= output_or_temp <= limits.max
-        or abs(output_or_temp - round(output_or_temp)) > _NEAR_INTEGER
-    ):
+    exact = number / q.scale[0] + q.zero_point[0] if q is not None else number
+    if not limits.min <= exact <= limits.max or abs(exact - round(exact)) > _NEAR_INTEGER:
         raise Reject(Reason.QUANTIZATION, f"{x.name} cannot store the pad value {number:g} exactly")
-    return round(output_or_temp)
+    return round(exact)
 
 
 def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
@@ -387,21 +378,21 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
     shape = list(x.shape)
     axes = [axis for axis, padding in enumerate(paddings) if any(padding)]
     if not axes:
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
     for axis in axes:
         places = _source_indexes(shape[axis], paddings[axis], mode)
         seen = sizes_around(shape, axis) if x.rank > MAX_RANK or len(shape) > MAX_RANK else None
-        part = x if seen is None else (yield from reshaped(n, x, seen))
+        part = x if seen is None else (yield from n.reshaped(x, seen))
         shape[axis] = len(places)
         last = axis == axes[-1]
         target = shape if seen is None else sizes_around(shape, axis)
-        result = output_or_temp(n, y, target) if last else n.temp(x, target)
+        result = n.output_or_temp(y, target) if last else n.temp(x, target)
         yield apply(
             spec.GATHER, part, axis=axis if seen is None else 1, indices=int32(places), out=result
         )
         x = result
     if axes:
-        yield from write_output(n, x, y)
+        yield from n.write_output(x, y)
 
 
 def _source_indexes(size: int, padding: tuple[int, int], mode: str) -> list[int]:

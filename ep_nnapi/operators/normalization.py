@@ -13,21 +13,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators.lib.convolution import images, require_permute
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    absolute_of,
-    compute,
-    compute_as,
-    each,
-    full,
-    output_or_temp,
-    reshape,
-    reshaped,
-    widened,
-    write_output,
-)
 from ep_nnapi.operators.lib.movement import sizes_around
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, each, op, widened
 from ep_nnapi.operators.lib.reduction import (
     Norm,
     Normalize,
@@ -47,8 +34,8 @@ def softmax_1(n: Node) -> Iterator[Call]:
         yield from _softmax(n, x, axis, n.output())
         return
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
-    rows = yield from reshaped(n, x, row)
-    yield from compute_as(n, n.output(), row, spec.SOFTMAX, rows, beta=1.0)
+    rows = yield from n.reshaped(x, row)
+    yield from n.compute_as(n.output(), row, spec.SOFTMAX, rows, beta=1.0)
 
 
 @op("Softmax", since=13)
@@ -65,14 +52,14 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
         return
     before, size, after = sizes_around(x.shape, axis)
     shape = (before, size) if after == 1 else (before, size, 1, after)
-    seen = yield from reshaped(n, x, shape)
+    seen = yield from n.reshaped(x, shape)
     if after == 1:
-        yield from compute_as(n, y, shape, spec.SOFTMAX, seen, beta=1.0)
+        yield from n.compute_as(y, shape, spec.SOFTMAX, seen, beta=1.0)
         return
     require_permute(n, seen)
-    out = output_or_temp(n, y, shape)
+    out = n.output_or_temp(y, shape)
     yield apply(spec.SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
-    yield from write_output(n, out, y)
+    yield from n.write_output(out, y)
 
 
 @op("LogSoftmax", since=1, function=True)
@@ -94,8 +81,8 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
 
 def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
-    seen = yield from reshaped(n, x, shape)
-    yield from compute_as(n, n.output(), shape, spec.LOG_SOFTMAX, seen, beta=1.0, axis=1)
+    seen = yield from n.reshaped(x, shape)
+    yield from n.compute_as(n.output(), shape, spec.LOG_SOFTMAX, seen, beta=1.0, axis=1)
 
 
 @op("BatchNormalization", since=7)
@@ -114,9 +101,9 @@ def batch_normalization(n: Node) -> Iterator[Call]:
         detail = f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}"
         n.require(given.shape == x.shape[1 : 1 + len(stored)], Reason.SHAPE, detail)
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
-    seen = yield from reshaped(n, x, shape)
-    product = yield from compute(n, spec.MUL, seen, factor, shape=shape)
-    yield from compute_as(n, y, shape, spec.ADD, product, term)
+    seen = yield from n.reshaped(x, shape)
+    product = yield from n.compute(spec.MUL, seen, factor, shape=shape)
+    yield from n.compute_as(y, shape, spec.ADD, product, term)
 
 
 def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
@@ -128,12 +115,12 @@ def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value,
         factor = Constant(tuple(shape), x.dtype, lambda: _factor(known, epsilon, shape, x.dtype))
         term = Constant(tuple(shape), x.dtype, lambda: _term(known, epsilon, shape, x.dtype))
         return n.value("factor", factor), n.value("term", term)
-    more = yield from compute(n, spec.ADD, var, n.scalar(epsilon, var))
-    root = yield from compute(n, spec.SQRT, more)
-    ratio = yield from compute(n, spec.DIV, scale, root)
-    product = yield from compute(n, spec.MUL, mean, ratio)
-    rest = yield from compute(n, spec.SUB, shift, product)
-    first, second = yield from each(reshaped(n, v, shape) for v in (ratio, rest))
+    more = yield from n.compute(spec.ADD, var, n.scalar(epsilon, var))
+    root = yield from n.compute(spec.SQRT, more)
+    ratio = yield from n.compute(spec.DIV, scale, root)
+    product = yield from n.compute(spec.MUL, mean, ratio)
+    rest = yield from n.compute(spec.SUB, shift, product)
+    first, second = yield from each(n.reshaped(v, shape) for v in (ratio, rest))
     return first, second
 
 
@@ -157,7 +144,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     _require_channels(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
-    seen = yield from reshaped(n, x, shape)
+    seen = yield from n.reshaped(x, shape)
     standard = n.temp(x, shape)
     yield apply(
         spec.INSTANCE_NORMALIZATION,
@@ -183,9 +170,9 @@ def _require_channels(n: Node) -> None:
 def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
     one = (n.input(1).size, 1, 1)
-    factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
-    product = yield from compute(n, spec.MUL, x, factor, shape=x.shape)
-    yield from compute_as(n, y, x.shape, spec.ADD, product, term)
+    factor, term = yield from each(n.reshaped(n.input(i), one) for i in (1, 2))
+    product = yield from n.compute(spec.MUL, x, factor, shape=x.shape)
+    yield from n.compute_as(y, x.shape, spec.ADD, product, term)
 
 
 @op("GroupNormalization", since=18)
@@ -197,9 +184,9 @@ def group_normalization_18(n: Node) -> Iterator[Call]:
     """
     standard = yield from _grouped(n)
     shape = (n.input(1).size, 1)
-    factor, term = yield from each(reshaped(n, n.input(i), shape) for i in (1, 2))
-    product = yield from compute(n, spec.MUL, standard, factor)
-    yield from reshape(n, (yield from compute(n, spec.ADD, product, term)), n.output())
+    factor, term = yield from each(n.reshaped(n.input(i), shape) for i in (1, 2))
+    product = yield from n.compute(spec.MUL, standard, factor)
+    yield from n.reshape((yield from n.compute(spec.ADD, product, term)), n.output())
 
 
 @op("GroupNormalization", since=21)
@@ -213,7 +200,7 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
     _require_channels(n)
     standard = yield from _grouped(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
-    yield from _per_channel(n, (yield from reshaped(n, standard, shape)), n.output())
+    yield from _per_channel(n, (yield from n.reshaped(standard, shape)), n.output())
 
 
 def _grouped(n: Node) -> Computed:
@@ -224,7 +211,7 @@ def _grouped(n: Node) -> Computed:
         Reason.SHAPE,
         f"num_groups is {groups}, which does not divide the channels of {x.name}, {list(x.shape)}",
     )
-    rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
+    rows = yield from n.reshaped(x, (x.shape[0], groups, x.size // groups // x.shape[0]))
     found = yield from standardized(n, rows, [2], n.real("epsilon", 1e-5))
     return found.value
 
@@ -295,19 +282,19 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)
     n.require(p in (1, 2), Reason.ATTRIBUTE, f"p is {p}; ONNX has 1 and 2")
     shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
-    seen = yield from reshaped(n, x, shape)
+    seen = yield from n.reshaped(x, shape)
     if p == 1:
-        parts = yield from absolute_of(n, seen)
+        parts = yield from n.absolute_of(seen)
         norm = yield from reduced(n, spec.REDUCE_SUM, parts, [at])
     else:
-        parts = yield from compute(n, spec.MUL, seen, seen)
-        norm = yield from compute(
-            n, spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
+        parts = yield from n.compute(spec.MUL, seen, seen)
+        norm = yield from n.compute(
+            spec.SQRT, (yield from reduced(n, spec.REDUCE_SUM, parts, [at]))
         )
-    none = yield from compute(n, spec.EQUAL, norm, n.scalar(0, x), dtype=DType.BOOL)
-    huge = yield from full(n, float(n.limits(x).max), norm.shape, x.dtype)
-    size = yield from compute(n, spec.SELECT, none, huge, norm, dtype=x.dtype)
-    yield from compute_as(n, y, shape, spec.DIV, seen, size)
+    none = yield from n.compute(spec.EQUAL, norm, n.scalar(0, x), dtype=DType.BOOL)
+    huge = yield from n.full(float(n.limits(x).max), norm.shape, x.dtype)
+    size = yield from n.compute(spec.SELECT, none, huge, norm, dtype=x.dtype)
+    yield from n.compute_as(y, shape, spec.DIV, seen, size)
 
 
 @op("MeanVarianceNormalization", since=9)
@@ -318,9 +305,9 @@ def mean_variance_normalization(n: Node) -> Iterator[Call]:
     n.require(x.rank <= MAX_RANK, Reason.RANK, f"{x.name} has rank {x.rank}; NNAPI takes 1-4")
     axes = [n.normalized(a, x.rank) for a in n.integers("axes", (0, 2, 3))]
     mean = yield from reduced(n, spec.MEAN, x, axes)
-    centred = yield from compute(n, spec.SUB, x, mean)
-    square = yield from compute(n, spec.MUL, centred, centred)
+    centred = yield from n.compute(spec.SUB, x, mean)
+    square = yield from n.compute(spec.MUL, centred, centred)
     variance = yield from reduced(n, spec.MEAN, square, axes)
-    deviation = yield from compute(n, spec.SQRT, variance)
-    more = yield from compute(n, spec.ADD, deviation, n.scalar(1e-9, x))
+    deviation = yield from n.compute(spec.SQRT, variance)
+    more = yield from n.compute(spec.ADD, deviation, n.scalar(1e-9, x))
     yield apply(spec.DIV, centred, more, out=n.output())

@@ -17,7 +17,6 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.operators.lib.emit import compute_as, indices, output_or_temp, reshaped, write_output
 from ep_nnapi.operators.lib.matmul import write_fully_connected
 from ep_nnapi.operators.lib.node import Node, op, zeros
 
@@ -42,11 +41,11 @@ def matmul_nbits(n: Node) -> Iterator[Call]:
     n.require(prepacked == 0, Reason.ATTRIBUTE, f"weight_prepacked is {prepacked}; it must be 0")
     n.require(a.rank > 0 and a.shape[-1] == depth, Reason.SHAPE, f"{a.name} has no rows of {depth}")
     blocks = _Blocks(n, (units, depth), (1, 2, 3), y.dtype)
-    rows = yield from reshaped(n, a, (a.size // depth, depth))
-    result = output_or_temp(n, y, (a.size // depth, units))
+    rows = yield from n.reshaped(a, (a.size // depth, depth))
+    result = n.output_or_temp(y, (a.size // depth, units))
     bias = n.input(5) if n.has(5) else n.value("zeros", zeros(units, y.dtype))
     yield from write_fully_connected(n, rows, blocks.weights(), bias, result)
-    yield from write_output(n, result, y)
+    yield from n.write_output(result, y)
 
 
 @op("GatherBlockQuantized", since=1, domain=MICROSOFT_DOMAIN, keeps=True)
@@ -66,12 +65,12 @@ def gather_block_quantized(n: Node) -> Iterator[Call]:
     shape = (*data.shape[:-1], data.shape[-1] * 8 // (bits if bits in _BITS else 8))
     n.require(scales.rank == data.rank, Reason.RANK, f"{scales.name} has rank {scales.rank}")
     table = _Blocks(n, shape, (0, 2, 3), y.dtype).weights()
-    found = yield from indices(n, index, shape[0])
-    rows = yield from reshaped(n, table, (shape[0], prod(shape[1:])))
+    found = yield from n.indices(index, shape[0])
+    rows = yield from n.reshaped(table, (shape[0], prod(shape[1:])))
     if index.rank >= MAX_RANK:
-        found = yield from reshaped(n, found, (index.size,))
+        found = yield from n.reshaped(found, (index.size,))
     gathered = (*operand_shape(found.shape), prod(shape[1:]))
-    yield from compute_as(n, y, gathered, spec.GATHER, rows, axis=0, indices=found)
+    yield from n.compute_as(y, gathered, spec.GATHER, rows, axis=0, indices=found)
 
 
 @frozen

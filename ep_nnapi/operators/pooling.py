@@ -20,16 +20,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    absolute_of,
-    compute,
-    output_or_temp,
-    require_same_quantization,
-    reshaped,
-    write_output,
-)
-from ep_nnapi.operators.lib.node import Node, int32, op
+from ep_nnapi.operators.lib.node import Computed, Node, int32, op
 from ep_nnapi.operators.lib.reduction import reduce
 
 
@@ -98,11 +89,11 @@ def _norms(n: Node, x: Value, windows: Sequence[AxisWindow], y: Value) -> Iterat
     if p == 2:
         yield from pooled(n, spec.L2_POOL_2D, x, windows, y, _lengths)
         return
-    size = yield from absolute_of(n, x)
+    size = yield from n.absolute_of(x)
     if p == 1:
         yield from pooled(n, spec.AVERAGE_POOL_2D, size, windows, y, PoolPass.averaged_counts)
         return
-    power = yield from compute(n, spec.POW, size, n.scalar(p, x))
+    power = yield from n.compute(spec.POW, size, n.scalar(p, x))
     total = n.temp(y)
     yield from pooled(n, spec.AVERAGE_POOL_2D, power, windows, total, PoolPass.averaged_counts)
     yield apply(spec.POW, total, n.scalar(1 / p, x), out=y)
@@ -274,14 +265,14 @@ def pooled(
     factors: Factors | None = None,
 ) -> Iterator[Call]:
     """Emit `y` = `x` [N, C, ...] pooled by `row`, the result of each pass times its factors."""
-    require_same_quantization(n, x, y)
+    n.require_same_quantization(x, y)
     channels = x.shape[1]
     seen = channels if len(windows) == 2 else 1  # with one channel, NHWC needs no transpose
     for pool_pass in pool_passes(windows, channels):
         height, width = pool_pass.height.size, pool_pass.width.size
-        image = yield from reshaped(n, x, (x.size // (seen * height * width), seen, height, width))
+        image = yield from n.reshaped(x, (x.size // (seen * height * width), seen, height, width))
         x = yield from _pass(n, row, image, pool_pass, factors, y)
-    yield from write_output(n, x, y)
+    yield from n.write_output(x, y)
 
 
 def _pass(
@@ -289,7 +280,7 @@ def _pass(
 ) -> Computed:
     """Return `x` [N, C, H, W] after one pass; `y` itself where that is the result."""
     shape = (*x.shape[:2], pool_pass.height.out, pool_pass.width.out)
-    out = output_or_temp(n, y, shape)
+    out = n.output_or_temp(y, shape)
     height, width = factors(pool_pass) if factors is not None else (np.ones(1), np.ones(1))
     numbers = np.outer(height, width)
     if np.all(numbers == 1):
@@ -393,6 +384,4 @@ def _padded(
     nothing = -np.inf if row == spec.MAX_POOL_2D else 0.0
     shape = [size + a + b for size, (a, b) in zip(x.shape, around, strict=True)]
     paddings = int32([p for pair in around for p in pair]).reshaped((4, 2))
-    return (
-        yield from compute(n, spec.PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape)
-    )
+    return (yield from n.compute(spec.PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape))

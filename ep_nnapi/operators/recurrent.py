@@ -16,9 +16,8 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.emit import Computed, compute, reverse_axis, widened
 from ep_nnapi.operators.lib.movement import equal_parts, sliced
-from ep_nnapi.operators.lib.node import Node, op, zeros
+from ep_nnapi.operators.lib.node import Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
     RecurrentLayer,
@@ -151,7 +150,7 @@ def _unrolled(
         total, h = steps[t], states[0]
         if h is not None:
             back = yield from fully_connected(n, h, recurrent, zeros(gates))
-            total = yield from compute(n, spec.ADD, total, back)
+            total = yield from n.compute(spec.ADD, total, back)
         states = last = yield from step(total, t, states)
         hidden[t] = last[0]
     if not hidden:
@@ -164,7 +163,7 @@ def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
     (f,) = layer.activations[direction]
 
     def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
-        return [(yield from compute(n, f, total))]
+        return [(yield from n.compute(f, total))]
 
     h = yield from initial_state(n, layer, 5, direction)
     return (yield from _unrolled(n, layer, direction, x, [h], step))
@@ -181,17 +180,17 @@ def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
     candidates = yield from equal_parts(n, seen, 0, layer.steps)
 
     def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
-        update, reset = yield from equal_parts(n, (yield from compute(n, f, total)), 1, 2)
+        update, reset = yield from equal_parts(n, (yield from n.compute(f, total)), 1, 2)
         (h,), candidate = states, candidates[t]
         if after:
             by_h = bias if h is None else (yield from fully_connected(n, h, weights, bias))
-            part = yield from compute(n, spec.MUL, reset, by_h)
-            candidate = yield from compute(n, spec.ADD, candidate, part)
+            part = yield from n.compute(spec.MUL, reset, by_h)
+            candidate = yield from n.compute(spec.ADD, candidate, part)
         elif h is not None:
-            part = yield from compute(n, spec.MUL, reset, h)
+            part = yield from n.compute(spec.MUL, reset, h)
             by_h = yield from fully_connected(n, part, weights, bias)
-            candidate = yield from compute(n, spec.ADD, candidate, by_h)
-        candidate = yield from compute(n, g, candidate)
+            candidate = yield from n.compute(spec.ADD, candidate, by_h)
+        candidate = yield from n.compute(g, candidate)
         return [(yield from _interpolated(n, candidate, update, h))]
 
     first = yield from initial_state(n, layer, 5, direction)
@@ -201,11 +200,11 @@ def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
 def _interpolated(n: Node, candidate: Value, update: Value, h: Value | None) -> Computed:
     """Return (1 - z) c + z h as c + z (h - c); an omitted initial state h is zeros."""
     if h is None:
-        kept = yield from compute(n, spec.MUL, update, candidate)
-        return (yield from compute(n, spec.SUB, candidate, kept))
-    way = yield from compute(n, spec.SUB, h, candidate)
-    part = yield from compute(n, spec.MUL, update, way)
-    return (yield from compute(n, spec.ADD, candidate, part))
+        kept = yield from n.compute(spec.MUL, update, candidate)
+        return (yield from n.compute(spec.SUB, candidate, kept))
+    way = yield from n.compute(spec.SUB, h, candidate)
+    part = yield from n.compute(spec.MUL, update, way)
+    return (yield from n.compute(spec.ADD, candidate, part))
 
 
 def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
@@ -279,14 +278,14 @@ def _sequence_lstm(
     """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
     x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
     if layer.reverse[direction]:
-        x = yield from reverse_axis(n, x, time)
+        x = yield from n.reverse_axis(x, time)
     yield _sequence_lstm_call(n, layer, direction, x, first, results)
     if not states and n.has_output(1):
         taken = [Span.whole(size) for size in output.shape]
         taken[time] = Span(layer.steps - 1, layer.steps)
         states = [(yield from sliced(n, output, taken, (layer.batch, layer.units)))]
     if layer.reverse[direction]:
-        output = yield from reverse_axis(n, output, time)
+        output = yield from n.reverse_axis(output, time)
     return output, tuple(states)
 
 
@@ -306,22 +305,22 @@ class _UnrolledLstm:
         i, o, f, candidate = yield from equal_parts(n, total, 1, 4)
         c = states[1]
         i = yield from self._gate(0, i, c)
-        new = yield from compute(n, g, candidate)
-        memory = yield from compute(n, spec.MUL, i, new)
+        new = yield from n.compute(g, candidate)
+        memory = yield from n.compute(spec.MUL, i, new)
         if c is not None:
             if self._coupled:
-                f = yield from compute(n, spec.SUB, n.scalar(1, i), i, shape=i.shape)
+                f = yield from n.compute(spec.SUB, n.scalar(1, i), i, shape=i.shape)
             else:
                 f = yield from self._gate(2, f, c)
-            kept = yield from compute(n, spec.MUL, f, c)
-            memory = yield from compute(n, spec.ADD, kept, memory)
+            kept = yield from n.compute(spec.MUL, f, c)
+            memory = yield from n.compute(spec.ADD, kept, memory)
         o = yield from self._gate(1, o, memory)
-        active = yield from compute(n, h, memory)
-        return (yield from compute(n, spec.MUL, o, active)), memory
+        active = yield from n.compute(h, memory)
+        return (yield from n.compute(spec.MUL, o, active)), memory
 
     def _gate(self, gate: int, total: Value, c: Value | None) -> Computed:
         """Return a gate's activation, with its peephole at C."""
         if self._peepholes and c is not None:
-            seen = yield from compute(self._n, spec.MUL, c, self._peepholes[gate])
-            total = yield from compute(self._n, spec.ADD, total, seen)
-        return (yield from compute(self._n, self._activations[0], total))
+            seen = yield from self._n.compute(spec.MUL, c, self._peepholes[gate])
+            total = yield from self._n.compute(spec.ADD, total, seen)
+        return (yield from self._n.compute(self._activations[0], total))

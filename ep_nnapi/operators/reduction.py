@@ -11,17 +11,8 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    absolute_of,
-    compute,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    widened,
-)
 from ep_nnapi.operators.lib.movement import broadcast, sizes_around
-from ep_nnapi.operators.lib.node import Node, Operator, int32
+from ep_nnapi.operators.lib.node import Computed, Node, Operator, int32, widened
 from ep_nnapi.operators.lib.reduction import reduce, reduced
 
 LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
@@ -64,7 +55,7 @@ def variants(reduction: _ReductionOperator) -> Iterator[Operator]:
 
 def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
-    require_same_quantization(n, x, y)
+    n.require_same_quantization(x, y)
     yield from lower(n, x, sorted({n.normalized(a, x.rank, "axes") for a in axes}), y)
 
 
@@ -97,10 +88,10 @@ def _by_halves(
     for axis in axes:
         sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
         shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
-        folded = yield from reshaped(n, x, shape)
+        folded = yield from n.reshaped(x, shape)
         one = yield from _halved(n, row, folded, at)
-        x = yield from reshaped(n, one, sizes)
-    yield from reshape(n, x, y)
+        x = yield from n.reshaped(one, sizes)
+    yield from n.reshape(x, y)
 
 
 def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
@@ -111,9 +102,9 @@ def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
             odd.append((yield from _part(n, x, axis, size - 1, 1)))
         first = yield from _part(n, x, axis, 0, half)
         second = yield from _part(n, x, axis, half, half)
-        x = yield from compute(n, row, first, second)
+        x = yield from n.compute(row, first, second)
     for part in odd:
-        x = yield from compute(n, row, x, part)
+        x = yield from n.compute(row, x, part)
     return x
 
 
@@ -121,7 +112,7 @@ def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Computed:
     starts = [begin if i == axis else 0 for i in range(x.rank)]
     sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
     return (
-        yield from compute(n, spec.SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes)
+        yield from n.compute(spec.SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes)
     )
 
 
@@ -140,11 +131,11 @@ def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
 
 
 def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    yield from _sum(n, (yield from absolute_of(n, x)), axes, y)
+    yield from _sum(n, (yield from n.absolute_of(x)), axes, y)
 
 
 def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    yield from _sum(n, (yield from compute(n, spec.MUL, x, x)), axes, y)
+    yield from _sum(n, (yield from n.compute(spec.MUL, x, x)), axes, y)
 
 
 def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
@@ -162,14 +153,14 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
     """Emit log(sum(exp(x - m))) + m, with m the greatest element clipped to finite numbers."""
     greatest = yield from reduced(n, spec.REDUCE_MAX, x, axes)
     limit = float(n.limits(x).max)
-    above = yield from compute(n, spec.MAXIMUM, greatest, n.scalar(-limit, x))
-    finite = yield from compute(n, spec.MINIMUM, above, n.scalar(limit, x))
+    above = yield from n.compute(spec.MAXIMUM, greatest, n.scalar(-limit, x))
+    finite = yield from n.compute(spec.MINIMUM, above, n.scalar(limit, x))
     less = n.temp(x)
     yield from broadcast(n, spec.SUB, (x, finite), less)
     total = n.temp(y)
-    yield from _sum(n, (yield from compute(n, spec.EXP, less)), axes, total)
-    log = yield from compute(n, spec.LOG, total)
-    yield apply(spec.ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
+    yield from _sum(n, (yield from n.compute(spec.EXP, less)), axes, total)
+    log = yield from n.compute(spec.LOG, total)
+    yield apply(spec.ADD, log, (yield from n.reshaped(finite, operand_shape(y.shape))), out=y)
 
 
 _OPERATORS = (

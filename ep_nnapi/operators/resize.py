@@ -17,18 +17,8 @@ from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.operators.lib.convolution import images
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    compute,
-    each,
-    output_or_temp,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    write_output,
-)
 from ep_nnapi.operators.lib.movement import sizes_around
-from ep_nnapi.operators.lib.node import Node, op
+from ep_nnapi.operators.lib.node import Computed, Node, each, op
 from ep_nnapi.operators.lib.resize_sampling import (
     COORDINATE_SCHEMES,
     TRANSFORMS,
@@ -202,10 +192,10 @@ def _cropped(n: Node) -> list[Resized]:
 
 def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
-    require_same_quantization(n, x, y)
+    n.require_same_quantization(x, y)
     changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
     if not changed or x.shape == y.shape:  # ONNX Runtime copies then, whatever the scales
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
         return
     own = list(_by_image(n, sampling, axes, changed))
     yield from own if own and all(map(n.supports, own)) else _by_taps(n, sampling, axes, changed)
@@ -236,10 +226,10 @@ def _by_image(
     if last == first:
         wide = broad = 1
     before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
-    seen = yield from reshaped(n, x, (before, high, wide, after))
-    result = output_or_temp(n, y, (before, tall, broad, after))
+    seen = yield from n.reshaped(x, (before, high, wide, after))
+    result = n.output_or_temp(y, (before, tall, broad, after))
     yield _call(row, seen, (tall, broad), scheme, result, nchw=False)
-    yield from write_output(n, result, y)
+    yield from n.write_output(result, y)
 
 
 def _call(
@@ -270,10 +260,10 @@ def _by_taps(
     for i in changed:
         out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
         shape, at = (x.shape, i) if x.rank <= MAX_RANK else (sizes_around(x.shape, i), 1)
-        seen = yield from reshaped(n, x, shape)
-        result = output_or_temp(n, out, _with(shape, at, axes[i].out))
+        seen = yield from n.reshaped(x, shape)
+        result = n.output_or_temp(out, _with(shape, at, axes[i].out))
         yield from _summed(n, seen, at, sampling.taps(axes[i]), result)
-        yield from write_output(n, result, out)
+        yield from n.write_output(result, out)
         x = out
 
 
@@ -288,13 +278,13 @@ def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iter
         return
     total, *rest, last = yield from each(_product(n, x, axis, tap, y.shape) for tap in taps)
     for product in rest:
-        total = yield from compute(n, spec.ADD, total, product)
+        total = yield from n.compute(spec.ADD, total, product)
     yield apply(spec.ADD, total, last, out=y)
 
 
 def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Computed:
-    found = yield from compute(
-        n, spec.GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
+    found = yield from n.compute(
+        spec.GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
     )
     weights, sizes = tap.weights, (-1,) + (1,) * (x.rank - axis - 1)
     if weights is None:
@@ -303,4 +293,4 @@ def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Co
     factors = one.map(
         (weights.size, *sizes[1:]), lambda a: (a * weights).astype(a.dtype).reshape(sizes)
     )
-    return (yield from compute(n, spec.MUL, found, factors, shape=shape))
+    return (yield from n.compute(spec.MUL, found, factors, shape=shape))

@@ -21,20 +21,8 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    compute,
-    compute_as,
-    each,
-    indices,
-    of_any_type,
-    output_or_temp,
-    recast,
-    reshaped,
-    write_output,
-)
 from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans
-from ep_nnapi.operators.lib.node import Node, int32, op
+from ep_nnapi.operators.lib.node import Computed, Node, each, int32, op
 
 
 @op("Gather", since=1, moves=True)
@@ -42,12 +30,12 @@ def gather(n: Node) -> Iterator[Call]:
     """Slices of the data along `axis`, in the shape of the indexes."""
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
     if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
-        x, y = recast(n, x, DType.INT32), replace(y, dtype=DType.INT32)
+        x, y = n.recast(x, DType.INT32), replace(y, dtype=DType.INT32)
     if index.constant is not None and index.rank == 0:
         (at,) = constant_indices(n, index, x.shape[axis])
-        yield from of_any_type(n, x, y, lambda a, b: _one(n, a, axis, at, b))
+        yield from n.of_any_type(x, y, lambda a, b: _one(n, a, axis, at, b))
     else:
-        yield from of_any_type(n, x, y, lambda a, b: _gather(n, a, axis, index, b))
+        yield from n.of_any_type(x, y, lambda a, b: _gather(n, a, axis, index, b))
 
 
 def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
@@ -67,25 +55,25 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
         )
         return
     part = (
-        output_or_temp(n, y, [e - b for b, e in bounds])
+        n.output_or_temp(y, [e - b for b, e in bounds])
         if x.rank == 1
         else n.temp(x, [e - b for b, e in bounds])
     )
     yield from slice_spans(n, x, [Span(b, e) for b, e in bounds], part)
-    yield from write_output(n, part, y)
+    yield from n.write_output(part, y)
 
 
 def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Call]:
     """Emit GATHER; beyond rank 4, axes before and after `axis` are merged and indexes flattened."""
-    found = yield from indices(n, index, x.shape[axis])
+    found = yield from n.indices(index, x.shape[axis])
     if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
         yield apply(spec.GATHER, x, axis=axis, indices=found, out=y)
         return
     before, size, after = sizes_around(x.shape, axis)
-    seen = yield from reshaped(n, x, (before, size, after))
-    row = yield from reshaped(n, found, (index.size,))
+    seen = yield from n.reshaped(x, (before, size, after))
+    row = yield from n.reshaped(found, (index.size,))
     shape = (before, index.size, after)
-    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=1, indices=row)
+    yield from n.compute_as(y, shape, spec.GATHER, seen, axis=1, indices=row)
 
 
 @op("GatherElements", since=11)
@@ -93,17 +81,17 @@ def gather_elements(n: Node) -> Iterator[Call]:
     """One element for each index, at the index's own position except along `axis`."""
     x, index, axis = n.input(0), n.input(1), n.axis(default=0)
     places = yield from element_positions(n, x, index, axis)
-    yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, 1, places, b))
+    yield from n.of_any_type(x, n.output(), lambda a, b: _flat(n, a, 1, places, b))
 
 
 def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call]:
     """Emit the rows of `row` elements at positions `places` of the flattened `x`."""
     rest = (row,) if row > 1 else ()
-    seen = yield from reshaped(n, x, (x.size // row, *rest))
+    seen = yield from n.reshaped(x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
-        places = yield from reshaped(n, places, (places.size,))
+        places = yield from n.reshaped(places, (places.size,))
     shape = (*places.shape, *rest)
-    yield from compute_as(n, y, shape, spec.GATHER, seen, axis=0, indices=places)
+    yield from n.compute_as(y, shape, spec.GATHER, seen, axis=0, indices=places)
 
 
 @op("GatherND", since=11)
@@ -127,7 +115,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
         offsets = np.repeat(firsts, rows).astype(np.int32)
     places = yield from row_positions(n, index, sizes, offsets)
     row = prod(x.shape[batch + width :])
-    yield from of_any_type(n, x, y, lambda a, b: _flat(n, a, row, places, b))
+    yield from n.of_any_type(x, y, lambda a, b: _flat(n, a, row, places, b))
 
 
 @op("ReverseSequence", since=10)
@@ -147,7 +135,7 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
     places = turned * batch + across if by_time else (across * steps + turned).T
     row = n.value("places", Constant.of(places.reshape(-1).astype(np.int32)))
     rest = prod(x.shape[2:])
-    yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, rest, row, b))
+    yield from n.of_any_type(x, n.output(), lambda a, b: _flat(n, a, rest, row, b))
 
 
 @op("ScatterElements", since=11)
@@ -189,8 +177,8 @@ def _with_slice(n: Node, axis: int, at: int) -> Iterator[Call]:
     n.require(-size <= at < size, Reason.CONSTANT, f"index {at} is outside a dimension of {size}")
     at = at if at >= 0 else at + size
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-    seen = yield from reshaped(n, x, (outer, size, inner))
-    new = yield from reshaped(n, n.input(2), (outer, 1, inner))
+    seen = yield from n.reshaped(x, (outer, size, inner))
+    new = yield from n.reshaped(n.input(2), (outer, 1, inner))
     parts = []
     for start, end in ((0, at), (at + 1, size)):
         if not identical((start,), (end,)):
@@ -198,7 +186,7 @@ def _with_slice(n: Node, axis: int, at: int) -> Iterator[Call]:
             spans = [Span.whole(outer), Span(start, end), Span.whole(inner)]
             yield from slice_spans(n, seen, spans, parts[-1])
     parts.insert(0 if at == 0 else 1, new)
-    yield from compute_as(n, y, seen.shape, spec.CONCATENATION, inputs=parts, axis=1)
+    yield from n.compute_as(y, seen.shape, spec.CONCATENATION, inputs=parts, axis=1)
 
 
 SCATTER = replace(scatter_elements, op_type="Scatter", since=9)
@@ -236,11 +224,11 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     sources = np.arange(x.size // row, dtype=np.int32)
     if places.constant is not None:
         sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
-    parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
+    parts = yield from each(n.reshaped(part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
     yield apply(spec.CONCATENATION, inputs=parts, axis=0, out=both)
     shape, places = (len(sources), row), n.value("sources", Constant.of(sources))
-    yield from compute_as(n, y, shape, spec.GATHER, both, axis=0, indices=places)
+    yield from n.compute_as(y, shape, spec.GATHER, both, axis=0, indices=places)
 
 
 def _require_plain_scatter(n: Node) -> None:
@@ -279,23 +267,23 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     if index.constant is not None:
         at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
         return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
-    found = yield from indices(n, index, x.shape[axis])
-    scaled = yield from compute(n, spec.MUL, found, n.scalar(step, found))
-    return (yield from compute(n, spec.ADD, scaled, Constant.of(offsets)))
+    found = yield from n.indices(index, x.shape[axis])
+    scaled = yield from n.compute(spec.MUL, found, n.scalar(step, found))
+    return (yield from n.compute(spec.ADD, scaled, Constant.of(offsets)))
 
 
 def _symbolic_positions(
     n: Node, x: Value, index: Value, axis: int, strides: Sequence[int]
 ) -> Computed:
     """Return the same where sizes are symbols: the sum of a range along each axis."""
-    found = yield from indices(n, index, x.shape[axis])
-    total = yield from compute(n, spec.MUL, found, n.scalar(strides[axis], found))
+    found = yield from n.indices(index, x.shape[axis])
+    total = yield from n.compute(spec.MUL, found, n.scalar(strides[axis], found))
     for i, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
         if i != axis and not identical((size,), (1,)):
             shape = [size if k == i else 1 for k in range(index.rank)]
-            own = yield from reshaped(n, (yield from positions(n, size)), shape)
-            offsets = yield from compute(n, spec.MUL, own, n.scalar(stride, own))
-            total = yield from compute(n, spec.ADD, total, offsets)
+            own = yield from n.reshaped((yield from positions(n, size)), shape)
+            offsets = yield from n.compute(spec.MUL, own, n.scalar(stride, own))
+            total = yield from n.compute(spec.ADD, total, offsets)
     return total
 
 
@@ -319,12 +307,12 @@ def row_positions(
         found = (given % sizes) @ strides + (0 if offsets is None else offsets)
         return n.value("places", Constant.of(found.astype(np.int32)))
     count = prod(index.shape[:-1])
-    rows = yield from reshaped(n, replace(index, dtype=DType.INT32), (count, len(sizes)))
+    rows = yield from n.reshaped(replace(index, dtype=DType.INT32), (count, len(sizes)))
     total = offsets if offsets is None else n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
     for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         column = n.temp(rows, (count, 1))
         yield from slice_spans(n, rows, [Span.whole(count), Span(i, i + 1)], column)
-        inside = yield from indices(n, column, size)
-        scaled = yield from compute(n, spec.MUL, inside, n.scalar(stride, inside))
-        total = scaled if total is None else (yield from compute(n, spec.ADD, scaled, total))
+        inside = yield from n.indices(column, size)
+        scaled = yield from n.compute(spec.MUL, inside, n.scalar(stride, inside))
+        total = scaled if total is None else (yield from n.compute(spec.ADD, scaled, total))
     return rows if total is None else total

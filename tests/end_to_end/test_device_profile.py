@@ -22,7 +22,7 @@ from ep_nnapi.nnapi.profile.form import OperationUse
 from ep_nnapi.nnapi.profile.record import record_all
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.spec import BY_NAME
-from ep_nnapi.operators.lib.emit import MAX_FILL_CONSTANT
+from ep_nnapi.operators.lib.node import MAX_FILL_CONSTANT
 from ep_nnapi.options.table import HOST
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider import devices as runtimes

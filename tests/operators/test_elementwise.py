@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.operators.lib.emit import MAX_FILL_CONSTANT
+from ep_nnapi.operators.lib.node import MAX_FILL_CONSTANT
 from tests import oracle
 from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
 

@@ -18,9 +18,8 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.operators.lib.emit import Computed, absolute_of, compute, reshape
 from ep_nnapi.operators.lib.movement import broadcast
-from ep_nnapi.operators.lib.node import Node
+from ep_nnapi.operators.lib.node import Computed, Node
 from ep_nnapi.operators.lib.quantizing import (
     dequantized,
     exact_constant,
@@ -45,7 +44,7 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
     if not isinstance(low, Value) and not isinstance(high, Value):
         known = _number(low), _number(high)
         if known == (None, None):
-            yield from reshape(n, x, y)
+            yield from n.reshape(x, y)
             return
         if known in _FUSED and x.dtype is not DType.INT32:
             yield apply(_FUSED[known], x, out=y)
@@ -54,7 +53,7 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
         yield apply(spec.MAXIMUM, x, low, out=y)
         return
     if low is not None:
-        x = yield from compute(n, spec.MAXIMUM, x, low, shape=x.shape)
+        x = yield from n.compute(spec.MAXIMUM, x, low, shape=x.shape)
     yield apply(spec.MINIMUM, x, high, out=y)
 
 
@@ -63,7 +62,7 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
     low, high = _known(bounds)
     least, greatest = value_range(y)
     if low <= least and high >= greatest:
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
         return
     exact = {(a, inf if b is None else b): row for (a, b), row in _FUSED.items()}
     ends = (low if low > least else -inf, high if high < greatest else inf)
@@ -72,7 +71,7 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
         yield apply(row, x, out=y)
         return
     part = n.temp(y)
-    yield from reshape(n, x, part)
+    yield from n.reshape(x, part)
     if ends[0] != -inf:
         out = n.temp(y) if ends[1] != inf else y
         yield apply(spec.MAXIMUM, part, nearest_constant(low, y), out=out)
@@ -144,9 +143,9 @@ def scaled_hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Compute
     """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
     slope, scaled = 6 * float(np.float32(alpha)), x
     if not isclose(slope, 1, rel_tol=2**-25):  # 1 in float32
-        scaled = yield from compute(n, spec.MUL, x, n.scalar(slope, x))
+        scaled = yield from n.compute(spec.MUL, x, n.scalar(slope, x))
     return (
-        yield from compute(n, spec.ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6)
+        yield from n.compute(spec.ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6)
     )
 
 
@@ -158,11 +157,11 @@ def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
     if n.supports(apply(spec.PRELU, x, slope, out=y)) or x.quantization is not None:
         yield from broadcast(n, spec.PRELU, (x, slope), y)
         return
-    below = yield from compute(n, spec.MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    below = yield from n.compute(spec.MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
     scaled = n.temp(x)
     yield from broadcast(n, spec.MUL, (below, slope), scaled)
-    opposite = yield from compute(n, spec.MUL, scaled, n.scalar(-1, x))
-    yield apply(spec.ADD, (yield from compute(n, spec.RELU, x)), opposite, out=y)
+    opposite = yield from n.compute(spec.MUL, scaled, n.scalar(-1, x))
+    yield apply(spec.ADD, (yield from n.compute(spec.RELU, x)), opposite, out=y)
 
 
 def write_leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
@@ -243,16 +242,16 @@ def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
     The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
     """
-    share = yield from compute(n, spec.LOGISTIC, (yield from _odd(n, x, _NORMAL)))
+    share = yield from n.compute(spec.LOGISTIC, (yield from _odd(n, x, _NORMAL)))
     yield apply(spec.MUL, x, share, out=y)
 
 
 def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi), using LOGISTIC."""
     twice = 2 * sqrt(2 / pi)
-    square = yield from compute(n, spec.MUL, x, x)
+    square = yield from n.compute(spec.MUL, x, x)
     factor = yield from polynomial(n, square, (twice, 0.044715 * twice))
-    share = yield from compute(n, spec.LOGISTIC, (yield from compute(n, spec.MUL, x, factor)))
+    share = yield from n.compute(spec.LOGISTIC, (yield from n.compute(spec.MUL, x, factor)))
     yield apply(spec.MUL, x, share, out=y)
 
 
@@ -260,15 +259,15 @@ def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
     """Emit `y` = x sigmoid(alpha x)."""
     scaled = x
     if alpha != 1.0:
-        scaled = yield from compute(n, spec.MUL, x, n.scalar(alpha, x))
-    share = yield from compute(n, spec.LOGISTIC, scaled)
+        scaled = yield from n.compute(spec.MUL, x, n.scalar(alpha, x))
+    share = yield from n.compute(spec.LOGISTIC, scaled)
     yield apply(spec.MUL, x, share, out=y)
 
 
 def log_of_more(n: Node, x: Value) -> Computed:
     """Return log(1 + x) for 0 <= x <= 1, within 4e-7 |y|: 2 atanh(x / (x + 2))."""
-    more = yield from compute(n, spec.ADD, x, n.scalar(2, x))
-    share = yield from compute(n, spec.DIV, x, more)
+    more = yield from n.compute(spec.ADD, x, n.scalar(2, x))
+    share = yield from n.compute(spec.DIV, x, more)
     return (yield from _odd(n, share, [2 * c for c in ATANH.factor], scale=1))
 
 
@@ -276,43 +275,43 @@ def near_zero(n: Node, series: Series, far: Value) -> Iterator[Call]:
     """Emit the output of a function of input 0: the series near 0, else `far`."""
     x, y = n.input(0), n.output()
     near = yield from _odd(n, x, series.factor, scale=1)
-    size = yield from absolute_of(n, x)
-    small = yield from compute(n, spec.LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
+    size = yield from n.absolute_of(x)
+    small = yield from n.compute(spec.LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
     yield apply(spec.SELECT, small, near, far, out=y)
 
 
 def _odd(n: Node, x: Value, coefficients: Sequence[float], scale: float = 0.25) -> Computed:
     """Return x p(u) with u = (x `scale`)^2, scaled so that no coefficient is tiny."""
-    part = x if scale == 1 else (yield from compute(n, spec.MUL, x, n.scalar(scale, x)))
-    square = yield from compute(n, spec.MUL, part, part)
+    part = x if scale == 1 else (yield from n.compute(spec.MUL, x, n.scalar(scale, x)))
+    square = yield from n.compute(spec.MUL, part, part)
     factor = yield from polynomial(n, square, coefficients)
-    return (yield from compute(n, spec.MUL, x, factor))
+    return (yield from n.compute(spec.MUL, x, factor))
 
 
 def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Computed:
     """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
     first, *rest, last = coefficients
-    total = yield from compute(n, spec.MUL, x, n.scalar(last, x))
+    total = yield from n.compute(spec.MUL, x, n.scalar(last, x))
     for coefficient in reversed(rest):
-        total = yield from compute(n, spec.ADD, total, n.scalar(coefficient, x))
-        total = yield from compute(n, spec.MUL, total, x)
-    return (yield from compute(n, spec.ADD, total, n.scalar(first, x)))
+        total = yield from n.compute(spec.ADD, total, n.scalar(coefficient, x))
+        total = yield from n.compute(spec.MUL, total, x)
+    return (yield from n.compute(spec.ADD, total, n.scalar(first, x)))
 
 
 def arctan(n: Node, x: Value) -> Computed:
     """Return atan(x) for |x| <= 1, error at most 2e-7: 2 atan(tan(a / 2)) by a polynomial."""
     half = yield from half_angle(n, x)
-    square = yield from compute(n, spec.MUL, half, half)
+    square = yield from n.compute(spec.MUL, half, half)
     factor = yield from polynomial(n, square, _ARCTAN)
-    angle = yield from compute(n, spec.MUL, half, factor)
-    return (yield from compute(n, spec.MUL, angle, n.scalar(2, x)))
+    angle = yield from n.compute(spec.MUL, half, factor)
+    return (yield from n.compute(spec.MUL, angle, n.scalar(2, x)))
 
 
 def half_angle(n: Node, x: Value) -> Computed:
     """Return tan(a / 2) for x = tan(a): x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
-    square = yield from compute(n, spec.MUL, x, x)
-    more = yield from compute(n, spec.ADD, square, n.scalar(1, x))
-    root = yield from compute(n, spec.SQRT, more)
+    square = yield from n.compute(spec.MUL, x, x)
+    more = yield from n.compute(spec.ADD, square, n.scalar(1, x))
+    root = yield from n.compute(spec.SQRT, more)
     return (
-        yield from compute(n, spec.DIV, x, (yield from compute(n, spec.ADD, root, n.scalar(1, x))))
+        yield from n.compute(spec.DIV, x, (yield from n.compute(spec.ADD, root, n.scalar(1, x))))
     )

@@ -15,7 +15,6 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.emit import compute, output_or_temp, reshaped, write_output
 from ep_nnapi.operators.lib.movement import slice_spans
 from ep_nnapi.operators.lib.node import Node, int32
 from ep_nnapi.operators.lib.quantizing import bias
@@ -281,9 +280,9 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
         f"{y.name} is declared as {list(y.shape)}; Conv computes {[x.shape[0], w.shape[0]]}, ...",
     )
     image, win = yield from _image(n, x, win)
-    taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
+    taps = yield from n.reshaped(w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
-    out = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
+    out = n.output_or_temp(y, (*y.shape[:2], *_output_size(y)))
     whole = _Convolution(image, taps, shift, win, group)
     if win.dilated and ((group > 1 and not whole.depthwise) or not n.supports(whole.call(n, out))):
         whole = whole.undilated(n)
@@ -293,7 +292,7 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
         yield call
     else:
         yield from _in_parts(n, whole, out, size)
-    yield from write_output(n, out, y)
+    yield from n.write_output(out, y)
 
 
 def _output_size(y: Value) -> tuple[int, int]:
@@ -305,7 +304,7 @@ def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value,
 
     PAD pads the image if a window would lie in the padding alone: Android's kernels refuse those.
     """
-    image = yield from reshaped(n, x, (*x.shape[:2], *win.input))
+    image = yield from n.reshaped(x, (*x.shape[:2], *win.input))
     if image is not x:
         require_permute(n, image)
     p, (high, wide) = win.pads, win.span
@@ -315,7 +314,7 @@ def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value,
     size = (height + p.top + p.bottom, width + p.left + p.right)
     around = int32((0, 0, 0, 0, p.top, p.bottom, p.left, p.right)).reshaped((4, 2))
     shape = (*image.shape[:2], *size)
-    found = yield from compute(n, spec.PAD, image, paddings=around, shape=shape)
+    found = yield from n.compute(spec.PAD, image, paddings=around, shape=shape)
     return found, replace(win, pads=Pads(), input=size)
 
 

@@ -14,20 +14,8 @@ from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_one, is_symbolic
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    broadcast_shape,
-    compute,
-    compute_as,
-    each,
-    full,
-    output_or_temp,
-    reshape,
-    reshaped,
-    write_output,
-)
 from ep_nnapi.operators.lib.movement import equal_parts, expanded
-from ep_nnapi.operators.lib.node import Node, int32
+from ep_nnapi.operators.lib.node import Computed, Node, broadcast_shape, each, int32
 from ep_nnapi.operators.lib.quantizing import bias, scales_along
 
 MATRIX_TRANSPOSE = (1, 0)
@@ -54,11 +42,11 @@ def product(
     else:
         shape = y.shape
         lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
-    result = output_or_temp(n, y, shape)
+    result = n.output_or_temp(y, shape)
     call = apply(spec.BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
     if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
         yield call
-        yield from write_output(n, result, y)
+        yield from n.write_output(result, y)
     else:
         yield from _fully_connected_by_matrix(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
 
@@ -66,7 +54,7 @@ def product(
 def _batched(n: Node, x: Value, batch: tuple[int, ...]) -> Computed:
     """Return `x` broadcast to `batch` and reshaped to [B, rows, columns]."""
     wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
-    return (yield from reshaped(n, wide, (prod(batch), *x.shape[-2:])))
+    return (yield from n.reshaped(wide, (prod(batch), *x.shape[-2:])))
 
 
 def _as_fully_connected(
@@ -74,15 +62,15 @@ def _as_fully_connected(
 ) -> Iterator[Call]:
     """Emit `y` = the rows of `a` after one fully connected layer with weights `b`."""
     depth, units = b.shape[-2:][:: -1 if adj_y else 1]
-    matrix = yield from reshaped(n, b, b.shape[-2:])
+    matrix = yield from n.reshaped(b, b.shape[-2:])
     weights = matrix if adj_y else View(matrix, MATRIX_TRANSPOSE)
     if adj_x:
         rows: Value | View = View(a, MATRIX_TRANSPOSE)
     else:
-        rows = yield from reshaped(n, a, (a.size // depth, depth))
-    result = output_or_temp(n, y, (y.size // units, units))
+        rows = yield from n.reshaped(a, (a.size // depth, depth))
+    result = n.output_or_temp(y, (y.size // units, units))
     yield from write_fully_connected(n, rows, weights, bias(a, b, None, units), result)
-    yield from write_output(n, result, y)
+    yield from n.write_output(result, y)
 
 
 def write_fully_connected(
@@ -98,14 +86,14 @@ def write_fully_connected(
     q = matrix.quantization
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
         if shift.constant and shift.quantization is None and is_symbolic(shift.shape):  # zeros
-            shift = yield from full(n, 0, shift.shape, shift.dtype)
+            shift = yield from n.full(0, shift.shape, shift.dtype)
         yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
     detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
     n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
-    pixels = yield from reshaped(n, rows, (1, count, 1, depth))
+    pixels = yield from n.reshaped(rows, (1, count, 1, depth))
     result = n.temp(y, (1, count, 1, units))
     yield apply(
         spec.CONV_2D,
@@ -117,7 +105,7 @@ def write_fully_connected(
         stride_height=1,
         out=result,
     )
-    yield from reshape(n, result, y)
+    yield from n.reshape(result, y)
 
 
 def _fully_connected_by_matrix(
@@ -131,18 +119,18 @@ def _fully_connected_by_matrix(
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
-    yield from compute_as(n, y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
+    yield from n.compute_as(y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
     """Return the matrices of `x` as separate values, each transposed if `swapped`."""
     batch, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
-    seen = yield from reshaped(n, x, (batch, rows, columns))
+    seen = yield from n.reshaped(x, (batch, rows, columns))
     if swapped:
         rows, columns = columns, rows
         shape = (batch, rows, columns)
-        seen = yield from compute(n, spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), shape=shape)
-    stack = yield from reshaped(n, seen, (batch * rows, columns))
+        seen = yield from n.compute(spec.TRANSPOSE, seen, perm=int32((0, 2, 1)), shape=shape)
+    stack = yield from n.reshaped(seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))
 
 
@@ -176,10 +164,10 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
         yield apply(spec.MUL, total, n.scalar(alpha, y), out=y)
         return
     if not inside:
-        total = yield from compute(n, spec.MUL, total, n.scalar(alpha, y))
+        total = yield from n.compute(spec.MUL, total, n.scalar(alpha, y))
     c = n.input(2)
     if c.constant is None and beta != 1:
-        c = yield from compute(n, spec.MUL, c, n.scalar(beta, y))
+        c = yield from n.compute(spec.MUL, c, n.scalar(beta, y))
     yield apply(spec.ADD, total, scaled_constant(n, c, beta), out=y)
 
 

@@ -16,17 +16,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import identical, is_one, is_symbolic
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.emit import (
-    Computed,
-    compute,
-    compute_as,
-    each,
-    full,
-    of_any_type,
-    reshape,
-    reshaped,
-)
-from ep_nnapi.operators.lib.node import Node, int32
+from ep_nnapi.operators.lib.node import Computed, Node, each, int32
 
 
 def runs(keys: Sequence[Hashable]) -> list[list[int]]:
@@ -71,8 +61,8 @@ def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) 
     if len(out) > MAX_RANK:
         shapes, out = [[y.size]] * len(operands), [y.size]
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
-    parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
-    yield from compute_as(n, y, out, row, *parts)
+    parts = yield from each(n.reshaped(*pair) for pair in zip(operands, shapes, strict=True))
+    yield from n.compute_as(y, out, row, *parts)
 
 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
@@ -93,13 +83,13 @@ def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` broadcast to the shape of `y`, with its elements repeated."""
     sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
     if identical(operand_shape(x.shape), operand_shape(shape)):
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
     elif x.dtype is DType.BOOL and y.rank <= MAX_RANK and not is_symbolic(shape):
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
         holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
         yield apply(spec.LOGICAL_AND, x, holds, out=y)
     else:
-        yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
+        yield from n.of_any_type(x, y, lambda a, b: _repeated(n, a, sizes, b))
 
 
 def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Call]:
@@ -118,18 +108,18 @@ def tile(
     Beyond rank 4 there is one TILE for each repeated axis.
     """
     if len(sizes) <= MAX_RANK:
-        seen = yield from reshaped(n, x, sizes)
+        seen = yield from n.reshaped(x, sizes)
         shape = [s * r for s, r in zip(sizes, repeats, strict=True)]
-        yield from compute_as(n, y, shape, spec.TILE, seen, multiples=int32(repeats))
+        yield from n.compute_as(y, shape, spec.TILE, seen, multiples=int32(repeats))
         return
     done = list(sizes)
     for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
         rows, row, times = prod(done[:axis]), prod(done[axis:]), repeats[axis]
-        seen = yield from reshaped(n, x, (rows, row))
+        seen = yield from n.reshaped(x, (rows, row))
         multiples = int32((1, times))
-        x = yield from compute(n, spec.TILE, seen, multiples=multiples, shape=(rows, row * times))
+        x = yield from n.compute(spec.TILE, seen, multiples=multiples, shape=(rows, row * times))
         done[axis] *= times
-    yield from reshape(n, x, y)
+    yield from n.reshape(x, y)
 
 
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
@@ -147,7 +137,7 @@ def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
         return (yield from expanded(n, x, shape))
     if x.quantization is not None:
         return (yield from expanded(n, x, shape))
-    return (yield from full(n, x.constant.array.item(), shape, x.dtype))
+    return (yield from n.full(x.constant.array.item(), shape, x.dtype))
 
 
 Spans = Sequence[Span]
@@ -155,12 +145,12 @@ Spans = Sequence[Span]
 
 def slice_spans(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
     """Emit `y` = the slice of `x` given by one span for each axis; any type and rank."""
-    yield from of_any_type(n, x, y, lambda a, b: _slice(n, a, spans, b))
+    yield from n.of_any_type(x, y, lambda a, b: _slice(n, a, spans, b))
 
 
 def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
     if all(s.takes_all(size) for s, size in zip(spans, x.shape, strict=True)):
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
         return
     if x.rank <= MAX_RANK:
         yield from _slice_call(n, x, x.shape, spans, y)
@@ -177,7 +167,7 @@ def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
             sizes, [*folded[:at], Span.whole(sizes[at]), *folded[at + 1 :]]
         )
     x = yield from _slice_reshaped(n, x, sizes, folded)
-    yield from reshape(n, x, y)
+    yield from n.reshape(x, y)
 
 
 def _merge_whole_axes(shape: Sequence[int], spans: Spans) -> tuple[list[int], list[Span]]:
@@ -190,7 +180,7 @@ def _merge_whole_axes(shape: Sequence[int], spans: Spans) -> tuple[list[int], li
 
 
 def _slice_reshaped(n: Node, x: Value, sizes: Sequence[int], spans: Spans) -> Computed:
-    seen = yield from reshaped(n, x, sizes)
+    seen = yield from n.reshaped(x, sizes)
     out = n.temp(x, [s.size for s in spans])
     yield from _slice_call(n, seen, sizes, spans, out)
     return out
@@ -253,7 +243,7 @@ def sliced(n: Node, x: Value, spans: Spans, shape: Sequence[int]) -> Computed:
         return replace(x, dims=to, constant=x.constant.map(to, lambda a: a[cut].reshape(to)))
     part = n.temp(x, [s.size for s in spans])
     yield from slice_spans(n, x, spans, part)
-    return (yield from reshaped(n, part, shape))
+    return (yield from n.reshaped(part, shape))
 
 
 def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
@@ -293,7 +283,7 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
     else:
         for seen in _swaps(sizes, order):
             x = yield from _permuted(n, x, seen, (0, 2, 1, 3))
-    yield from reshape(n, x, y)
+    yield from n.reshape(x, y)
 
 
 def transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
@@ -307,7 +297,7 @@ def transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
 
 def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Computed:
     """Return `x`, reshaped to `sizes`, with its axes permuted."""
-    seen = yield from reshaped(n, x, sizes)
+    seen = yield from n.reshaped(x, sizes)
     out = n.temp(x, [sizes[p] for p in perm])
     yield apply(spec.TRANSPOSE, seen, perm=int32(perm), out=out)
     return out
@@ -315,7 +305,7 @@ def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> C
 
 def _transpose_gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
     """Emit the transpose as a GATHER on the flat tensor, as TRANSPOSE does not take INT32."""
-    flat = yield from reshaped(n, x, (x.size,))
+    flat = yield from n.reshaped(x, (x.size,))
     shape, axes = x.shape, tuple(perm)
     places = Constant(
         (x.size,),
@@ -324,7 +314,7 @@ def _transpose_gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Ite
     )
     out = n.temp(x, (x.size,))
     yield apply(spec.GATHER, flat, axis=0, indices=places, out=out)
-    yield from reshape(n, out, y)
+    yield from n.reshape(out, y)
 
 
 def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -382,4 +372,4 @@ def positions(n: Node, count: int, start: int = 0) -> Computed:
     every = Constant((MAX_POSITIONS,), DType.INT32, lambda: np.arange(MAX_POSITIONS, dtype="i4"))
     table = n.value("positions", every)
     begin, size = int32((start,)), int32((count,))
-    return (yield from compute(n, spec.SLICE, table, begin=begin, size=size, shape=(count,)))
+    return (yield from n.compute(spec.SLICE, table, begin=begin, size=size, shape=(count,)))

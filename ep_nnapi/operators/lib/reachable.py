@@ -12,11 +12,14 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.node import Lowering
+from ep_nnapi.operators.lib.node import Lowering, Node
 
 Reachable: TypeAlias = list[tuple[int, OperationSpec]]
 """Operations, each after its distance from a lowering."""
 _OURS = __name__.removesuffix(".lib.reachable")
+_LOCALS = ("LOAD_FAST", "LOAD_DEREF")
+_NODES = ("n", "self")
+"""Names of the node in code, of which methods are followed."""
 
 
 def reachable(lower: Lowering) -> Reachable:
@@ -56,9 +59,13 @@ def _globals(code: CodeType, names: Mapping[str, object]) -> Iterator[object]:
             yield names[step.argval]
         elif before is spec and step.opname == "LOAD_ATTR":
             yield getattr(spec, step.argval)
+        elif before is Node and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            yield vars(Node).get(step.argval)
         elif isinstance(step.argval, CodeType):
             yield from _globals(step.argval, names)
         before = names.get(step.argval) if step.opname == "LOAD_GLOBAL" else None
+        if step.opname.startswith(_LOCALS) and step.argrepr.split(", ")[-1] in _NODES:
+            before = Node
 
 
 def _parts(item: object) -> Iterator[object]:

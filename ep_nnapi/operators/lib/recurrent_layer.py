@@ -10,9 +10,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import Computed, compute, each, reshape, reshaped
 from ep_nnapi.operators.lib.movement import equal_parts, transposed
-from ep_nnapi.operators.lib.node import Node, zeros
+from ep_nnapi.operators.lib.node import Computed, Node, each, zeros
 
 MAX_UNROLLED_STEPS = 128
 """Largest number of time steps that is unrolled; each becomes about a dozen operations."""
@@ -133,14 +132,14 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
     reads = x.shape[2]
     if layer.batch_first and layer.batch > 1:
         x = yield from transposed(n, x, (1, 0, 2))
-    return (yield from reshaped(n, x, (layer.steps * layer.batch, reads)))
+    return (yield from n.reshaped(x, (layer.steps * layer.batch, reads)))
 
 
 def fully_connected(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
     """Return the rows of `x` after a fully connected layer."""
     shape = (x.shape[0], weights.shape[0])
     return (
-        yield from compute(n, spec.FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape)
+        yield from n.compute(spec.FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape)
     )
 
 
@@ -157,7 +156,7 @@ def initial_state(
             return None
         return n.value(given.name, given.constant.map(shape, lambda a: a.take(direction, axis)))
     per_direction = yield from equal_parts(n, given, axis, len(layer.reverse))
-    return (yield from reshaped(n, per_direction[direction], shape))
+    return (yield from n.reshaped(per_direction[direction], shape))
 
 
 def write_outputs(
@@ -182,10 +181,10 @@ def _join_directions(
 ) -> Iterator[Call]:
     """Emit `y` = the directions stacked along a new axis `axis`."""
     if len(per_direction) == 1:
-        yield from reshape(n, per_direction[0], y)
+        yield from n.reshape(per_direction[0], y)
         return
     shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
-    wide = yield from each(reshaped(n, p, shape) for p in per_direction)
+    wide = yield from each(n.reshaped(p, shape) for p in per_direction)
     yield apply(spec.CONCATENATION, inputs=wide, axis=axis, out=y)
 
 
@@ -195,10 +194,10 @@ def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Comp
     if layer.steps > 1:
         joined = n.temp(outputs[0], (layer.steps * layer.batch, layer.units))
         yield apply(spec.CONCATENATION, inputs=outputs, axis=0, out=joined)
-    whole = yield from reshaped(n, joined, (layer.steps, layer.batch, layer.units))
+    whole = yield from n.reshaped(joined, (layer.steps, layer.batch, layer.units))
     if not layer.batch_first:
         return whole
     shape = (layer.batch, layer.steps, layer.units)
     if 1 in shape[:2]:
-        return (yield from reshaped(n, whole, shape))
+        return (yield from n.reshaped(whole, shape))
     return (yield from transposed(n, whole, (1, 0, 2)))

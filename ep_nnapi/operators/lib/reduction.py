@@ -12,9 +12,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.emit import Computed, compute, compute_as, reshape, reshaped
 from ep_nnapi.operators.lib.movement import expanded, runs
-from ep_nnapi.operators.lib.node import Node, int32
+from ep_nnapi.operators.lib.node import Computed, Node, int32
 
 
 def reduce(
@@ -25,7 +24,7 @@ def reduce(
     Beyond rank 4, adjacent axes are merged; if more than 4 remain, they are reduced one by one.
     """
     if not axes:
-        yield from reshape(n, x, y)
+        yield from n.reshape(x, y)
     elif x.rank <= MAX_RANK:
         yield _reduction(row, x, sorted(axes), y, keep=keep)
     else:
@@ -45,18 +44,18 @@ def _by_groups(
 ) -> Iterator[Call]:
     while len(sizes) > MAX_RANK and any(gone):
         at = gone.index(True)
-        x = yield from reshaped(n, x, (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :])))
+        x = yield from n.reshaped(x, (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :])))
         out = n.temp(x, (prod(sizes[:at]), prod(sizes[at + 1 :])))
         yield _reduction(row, x, [1], out, keep=False)
         x = out
         del sizes[at], gone[at]
     if any(gone):
-        x = yield from reshaped(n, x, sizes)
+        x = yield from n.reshaped(x, sizes)
         stay = [s for s, g in zip(sizes, gone, strict=True) if not g]
         out = n.temp(x, stay or (1,))
         yield _reduction(row, x, [i for i, g in enumerate(gone) if g], out, keep=False)
         x = out
-    yield from reshape(n, x, y)
+    yield from n.reshape(x, y)
 
 
 def reduced(n: Node, row: OperationSpec, x: Value, axes: Collection[int]) -> Computed:
@@ -84,11 +83,11 @@ def scaled(
     n: Node, x: Value, axes: Collection[int], epsilon: float
 ) -> Generator[Call, None, Standard]:
     """Return `x` of rank 1 to 4 divided by sqrt(mean square + epsilon) along `axes`."""
-    square = yield from compute(n, spec.MUL, x, x)
+    square = yield from n.compute(spec.MUL, x, x)
     mean = yield from reduced(n, spec.MEAN, square, axes)
-    more = yield from compute(n, spec.ADD, mean, n.scalar(epsilon, x))
-    inverse = yield from compute(n, spec.RSQRT, more)
-    return Standard((yield from compute(n, spec.MUL, x, inverse)), inverse)
+    more = yield from n.compute(spec.ADD, mean, n.scalar(epsilon, x))
+    inverse = yield from n.compute(spec.RSQRT, more)
+    return Standard((yield from n.compute(spec.MUL, x, inverse)), inverse)
 
 
 def standardized(
@@ -96,7 +95,7 @@ def standardized(
 ) -> Generator[Call, None, Standard]:
     """Return `x` of rank 1 to 4 as (x - mean) / sqrt(variance + epsilon) along `axes`."""
     mean = yield from reduced(n, spec.MEAN, x, axes)
-    centred = yield from compute(n, spec.SUB, x, mean)
+    centred = yield from n.compute(spec.SUB, x, mean)
     found = yield from scaled(n, centred, axes, epsilon)
     return replace(found, mean=mean)
 
@@ -126,15 +125,15 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
     axes = range(axis, x.rank)
     if x.rank > MAX_RANK:
         shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
-    seen = yield from reshaped(n, x, shape)
+    seen = yield from n.reshaped(x, shape)
     found = yield from norm.by(n, seen, axes, norm.epsilon)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield from compute_as(n, y, shape, spec.MUL, found.value, factor)
+        yield from n.compute_as(y, shape, spec.MUL, found.value, factor)
     else:
-        product = yield from compute(n, spec.MUL, found.value, factor, shape=shape)
+        product = yield from n.compute(spec.MUL, found.value, factor, shape=shape)
         shift = yield from _from_axis(n, norm.shift, x, axis)
-        yield from compute_as(n, y, shape, spec.ADD, product, shift)
+        yield from n.compute_as(y, shape, spec.ADD, product, shift)
     return found
 
 
@@ -142,7 +141,7 @@ def write_statistics(n: Node, found: Standard, inverse: int = 2) -> Iterator[Cal
     """Emit those of output 1, the mean if there is one, and output `inverse` that the node has."""
     for i, value in ((1, found.mean), (inverse, found.inverse)):
         if value is not None and n.has_output(i):
-            yield from reshape(n, value, n.output(i))
+            yield from n.reshape(value, n.output(i))
 
 
 def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
@@ -160,4 +159,4 @@ def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
     if x.rank <= MAX_RANK:
         return param
     wide = yield from expanded(n, param, x.shape[axis:])
-    return (yield from reshaped(n, wide, (prod(x.shape[axis:]),)))
+    return (yield from n.reshaped(wide, (prod(x.shape[axis:]),)))

@@ -6,8 +6,7 @@ from functools import partial
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import ABS, ADD, CAST, EXP, MUL, NEG
 from ep_nnapi.operators import VARIANTS, operations
-from ep_nnapi.operators.lib.emit import widened
-from ep_nnapi.operators.lib.node import Node, one_to_one
+from ep_nnapi.operators.lib.node import Node, one_to_one, widened
 from ep_nnapi.operators.lib.reachable import reachable
 
 
