@@ -23,9 +23,12 @@ from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.host.kernel import named_operations
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.options.target import NnapiFlag, Target
+from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL, operand_dims
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.nnapi.kernel_rules import violations
 from tests.onnx_graph import graph_of
@@ -192,7 +195,19 @@ def lowered(case: Case, target: Target) -> Lowered:
     written = {o.name for m in members for o in m.node.outputs if o is not None}
     entering = {v.name: v for m in members for v in inputs_of(m.node) if v.name not in written}
     calls = [c for m in members for c in m.calls]
-    return lower(calls, list(entering.values()), list(view.outputs), target)
+    found = lower(calls, list(entering.values()), list(view.outputs), target)
+    assert_consistent(found.model)
+    return found
+
+
+def assert_consistent(model: Model) -> None:
+    """What the model says of its sizes is what shape inference gives."""
+    assert model.consistent
+    alone = replace(model, consistent=False)
+    inferred = operand_dims(alone, named_operations(alone, FEATURE_LEVEL, alone.operands))
+    for index, operand in enumerate(model.operands):
+        if operand.known:
+            assert inferred[index] == operand.dimensions, model
 
 
 def run(

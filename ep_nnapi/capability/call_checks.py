@@ -116,7 +116,9 @@ def _kind(arg: Arg) -> Hashable:
 
 def _expressions(dims: tuple[Dim, ...] | None) -> Hashable:
     """The dimensions with the expressions of their sizes."""
-    return dims and tuple([d.expression if isinstance(d, Size) else d for d in dims])
+    if not dims or Size not in map(type, dims):
+        return dims
+    return tuple([d.expression if isinstance(d, Size) else d for d in dims])
 
 
 _ALLOWANCE = 1 << 22
@@ -182,8 +184,8 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
 
 def _bytes_now(value: Value) -> int:
     """The bytes at the sizes that the symbols have now: the limits are relative to such sizes."""
-    sizes = [int.__index__(dim) for dim in value.dims or () if isinstance(dim, int)]
-    return ITEM_BYTES[value.dtype] * prod(sizes)
+    sizes = [dim for dim in value.dims or () if isinstance(dim, int)]
+    return ITEM_BYTES[value.dtype] * prod(map(int.__index__, sizes))
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

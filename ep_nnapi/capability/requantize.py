@@ -36,16 +36,19 @@ def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator
     """
     requantizer = _Requantizer(feature_level)
     for call in calls:
-        if not any(map(_is_8bit, (*call.inputs, *call.outputs))):
+        if not _has_8bit(call):
             yield call
             continue
         for step in requantizer.calls_for(_unify_signedness(call)):
             yield step if feature_level >= SIGNED_LEVEL else _to_unsigned(step)
 
 
-def _is_8bit(arg: Arg) -> bool:
-    value = value_of(arg)
-    return value is not None and is_8bit(value)
+def _has_8bit(call: Call) -> bool:
+    for arg in (*call.inputs, *call.outputs):
+        value = arg.value if isinstance(arg, View) else arg
+        if isinstance(value, Value) and value.quantization is not None and is_8bit(value):
+            return True
+    return False
 
 
 @dataclass

@@ -51,6 +51,8 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 def mean_of(dags: Sequence[nx.DiGraph]) -> nx.DiGraph:
     """Returns the first DAG with the mean bytes of each tensor in all of them: of several sizes."""
     first = dags[0]
+    if len(dags) == 1:
+        return first
     for node, data in first.nodes(data=True):
         for kind in ("inputs", "outputs"):
             _average(data, kind, [dag.nodes[node] for dag in dags])

@@ -188,6 +188,7 @@ class Call:
     whole: Whole | None = field(default=None, compare=False)
     _matched: list[Match] = field(default_factory=list, init=False, repr=False, compare=False)
     _reads: tuple[Value, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _writes: tuple[Value, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -202,7 +203,11 @@ class Call:
     @property
     def writes(self) -> tuple[Value, ...]:
         """The values that it computes."""
-        return tuple([o.value if isinstance(o, View) else o for o in self.outputs])
+        if self._writes is None:
+            found = tuple([o.value if isinstance(o, View) else o for o in self.outputs])
+            object.__setattr__(self, "_writes", found)
+            return found
+        return self._writes
 
     def match(self, feature_level: int) -> Match:
         """The signature, found once; raises Reject as `OperationSpec.match` does."""

@@ -49,7 +49,7 @@ def with_inner_transposes(lowered: Lowered) -> Lowered | None:
             for each in model.composites
         ),
     )
-    return Lowered(moved, Border(entering, leaving))
+    return Lowered(moved.with_matches(model, len(ends.before)), Border(entering, leaving))
 
 
 @dataclass(slots=True)

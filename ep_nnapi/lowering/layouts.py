@@ -98,7 +98,8 @@ def _nhwc_rewrites(
     """Returns for each call that can work in NHWC the rewritten calls, itself first."""
     found = {}
     for i, call in enumerate(calls):
-        if _has_views(call):
+        names = [v.name for v in (*call.reads, *call.writes)]
+        if tensors.keys().isdisjoint(names) or _has_views(call):
             continue
         candidate = permuted_call(call, NHWC)
         if candidate is not None and _legal(candidate, feature_level):

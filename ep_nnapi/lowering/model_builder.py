@@ -158,7 +158,8 @@ def _write(
     ports = partial(writer.ports, inserter)
     composites = CompositeFinder(operators, operations, model_outputs, ports).found()
     operands = tuple(writer.operands)
-    model = Model(operands, operations, model_inputs, model_outputs, target.relaxed, composites)
+    ends, consistent = (model_inputs, model_outputs), True  # by the checks of the calls
+    model = Model(operands, operations, *ends, target.relaxed, composites, consistent=consistent)
     model.set_matches([c.match(target.feature_level) for c in inserter.calls])
     border = Border(
         tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
+from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
@@ -146,8 +146,10 @@ class PermuteInserter:
         self._transposed[transpose.writes[0].name] = _Transposed(source, perm, origin)
 
     def _operand(self, arg: Arg, origin: Sequence[str], *, any_layout: bool) -> Arg:
-        value = value_of(arg)
-        if value is None or value.constant is not None:
+        if not isinstance(arg, (Value, View)):
+            return arg
+        value = arg.value if isinstance(arg, View) else arg
+        if value.constant is not None:
             return arg
         perm = arg.perm if isinstance(arg, View) else tuple(range(value.rank))
         transposed = self._transposed.get(value.name)

@@ -45,8 +45,10 @@ class _Delayed:
         """Returns the calls; reshapes that nothing reads any more are among them."""
         found: list[Call] = []
         for each in calls:
-            inputs = tuple([self._replaced(arg) for arg in each.inputs])
-            call = replace(each, inputs=inputs) if inputs != each.inputs else each
+            call = each
+            if not self.equal.keys().isdisjoint([v.name for v in each.reads]):
+                inputs = tuple([self._replaced(arg) for arg in each.inputs])
+                call = replace(each, inputs=inputs) if inputs != each.inputs else each
             found += self._before_reshape(call) or [self._reshape(call) or call]
         return found
 

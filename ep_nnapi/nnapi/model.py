@@ -88,10 +88,11 @@ class Data:
         """Hash a sample of the bytes, so that hashing large constants is fast."""
         if self.later:
             return hash(self.later)
-        step = self.size // _SAMPLED + 1
-        if self.stored.ndim == 1:
-            return hash((self.size, self.stored.view(np.uint8)[::step].tobytes()))
-        return hash((self.size, bytes(map(self._byte, range(0, self.size, step)))))
+        stored = self.stored
+        size, step = stored.nbytes, stored.nbytes // _SAMPLED + 1
+        if stored.ndim == 1:
+            return hash((size, stored.view(np.uint8)[::step].tobytes()))
+        return hash((size, bytes(map(self._byte, range(0, size, step)))))
 
     def _byte(self, place: int) -> int:
         """The byte of the elements in C order at that place."""
@@ -360,6 +361,7 @@ class Model:
     contents    of its last inputs, as many as these: integers of which some are a `Size`; no
                 operation reads these inputs
     composites  what groups of operations compute together; ignored when models are compared
+    consistent  True if known sizes of all operands are those that shape inference gives
     validated   what a valid model requires, as found by `validate`; empty before
     """
 
@@ -371,6 +373,7 @@ class Model:
     composites: tuple[Composite, ...] = field(default=(), compare=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False)
     contents: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    consistent: bool = field(default=False, repr=False, compare=False)
     validated: list[Requirements] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -400,6 +403,11 @@ class Model:
     def set_matches(self, found: Sequence[Match]) -> None:
         """Set the signatures of all operations to those for operands of the same types."""
         self._matches.update(enumerate(found))
+
+    def with_matches(self, of: Model, before: int = 0) -> Model:
+        """The model itself, with the signatures of one whose operations it has after `before`."""
+        self._matches.update({before + n: match for n, match in of._matches.items()})
+        return self
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:

@@ -274,10 +274,12 @@ def execution_order(model: Model) -> tuple[int, ...]:
     Cost: O((operations + operands read) log operations).
     """
     producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}
-    in_order = all(
-        producer.get(i, -1) < n for n, op in enumerate(model.operations) for i in op.inputs
-    )
-    if in_order:  # as the models of this package are
+    waiting = {*producer}
+    for operation in model.operations:
+        if not waiting.isdisjoint(operation.inputs):
+            break
+        waiting.difference_update(operation.outputs)
+    else:  # they are in order, as in the models of this package
         return tuple(range(len(model.operations)))
     waits = [{producer[i] for i in op.inputs if i in producer} for op in model.operations]
     readers: list[list[int]] = [[] for _ in waits]

@@ -128,7 +128,7 @@ class Tracing:
             at, dtype = len(model.inputs) - 1, code.numpy
             made = Crossing(value.name, value.dtype, value.shape, at, None, shape, dtype)
             border = Border((*border.inputs, made), border.outputs)
-        model = replace(model, conditions=self.trace.conditions)
+        model = replace(model, conditions=self.trace.conditions).with_matches(lowered.model)
         return replace(lowered, model=model, border=border, symbols=self.places, ranges=self.ranges)
 
     def _unread(self, border: Border) -> list[Value]:

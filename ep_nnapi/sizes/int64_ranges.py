@@ -110,31 +110,38 @@ def _has_integers(node: GraphNode) -> bool:
 
 def _limits(graph: Graph, names: Sequence[str]) -> dict[str, int]:
     """The limits by input."""
+    wide = [values for values in map(_wide, graph.nodes) if values is not None]
+
+    def fitting(limits: Mapping[str, int]) -> int:
+        """The number of nodes with INT64 values that all fit."""
+        stated = {name: (-most, most) for name, most in limits.items()}
+        found = _intervals(graph, stated, _USUAL_DIM)
+        return sum(all(_known_to_fit(v, found) for v in values) for values in wide)
+
     limits = dict.fromkeys(names, _SUPPOSED[0])
     for name in names:
-        tried = [{**limits, name: most} for most in _SUPPOSED]
-        limits = max(tried, key=lambda each: _fitting_nodes(graph, each))
-    fitting = _fitting_nodes(graph, limits)
+        limits = max(({**limits, name: most} for most in _SUPPOSED), key=fitting)
+    most_fit = fitting(limits)
     for name in names:
         rest = {n: most for n, most in limits.items() if n != name}
-        if _fitting_nodes(graph, rest) == fitting:
+        if fitting(rest) == most_fit:
             limits = rest
     return limits
 
 
-def _fitting_nodes(graph: Graph, limits: Mapping[str, int]) -> int:
-    """The number of nodes whose INT64 values all fit, except for `_ANY_NUMBERS`."""
-    stated = {name: (-most, most) for name, most in limits.items()}
-    found = _intervals(graph, stated, _USUAL_DIM)
+def _wide(node: GraphNode) -> list[Value] | None:
+    """The INT64 values of a node, but those that fit in any case, or are read as `_ANY_NUMBERS`.
 
-    def fits(node: GraphNode) -> bool:
-        free = _ANY_NUMBERS.get(node.op_type)
-        given = node.inputs[:1] if node.op_type in _BOUNDED else node.inputs
-        values = (*(v for i, v in enumerate(given) if i != free), *node.outputs)
-        wide = [v for v in values if v is not None and v.dtype is DType.INT64]
-        return all(v.fits_int32 or _known_to_fit(v, found) for v in wide)
-
-    return sum(map(fits, graph.nodes))
+    None if a constant among them does not fit.
+    """
+    free = _ANY_NUMBERS.get(node.op_type)
+    given = node.inputs[:1] if node.op_type in _BOUNDED else node.inputs
+    values = (*(v for i, v in enumerate(given) if i != free), *node.outputs)
+    wide = [v for v in values if v is not None and v.dtype is DType.INT64 and not v.fits_int32]
+    constants = [v for v in wide if v.constant is not None]
+    if not all(_known_to_fit(v, NO_RANGES) for v in constants):
+        return None
+    return [v for v in wide if v.constant is None]
 
 
 def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) -> Graph:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import ABS, FLOOR, TANH
 
 F32 = OperandCode.TENSOR_FLOAT32
 
@@ -89,3 +90,16 @@ def test_data_that_is_made_later_is_made_once_and_equal_to_itself_alone() -> Non
     assert made == []
     assert operand.array.tolist() == operand.elements.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert (made, data == other) == ([1], False)
+
+
+def test_signatures_are_taken_over_from_a_model_with_fewer_operations(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    operands = tuple(Operand(F32, (2,)) for _ in range(4))
+    tanh, floor = (Operation(row, (n,), (n + 1,)) for n, row in enumerate((TANH, FLOOR), 1))
+    short = Model(operands, (tanh, floor), (1,), (3,))
+    known = [short.match(n, 8) for n in range(2)]
+    longer = Model(operands, (Operation(ABS, (0,), (1,)), tanh, floor), (0,), (3,))
+    longer.with_matches(short, before=1)
+    monkeypatch.delattr(Operation, "match")
+    assert [longer.match(n, 8) for n in (1, 2)] == known

@@ -96,7 +96,11 @@ def _window(rest: Mapping[str, Scalar | Tensor]) -> WindowGeometry:
 
 def _known(image: Tensor, nchw: bool) -> tuple[int, ...]:
     """An image's batch, height, width and channels; raises UnknownOperand."""
-    return tuple(Tensor(nhwc_dims(image, nchw)).size(i) for i in range(4))
+    dims = nhwc_dims(image, nchw)
+    sizes = tuple([size for size in dims if size is not None])
+    if len(sizes) < len(dims):
+        raise UnknownOperand
+    return sizes
 
 
 SCRATCH: Mapping[OperationSpec, Elements] = {
