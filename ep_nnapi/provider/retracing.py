@@ -97,9 +97,9 @@ def _of_arg(arg: Arg) -> Hashable:
 def _of_value(value: Value | None, *, named: bool = True) -> Hashable:
     if value is None:
         return None
-    dims = value.dims
-    if dims is not None and Size in map(type, dims):
-        dims = tuple([d.expression if isinstance(d, Size) else d for d in dims])
+    dims: Hashable = value.dims
+    if value.dims is not None and Size in map(type, value.dims):
+        dims = tuple([d.expression if isinstance(d, Size) else d for d in value.dims])
     constant = value.constant and _of_constant(value.constant)
     return named and value.name, value.dtype, dims, value.quantization, value.folded, constant
 
