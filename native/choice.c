@@ -267,6 +267,7 @@ static ctx_note note_of(const ctx_choice *x, const candidate *c) {
   const void *model =
       in_file ? (const void *)(x->container.text + h->weights_file.first) : (const void *)h->sha256;
   char tried[256] = "choice", kind = 'c';
+  if (x->system.cache_dir == NULL) return (ctx_note){0};
   if (c != NULL && c->device != NULL) {
     kind = 'n';
     snprintf(tried, sizeof tried, "%.120s %.120s", c->device->name, c->device->version);

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "nnapi_functions.h"
 #include "sha256.h"
 
-/* Whoever comes last of the thread and of who waits for it frees it. */
+/* Whoever comes last of its holders, the thread and who waits for it, frees it. */
 typedef struct {
   void (*work)(void *);
   void (*release)(void *);
@@ -24,6 +25,7 @@ typedef struct {
   bool ended, left;
   pthread_mutex_t lock;
   pthread_cond_t end;
+  atomic_int holders;
 } call;
 
 static void free_call(call *c) {
@@ -32,17 +34,19 @@ static void free_call(call *c) {
   free(c);
 }
 
+static void let_go(call *c) {
+  if (atomic_fetch_sub(&c->holders, 1) == 1) free_call(c);
+}
+
 static void tell_end(call *c) {
   bool left;
   pthread_mutex_lock(&c->lock);
   c->ended = true;
   left = c->left;
-  pthread_cond_signal(&c->end);
   pthread_mutex_unlock(&c->lock);
-  if (left) {
-    c->release(c->given);
-    free_call(c);
-  }
+  pthread_cond_signal(&c->end); /* not before: who wakes would wait for the lock */
+  if (left) c->release(c->given);
+  let_go(c);
 }
 
 /* The thread that waits for the next call, if there is one: to start another, with memory that is new
@@ -51,19 +55,24 @@ static struct {
   pthread_mutex_t lock; /* others are started where it is held: a child may have it so for ever */
   pthread_cond_t change;
   pthread_t thread;
-  pid_t process; /* whose thread it is; 0: there is none */
-  bool waits, ends;
+  pid_t process; /* whose thread and change these are */
+  bool exists, waits, ends;
   call *next;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
-/* True if this thread is the one that waits. */
-static bool begin_to_wait(void) {
+/* True if this thread is the one that waits, as it is for good if it has `waited` before. */
+static bool begin_to_wait(bool waited) {
   const pid_t process = getpid();
   bool waits;
-  if (pthread_mutex_trylock(&waiting.lock) != 0) return false;
-  if (waiting.process != process) { /* there is no such thread yet */
+  if ((waited ? pthread_mutex_lock(&waiting.lock) : pthread_mutex_trylock(&waiting.lock)) != 0)
+    return false;
+  if (waiting.process != process) {
     pthread_cond_init(&waiting.change, NULL);
     waiting.process = process;
+    waiting.exists = false;
+  }
+  if (!waiting.exists) {
+    waiting.exists = true;
     waiting.thread = pthread_self();
     waiting.next = NULL;
   }
@@ -86,10 +95,10 @@ static call *wait_for_next(void) {
 
 static void *carry_out(void *given) {
   call *c = given;
-  bool waits;
+  bool waits = false;
   do {
     c->work(c->given);
-    waits = begin_to_wait(); /* before its end is told, so that the next call finds it */
+    waits = begin_to_wait(waits); /* before its end is told, so that the next call finds it */
     tell_end(c);
     c = waits ? wait_for_next() : NULL;
   } while (c != NULL);
@@ -106,10 +115,9 @@ static bool start(call *c) {
     if (waits) {
       waiting.waits = false;
       waiting.next = c;
-      pthread_cond_signal(&waiting.change);
     }
     pthread_mutex_unlock(&waiting.lock);
-    if (waits) return true;
+    if (waits) return pthread_cond_signal(&waiting.change) == 0;
   }
   return pthread_create(&thread, NULL, carry_out, c) == 0;
 }
@@ -124,8 +132,7 @@ void ctx_end_trials(void) {
   pthread_mutex_unlock(&waiting.lock);
   if (!waits) return;
   pthread_join(waiting.thread, NULL);
-  waiting.process = 0;
-  waiting.ends = false;
+  waiting.exists = waiting.ends = false;
 }
 
 /* Waits until it has ended; false at the deadline. */
@@ -185,6 +192,7 @@ static call *make_call(void (*work)(void *), void (*release)(void *), void *give
   pthread_cond_init(&c->end, &monotonic);
   pthread_condattr_destroy(&monotonic);
   pthread_mutex_init(&c->lock, NULL);
+  atomic_init(&c->holders, 2);
   return c;
 }
 
@@ -201,7 +209,8 @@ bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void
   python = release_python();
   ended = wait_for(c, nanoseconds);
   if (python.restore != NULL) python.restore(python.state);
-  if (ended) return free_call(c), true;
+  let_go(c);
+  if (ended) return true;
   ctx_fail(error, "it did not %s within %.3g s", doing, (double)nanoseconds / 1e9);
   error->code = NN_MISSED_DEADLINE_PERSISTENT;
   return false;

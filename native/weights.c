@@ -16,34 +16,39 @@
 
 #include "sha256.h"
 
-/* Weights and their digest. Those in a file have not changed since as long as all of this is the
- * same, as ep_nnapi/epcontext/contexts.py has it for models. */
+/* Weights and their digest, or the file of a model. What is in a file has not changed since as long
+ * as all of this is the same, as ep_nnapi/epcontext/contexts.py has it for models. */
 typedef struct {
-  uint64_t facts[8]; /* device, inode and size of the file, its times, place of the weights in it;
-                        zeros: not in a file */
+  uint64_t facts[8]; /* device, inode and size of the file, its times, place of the weights in it,
+                        WHOLE for a model; zeros: not in a file */
   uint64_t size;
   uint8_t digest[SHA256_BYTES];
 } identity;
 
 enum { REMEMBERED = 32, RECENT = 3 /* seconds: file systems have times in steps of up to 2 */ };
 
+static const uint64_t WHOLE = UINT64_MAX;
+
 static pthread_mutex_t verified_lock = PTHREAD_MUTEX_INITIALIZER;
 static identity verified_weights[REMEMBERED];
 static unsigned verified_count;
+
+static void add_facts(const struct stat *facts, uint64_t place, identity *out) {
+  out->facts[0] = (uint64_t)facts->st_dev;
+  out->facts[1] = (uint64_t)facts->st_ino;
+  out->facts[2] = (uint64_t)facts->st_size;
+  out->facts[3] = (uint64_t)facts->st_mtim.tv_sec;
+  out->facts[4] = (uint64_t)facts->st_mtim.tv_nsec;
+  out->facts[5] = (uint64_t)facts->st_ctim.tv_sec;
+  out->facts[6] = (uint64_t)facts->st_ctim.tv_nsec;
+  out->facts[7] = place;
+}
 
 /* `facts` of the file; NULL: not in a file. */
 static identity identity_of(const ctx_container *c, const struct stat *facts) {
   identity one = {.size = c->header->weights_size};
   memcpy(one.digest, c->header->weights_sha256, sizeof one.digest);
-  if (facts == NULL) return one;
-  one.facts[0] = (uint64_t)facts->st_dev;
-  one.facts[1] = (uint64_t)facts->st_ino;
-  one.facts[2] = (uint64_t)facts->st_size;
-  one.facts[3] = (uint64_t)facts->st_mtim.tv_sec;
-  one.facts[4] = (uint64_t)facts->st_mtim.tv_nsec;
-  one.facts[5] = (uint64_t)facts->st_ctim.tv_sec;
-  one.facts[6] = (uint64_t)facts->st_ctim.tv_nsec;
-  one.facts[7] = c->header->weights_offset;
+  if (facts != NULL) add_facts(facts, c->header->weights_offset, &one);
   return one;
 }
 
@@ -264,19 +269,26 @@ static bool checksum_is_right(const uint8_t *data, size_t size) {
   return memcmp(found, text, sizeof zeros) == 0;
 }
 
-bool ctx_check_model_file(const char *path, ctx_error *error) {
+static bool check_model(int descriptor, size_t size, const char *path, ctx_error *error) {
   void *data = NULL;
-  struct stat facts;
-  int descriptor;
-  size_t size;
   bool right;
-  if (!open_file(path, 0, &descriptor, &facts, error)) return false;
-  size = (size_t)facts.st_size;
-  right = map_file(descriptor, size, &data, error);
-  close(descriptor);
-  if (!right) return false;
+  TRY(map_file(descriptor, size, &data, error));
   right = data != NULL && checksum_is_right(data, size);
   if (data != NULL) munmap(data, size);
   return right ||
          ctx_fail(error, "%.300s is corrupt or was changed; prepare the model again", path);
+}
+
+bool ctx_check_model_file(const char *path, ctx_error *error) {
+  identity one = {0};
+  struct stat facts;
+  int descriptor;
+  bool right;
+  if (!open_file(path, 0, &descriptor, &facts, error)) return false;
+  add_facts(&facts, WHOLE, &one);
+  right = is_verified(&one);
+  if (!right && (right = check_model(descriptor, (size_t)facts.st_size, path, error)))
+    remember(&one);
+  close(descriptor);
+  return right;
 }

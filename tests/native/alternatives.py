@@ -2,7 +2,8 @@
 
 import gc
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,13 +55,27 @@ def in_python(path: Path, **options: object) -> onnxruntime.InferenceSession:
 MAKERS = {"c": in_c, "python": in_python}
 
 
+@contextmanager
+def young() -> Iterator[None]:
+    """Collects at the end what was made and left, which is young, as nothing is collected before.
+
+    To look through all objects of the tests' process would take several times what a session takes.
+    """
+    gc.disable()
+    try:
+        yield
+        gc.collect(0)
+    finally:
+        gc.enable()
+
+
 def outcome(maker: str, path: Path, feeds: Feeds, folder: Path, **options: object) -> Outcome:
     """Two runs of a session, of which the second one's results count, and its end."""
     receipt = folder / "receipt.json"
-    made = MAKERS[maker](path, receipt=str(receipt), **options)
-    results = [made.run(None, dict(feeds)) for _ in range(2)][1]
-    del made
-    gc.collect()
+    with young():
+        made = MAKERS[maker](path, receipt=str(receipt), **options)
+        results = [made.run(None, dict(feeds)) for _ in range(2)][1]
+        del made
     clusters = json.loads(receipt.read_text())["clusters"]
     receipt.unlink()
     chosen = [

@@ -157,12 +157,19 @@ def link_weights(path: Path) -> None:
     weights.symlink_to(path.parent.parent / "elsewhere")
 
 
-def test_weights_that_change_after_a_session_are_refused(tmp_path: Path) -> None:
-    """Sessions of one process do not check weights again that did not change since: these did."""
+def change_model(path: Path) -> None:
+    proto = onnx.load(path)
+    proto.doc_string = "changed"
+    onnx.save(proto, path)
+
+
+def test_files_that_change_after_a_session_are_refused(tmp_path: Path) -> None:
+    """Sessions of one process do not check files again that did not change since: these did."""
     path = sessions.prepared(digits(), tmp_path)
     (weights,) = path.parent.glob("*.weights")
     data, long_ago = weights.read_bytes(), 1_000_000_000
-    os.utime(weights, (long_ago, long_ago))
+    for file in (path, weights):
+        os.utime(file, (long_ago, long_ago))
     time.sleep(3.1)  # until a change of the file now is one that its times show
     for _ in range(3):
         assert sessions.session(path).run(None, IMAGE)[0].argmax() == 0
@@ -172,6 +179,10 @@ def test_weights_that_change_after_a_session_are_refused(tmp_path: Path) -> None
         sessions.session(path)
     weights.write_bytes(data)
     assert sessions.session(path).run(None, IMAGE)[0].argmax() == 0
+    change_model(path)
+    os.utime(path, (long_ago, long_ago))
+    with pytest.raises(Exception, match="was changed"):
+        sessions.session(path)
 
 
 @pytest.mark.parametrize("make", [sessions.session, sessions.python_session])
@@ -189,12 +200,6 @@ def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(
     assert np.array_equal(made.run(None, feeds)[0], before[0])
     with pytest.raises(Exception, match="weights are corrupt"):
         make(path)
-
-
-def change_model(path: Path) -> None:
-    proto = onnx.load(path)
-    proto.doc_string = "changed"
-    onnx.save(proto, path)
 
 
 @pytest.mark.parametrize(
