@@ -43,10 +43,7 @@ def _quantized(op_type: str) -> Lowering:
 
 
 def div_integers(op: Op) -> None:
-    """Quotient rounded towards minus infinity, by constants that no quotient overflows for.
-
-    Source: NDK ANEURALNETWORKS_DIV.
-    """
+    """Quotient rounded towards minus infinity, by constants that no quotient overflows for."""
     divisors = op.constant("input2")
     require(bool(np.all((divisors != 0) & (divisors != -1))), "a divisor is 0 or -1")
     a, b = op.real("input1"), op.real("input2")
@@ -122,13 +119,13 @@ def _clip(activation: FuseCode) -> Lowering:
 
 
 def elu(op: Op) -> None:
-    """ELU with coefficient alpha. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU with coefficient alpha."""
     perm = op.layout("input")
     op.deliver(op.node("Elu", op.real("input", perm), alpha=float(op.scalar("alpha"))), perm)
 
 
 def hard_swish(op: Op) -> None:
-    """Computes x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    """Computes x * clip(x + 3, 0, 6) / 6."""
     perm = op.layout("input")
     x = op.real("input", perm)
     gate = op.node("HardSigmoid", x, alpha=SIXTH, beta=0.5)
@@ -158,10 +155,7 @@ _REALS = (F32, F16)
 
 
 def cast(op: Op) -> None:
-    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
-
-    Source: NDK ANEURALNETWORKS_CAST.
-    """
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate."""
     before, after = op.operand("input").type, op.operand("output").type
     layout = op.layout("input")
     value = op.stored("input", layout)
@@ -176,16 +170,13 @@ def cast(op: Op) -> None:
 
 
 def quantize(op: Op) -> None:
-    """Quantizes; ties are rounded to even, not away from zero.
-
-    Source: NDK ANEURALNETWORKS_QUANTIZE.
-    """
+    """Quantizes; ties are rounded to even, not away from zero."""
     layout = op.layout("input")
     op.deliver(op.real("input", layout), layout)
 
 
 def dequantize(op: Op) -> None:
-    """Dequantizes. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    """Dequantizes."""
     layout = op.layout("input")
     op.keep(op.real("input", layout), layout)
 

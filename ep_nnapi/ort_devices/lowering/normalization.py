@@ -49,7 +49,7 @@ def unshifted(scope: Scope, index: int) -> str:
 
 
 def l2_normalization(op: Op) -> None:
-    """Divides by the L2 norm along an axis. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
+    """Divides by the L2 norm along an axis."""
     axis = op.axis("axis", len(op.shape("input")), -1)
     x = op.real("input")
     length = op.node("ReduceL2", x, op.sizes([axis]), keepdims=1)
@@ -60,7 +60,6 @@ def local_response_normalization(op: Op) -> None:
     """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
 
     ONNX divides alpha by the size of the window. Its window runs along the second axis.
-    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     rank = len(op.shape("input"))
     axis = op.axis("axis", rank, -1)
@@ -83,10 +82,7 @@ def local_response_normalization(op: Op) -> None:
 
 
 def instance_normalization(op: Op) -> None:
-    """Normalizes each channel of each image to mean beta and standard deviation gamma.
-
-    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
-    """
+    """Normalizes each channel of each image to mean beta and standard deviation gamma."""
     layout = identity(4) if op.scalar("layout") else TO_NCHW
     channels = int(op.shape("input")[1 if op.scalar("layout") else 3])
     gamma, beta = (np.full(channels, op.scalar(name)) for name in ("gamma", "beta"))
