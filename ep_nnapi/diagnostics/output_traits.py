@@ -60,6 +60,7 @@ class OutputTraits:
     steps       quantum (scale) of outputs that are dequantized last, by name
     boxes       outputs whose rows are detections, with an order that depends on near ties
     random      outputs that depend on random numbers without a seed, which cannot be compared
+    up_to_one   outputs of a sigmoid: 0.5 plus a number, so small ones have the rounding of 1 too
     """
 
     quantized: bool = False
@@ -67,6 +68,7 @@ class OutputTraits:
     steps: Mapping[str, float] = field(default_factory=dict)
     boxes: frozenset[str] = frozenset()
     random: frozenset[str] = frozenset()
+    up_to_one: frozenset[str] = frozenset()
 
     def kind(self, name: str, array: Array) -> OutputKind:
         """Returns the kind of an output."""
@@ -94,6 +96,8 @@ _KEEPS_SCALE = frozenset(
 )
 """Operators whose outputs keep the quantization scale of their first input."""
 
+_SIGMOIDS = frozenset(("Sigmoid", "HardSigmoid"))
+
 _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
@@ -113,7 +117,8 @@ def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
     producers = {name: node for node in proto.graph.node for name in node.output}
     names = [o.name for o in proto.graph.output]
     tensors = {t.name: t for t in proto.graph.initializer}
-    found = ((name, _step(name, producers, tensors)) for name in names)
+    last = {name: _computed_by(name, producers) for name in names}
+    found = ((name, _step(node, tensors)) for name, node in last.items())
     boxes, random = (
         frozenset(n for n in names if _depends(n, producers, on)) if any(map(on, nodes)) else ()
         for on in (_detects, _draws)
@@ -124,6 +129,7 @@ def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
         {name: step for name, step in found if step is not None},
         frozenset(boxes),
         frozenset(random),
+        frozenset(n for n, node in last.items() if node is not None and node.op_type in _SIGMOIDS),
     )
 
 
@@ -137,13 +143,16 @@ def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:
     )
 
 
-def _step(
-    name: str, producers: Mapping[str, onnx.NodeProto], tensors: Mapping[str, onnx.TensorProto]
-) -> float | None:
-    """Returns the scale of a value computed by DequantizeLinear, or None for other values."""
+def _computed_by(name: str, producers: Mapping[str, onnx.NodeProto]) -> onnx.NodeProto | None:
+    """Returns the node that computes a value, before those that only move or select numbers."""
     node = producers.get(name)
     while node is not None and node.op_type in _KEEPS_SCALE:
         node = producers.get(node.input[0])
+    return node
+
+
+def _step(node: onnx.NodeProto | None, tensors: Mapping[str, onnx.TensorProto]) -> float | None:
+    """Returns the scale of what DequantizeLinear computes, or None for other nodes."""
     if node is None or node.op_type != "DequantizeLinear" or node.input[1] not in tensors:
         return None
     return float(numpy_helper.to_array(tensors[node.input[1]]).max(initial=0.0))

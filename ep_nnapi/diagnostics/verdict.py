@@ -74,8 +74,8 @@ class Difference:
 
     @property
     def shows_nothing(self) -> bool:
-        """True if it agrees, but is constant or has no finite values, which proves nothing."""
-        return self.spread == 0.0 and not self.exceeds
+        """True if it agrees, but is constant but for rounding, or has no finite values."""
+        return self.spread <= (self.floor or 0.0) and not self.exceeds
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON, without infinite numbers."""
@@ -192,6 +192,8 @@ def _difference(
         return Difference(name, kind, worst, largest, spread, tolerance)
     half = kind is OutputKind.FLOAT16
     rounding = float(np.finfo(np.float16 if half else np.float32).eps) * largest
+    if name in traits.up_to_one:
+        rounding = max(rounding, float(np.finfo(np.float32).eps))
     floor = _ROUNDINGS * rounding if first.dtype.kind == "f" else 0.0
     quantum = traits.quantum(name, first)
     allowed = TOLERANCES[kind] if quantum is None else QUANTA
@@ -304,6 +306,8 @@ def difference_sentence(found: Sequence[Difference]) -> str:
             f"{worst.output} is {worst.absolute:.3g} off where one value is expected throughout: "
             "no tolerance relative to a spread is met"
         )
+    if worst.relative > worst.tolerance and not worst.exceeds:
+        return f"{worst.absolute:.3g} in {worst.output}: no more than rounding explains"
     return f"{worst.relative:.3g} of its spread in {worst.output}: {way} the tolerance of " + (
         f"{worst.tolerance:g}"
     )
@@ -335,20 +339,23 @@ def sentences(verdict: Verdict) -> list[str]:
     if not found:
         return []
     if verdict.shows_nothing:
-        names = ", ".join(d.output for d in found)
-        return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
+        return [_nothing_in(found)]
     random = ", ".join(d.output for d in found if d.kind is OutputKind.RANDOM)
     compared = [d for d in found if d.kind is not OutputKind.RANDOM]
-    empty = [d.output for d in compared if d.shows_nothing]
-    about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
+    empty = [d for d in compared if d.shows_nothing]
     said = (
         difference_sentence(compared) if compared else "",
         f"{random}: made of random numbers, which cannot be compared." if random else "",
         accuracy_sentence(verdict),
         verdict.note,
-        about if empty else "",
+        _nothing_in(empty) if empty else "",
     )
     return [sentence for sentence in said if sentence]
+
+
+def _nothing_in(found: Sequence[Difference]) -> str:
+    names = ", ".join(d.output for d in found)
+    return f"{NOTHING}{names} holds one value throughout, but for rounding, or no finite numbers."
 
 
 @dataclass(frozen=True, slots=True)

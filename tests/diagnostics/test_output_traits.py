@@ -61,6 +61,12 @@ def test_the_step_of_an_output_that_is_dequantized_last(last: str, step: float |
     assert traits.steps == ({} if step is None else {"y": step})
 
 
+@pytest.mark.parametrize("last", ["Sigmoid", "HardSigmoid", "Tanh"])
+def test_outputs_of_a_sigmoid(last: str) -> None:
+    nodes = helper.make_node(last, ["x"], ["s"]), helper.make_node("Identity", ["s"], ["y"])
+    assert traits_of(model(*nodes)).up_to_one == ({"y"} if last != "Tanh" else frozenset())
+
+
 def test_a_quantized_operator_in_a_subgraph_counts() -> None:
     inner = helper.make_graph([QUANTIZE, DEQUANTIZE], "then", [], [onnx.ValueInfoProto(name="d")])
     branch = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)

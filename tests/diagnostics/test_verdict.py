@@ -51,6 +51,18 @@ def test_rounding_of_large_values_is_no_difference() -> None:
     assert difference(want + 20 * step, want).exceeds
 
 
+def test_small_outputs_of_a_sigmoid_have_the_rounding_of_one() -> None:
+    want, traits = RAMP * np.float32(1e-5), OutputTraits(up_to_one=frozenset("y"))
+    got = want + np.float32(3e-7)
+    assert difference(got, want).exceeds
+    found = difference(got, want, traits)
+    assert not found.exceeds
+    assert not found.shows_nothing
+    assert sentences(Verdict((found,))) == ["3e-07 in y: no more than rounding explains"]
+    assert difference(want + np.float32(6e-7), want, traits).exceeds
+    assert difference(want * np.float32(0.02), want * np.float32(0.01), traits).shows_nothing
+
+
 def test_float16_has_a_tolerance_of_its_own() -> None:
     want = RAMP.astype(np.float16)
     assert not difference(want + np.float16(4.4e-4), want).exceeds  # less than its epsilon
