@@ -142,7 +142,7 @@ def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
 
 
 def topk_v2(input: Array, k: int, *, out: tuple[Array, Array]) -> None:
-    """Stores the k greatest elements, descending, and their indices; of equal ones the last first."""
+    """Stores the k greatest elements, descending, and indices; of equal ones the last first."""
     values, indices = out
     order = np.argsort(input, axis=-1, kind="stable")[..., ::-1][..., :k]
     np.copyto(indices, order, casting="same_kind")
