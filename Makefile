@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+unexport PYTHONDONTWRITEBYTECODE  # programs that tests start would compile the package each time
 
 .PHONY: demo native agents generate test test-long test-native-zoo test-choice-zoo test-library test-ort-floor test-torch test-litert test-litert-gpu test-gpu test-openvino test-web test-model-explorer test-arm64 test-wheels wheels release-check fuzz onnx-backend lint bench zoo clean
 

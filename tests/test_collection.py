@@ -8,6 +8,15 @@ import pytest
 from ep_nnapi.collection import paused_collection
 
 
+@pytest.fixture(autouse=True)
+def _nothing_frozen() -> Iterator[None]:
+    """As in a process of a user: the suite's is frozen."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(params=[True, False], ids=["on", "off"])
 def collects(request: pytest.FixtureRequest) -> Iterator[bool]:
     before = gc.isenabled()

@@ -17,6 +17,7 @@ from ep_nnapi.ort_devices.plugin import LIBRARIES_VARIABLE
 from tests.capi.client import Library, is_handle, is_pointer, kind
 from tests.capi.table import ROWS, Row
 from tests.capi.world import World
+from tests.cases import each
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"
@@ -66,7 +67,7 @@ STATUS = [f for f in FUNCTIONS if f.returns == "int"]
 KINDS = ("Model", "Compilation", "Execution", "Burst", "Event", "MemoryDesc", "Memory")
 
 
-@pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in ROWS])
+@each("row", ROWS)
 def test_code(nn: Library, world: World, row: Row) -> None:
     given = row.arguments(world)
     assert ResultCode(getattr(nn, row.function)(*given)) is row.code
@@ -82,10 +83,10 @@ def fullest(function: Function) -> Row:
     return min(rows, key=lambda r: (r.code, "null" in r.state, "left out" in r.state))
 
 
-def cases(wanted: Callable[[Function, Parameter], bool]) -> list[object]:
+def cases(wanted: Callable[[Function, Parameter], bool]) -> list[tuple[Function, int]]:
     """Parameters as (function, place)."""
     return [
-        pytest.param(function, place, id=f"{function.python_name}-{parameter.name}")
+        (function, place)
         for function in STATUS
         for place, parameter in enumerate(function.parameters)
         if wanted(function, parameter)
@@ -102,14 +103,14 @@ def names_an_object(_: Function, parameter: Parameter) -> bool:
     return is_handle(parameter) and kind(parameter) != "AHardwareBuffer"
 
 
-@pytest.mark.parametrize(("function", "place"), cases(must_not_be_null))
+@each(("function", "place"), cases(must_not_be_null))
 def test_null_is_unexpected(nn: Library, world: World, function: Function, place: int) -> None:
     given = list(fullest(function).arguments(world))
     given[place] = None
     assert getattr(nn, function.python_name)(*given) == ResultCode.UNEXPECTED_NULL
 
 
-@pytest.mark.parametrize(("function", "place"), cases(names_an_object))
+@each(("function", "place"), cases(names_an_object))
 def test_a_handle_of_nothing_is_bad_data(
     nn: Library, world: World, function: Function, place: int
 ) -> None:

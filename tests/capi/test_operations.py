@@ -12,6 +12,7 @@ from ep_nnapi.nnapi.spec import OPERATIONS
 from tests.capi.client import BAD_DATA, NO_ERROR
 from tests.capi.operations import CODES, OEM_TENSOR, Bench, Described, Listed, described, lists
 from tests.capi.world import World
+from tests.cases import each
 from tests.nnapi.typed import codes
 
 NAMES = [op.name for op in OPERATIONS if op.name not in ("IF", "WHILE")]
@@ -56,11 +57,11 @@ def test_every_list_from_its_level_on(world: World) -> None:
     bench = Bench(world)
     for level in range(8, 0, -1):
         MODELS[bench.model].level = level
-        for listed in (each for name in NAMES for each in lists(name)):
+        for listed in (one for name in NAMES for one in lists(name)):
             assert bench.add(listed) == (NO_ERROR if listed.level <= level else BAD_DATA), listed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_one_operand_of_another_type(world: World, name: str) -> None:
     bench = Bench(world)
     for listed in lists(name):
@@ -84,7 +85,7 @@ MORE_OUTPUTS = {
 """Up to how many outputs more may make another legal list."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_operands_too_many(world: World, name: str) -> None:
     """Copies of the first; four more tensors make LSTM's longer list."""
     bench = Bench(world)
@@ -98,7 +99,7 @@ def test_operands_too_many(world: World, name: str) -> None:
             assert code == BAD_DATA or more <= MORE_OUTPUTS.get(name, 0), (more, listed)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_operands_too_few(world: World, name: str) -> None:
     """No input, no output, and nothing but the first input where there are more."""
     bench = Bench(world)
@@ -135,7 +136,7 @@ def with_rank(listed: Listed, places: tuple[int, ...], rank: int) -> Listed:
     return listed
 
 
-@pytest.mark.parametrize("name", RANKS)
+@each("name", RANKS)
 def test_ranks_at_the_limits_and_past_them(world: World, name: str) -> None:
     bench = Bench(world)
     for listed in lists(name):

@@ -11,6 +11,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function
 from tests.capi.client import OP_FAILED, Library, is_handle
+from tests.cases import each
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def raising(error: BaseException) -> entry.Implementation:
     return work
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.python_name)
+@each("function", FUNCTIONS)
 def test_every_function_fails_when_its_work_raises(
     nn: Library, rebound: ModuleType, function: Function
 ) -> None:

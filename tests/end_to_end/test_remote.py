@@ -245,6 +245,7 @@ def test_a_phone_that_sleeps(reach: Reach, monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_array_equal(found, want)
     monkeypatch.setattr("ep_nnapi.remote.stream.GRACE", 0.5)
     monkeypatch.setattr("ep_nnapi.remote.runtime.LIMIT", 1.0)
+    monkeypatch.setattr("ep_nnapi.remote.runtime.QUESTION_LIMIT", 1.0)
     of = session(str(DIGITS), reach(before=f"{CABLE} stop 7"))
     for _ in range(2):
         np.testing.assert_allclose(of.run(None, given)[0], want, rtol=1e-5)

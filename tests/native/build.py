@@ -4,7 +4,8 @@ import hashlib
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -57,6 +58,8 @@ class Build:
     folder: Path
     compiler: str
     flags: tuple[str, ...] = ("-O2",)
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Flags of one C file, by its name without a suffix."""
 
     def program(self, name: str) -> Path:
         """`nnapi_run`, `nnapi_agent`, or a test program of this folder."""
@@ -79,7 +82,8 @@ class Build:
 
     def _object(self, source: Path) -> Path:
         """The file compiled, for all tests until it, a header or the command changes."""
-        command = [self.compiler, "-std=c11", '-DNNAPI_CONTEXT_RELEASE="test"', *self.flags]
+        flags = (*self.flags, *self.more.get(source.stem, ()))
+        command = [self.compiler, "-std=c11", '-DNNAPI_CONTEXT_RELEASE="test"', *flags]
         command += [*WARNINGS, "-fvisibility=hidden", "-fPIC", f"-I{NATIVE}", "-c", str(source)]
         digest = hashlib.sha256(repr(command).encode())
         for path in (source, *sorted(NATIVE.glob("*.h"))):

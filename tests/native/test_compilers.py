@@ -81,7 +81,8 @@ def test_tensors_have_bytes_that_can_be_counted(bits: int, elements: int, tmp_pa
         for name, operand in (("x", 0), ("z", 1), ("y", 0))
     )
     container = pack(Lowered(model, Border((x, z), (y,)))).with_embedded_weights()
-    build = Build(tmp_path, COMPILER or "cc", ("-O2", f"-DCTX_SIZE_MAX=UINT{bits}_MAX"))
+    flags = {"container": (f"-DCTX_SIZE_MAX=UINT{bits}_MAX",)}
+    build = Build(tmp_path, COMPILER or "cc", more=flags)
     refused, _ = read([str(build.program("read_many")), str(build.stand_in)], [container], tmp_path)
     assert refused == (bits == 32 and elements == 2**29)
 

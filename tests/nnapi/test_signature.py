@@ -36,6 +36,7 @@ from ep_nnapi.nnapi.spec import (
     SOFTMAX,
     SPLIT,
 )
+from tests.cases import each
 from tests.nnapi.typed import operand, operands, typed
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -262,7 +263,7 @@ def params(row: OperationSpec) -> set[str]:
     return {p.name for form in row.input_params for p in form}
 
 
-@pytest.mark.parametrize("row", OPERATIONS, ids=str)
+@each("row", OPERATIONS)
 def test_traits_name_operands_of_the_operation(row: OperationSpec):
     traits = row.traits
     assert {*traits.elementwise, *traits.per_axis} <= params(row)
@@ -272,7 +273,7 @@ def test_traits_name_operands_of_the_operation(row: OperationSpec):
     assert not (traits.keeps_quantization and traits.output_quantization)
 
 
-@pytest.mark.parametrize("row", [r for r in OPERATIONS if r.traits.elementwise], ids=str)
+@each("row", [r for r in OPERATIONS if r.traits.elementwise])
 def test_elementwise_operands_have_the_shape_that_numpy_broadcasts(row: OperationSpec):
     names = row.traits.elementwise
     shapes = [(2, 3, 4)] * len(names)

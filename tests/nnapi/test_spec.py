@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.model import ChannelQuantization, Operand, TypedOperand
 from ep_nnapi.nnapi.spec import BY_CODE, BY_NAME, OPERATIONS
+from tests.cases import each
 from tests.nnapi.typed import PER_CHANNEL, operand, operands, samples, typed
 
 FACTS = Path(__file__).parents[3] / "shared" / "nnapi_facts.json"
@@ -48,7 +49,7 @@ def test_every_operation_is_there_once():
     assert all(getattr(table, op.name) is op for op in OPERATIONS)
 
 
-@pytest.mark.parametrize("name", [op.name for op in OPERATIONS])
+@each("name", [op.name for op in OPERATIONS])
 def test_accepted_from_its_level_on(name):
     mine = [s for s in samples() if s[0] == name]
     assert mine
@@ -57,7 +58,7 @@ def test_accepted_from_its_level_on(name):
     assert BY_NAME[name].level == min(level for _, level, *_ in mine)
 
 
-@pytest.mark.parametrize("op", OPERATIONS, ids=str)
+@each("op", OPERATIONS)
 def test_names_are_unambiguous(op):
     for form in op.input_params:
         for output_form in op.output_params:
@@ -66,7 +67,7 @@ def test_names_are_unambiguous(op):
     assert set(op.ranks) <= {p.name for form in op.input_params + op.output_params for p in form}
 
 
-@pytest.mark.parametrize("op", OPERATIONS, ids=str)
+@each("op", OPERATIONS)
 def test_every_type_swapped_for_every_other(op):
     """Swapping one operand's type is refused unless the new list is one of the row's own."""
     lists = {(tuple(i), tuple(o)) for n, _, i, o in samples() if n == op.name}

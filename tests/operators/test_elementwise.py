@@ -6,6 +6,7 @@ import pytest
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators.lib.node import MAX_FILL_CONSTANT
 from tests import oracle
+from tests.cases import each
 from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
 
 ROUNDING = 1e-6  # a few float32 operations on numbers below 10
@@ -26,7 +27,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Max", "Min", "Sum"])
-@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+@each("shapes", SHAPES.values())
 def test_matches_broadcast(op_type, shapes):
     matches(node(op_type, *(f32(*s) for s in shapes)), FL[8])
 
@@ -167,7 +168,7 @@ PAIRS_OF_SHAPES = {
 ORDER = ["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"]
 
 
-@pytest.mark.parametrize("shapes", PAIRS_OF_SHAPES.values(), ids=PAIRS_OF_SHAPES)
+@each("shapes", PAIRS_OF_SHAPES.values())
 @pytest.mark.parametrize("given", [oracle.f32, oracle.f16, oracle.i32])
 @pytest.mark.parametrize("op_type", ORDER)
 def test_comparisons_match(op_type, given, shapes):

@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi.errors import Reason
+from tests.cases import each
 from tests.oracle import (
     FL,
     Fed,
@@ -30,7 +31,7 @@ FOLDED = [((2, 3, 4, 2, 2), 2), ((2, 1, 3, 2, 2, 5), -1)]
 
 @pytest.mark.parametrize("select_last_index", [0, 1])
 @pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize(("shape", "axis"), AXES + FOLDED)
+@each(("shape", "axis"), AXES + FOLDED)
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
 def test_places_match(op_type, shape, axis, keepdims, select_last_index):
     for given in (f32(*shape), i32(*shape, low=-2, high=2), f32(*shape, low=1, high=1)):

@@ -5,6 +5,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from ep_nnapi.nnapi.errors import Reason
+from tests.cases import each
 from tests.operators.recurrent_layers import (
     BATCH,
     DIRECTIONS,
@@ -29,8 +30,8 @@ STATES = {
 
 
 @pytest.mark.parametrize("target", [FL[2], FL[8]])
-@pytest.mark.parametrize("states", STATES)
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@each("states", STATES)
+@each("direction", DIRECTIONS)
 @pytest.mark.parametrize(
     ("op_type", "more"),
     [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 3}), ("LSTM", {})],

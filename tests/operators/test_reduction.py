@@ -5,6 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi.errors import Reason
+from tests.cases import each
 from tests.oracle import (
     FL,
     accepts,
@@ -47,8 +48,8 @@ def positive(op_type, shape):
     return f32(*shape, low=low)
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("axes", AXES)
+@each("keepdims", [0, 1])
+@each("axes", AXES)
 @pytest.mark.parametrize("op_type", OPS)
 def test_axes_match(op_type, axes, keepdims):
     shape, along = AXES[axes]
@@ -86,10 +87,8 @@ def _halved(op_type, x):
 
 
 @pytest.mark.parametrize("op_type", ["Sum", "Max", "Min", "Prod", "L1", "SumSquare"])
-@pytest.mark.parametrize(
-    ("shape", "axes"), [((3, 7), [0]), ((2, 5, 3), [1]), ((2, 3, 2, 2, 5), [4])]
-)
-@pytest.mark.parametrize("keepdims", [0, 1])
+@each(("shape", "axes"), [((3, 7), [0]), ((2, 5, 3), [1]), ((2, 3, 2, 2, 5), [4])])
+@each("keepdims", [0, 1])
 def test_integers_match(op_type, shape, axes, keepdims):
     case = node(f"Reduce{op_type}", i32(*shape), np.array(axes), keepdims=keepdims)
     matches(case, FL[8], oracle=on_cpu)  # the evaluator's SumSquare changes the type

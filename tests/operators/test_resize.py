@@ -5,6 +5,7 @@ import pytest
 from onnx import AttributeProto, TensorProto, helper
 
 from ep_nnapi.nnapi.errors import Reason
+from tests.cases import each
 from tests.oracle import (
     FL,
     NCHW3,
@@ -41,8 +42,8 @@ def resized(x, *, scales=None, sizes=None, opset=19, **attributes):
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@each("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@each("scales", SCALES.values())
 def test_nearest_matches(scales, rounding, transform):
     case = resized(
         f32(1, 2, 7, 8),
@@ -57,7 +58,7 @@ def test_nearest_matches(scales, rounding, transform):
 
 @pytest.mark.parametrize("transform", [*TRANSFORMS, "half_pixel_symmetric"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-@pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
+@each("scales", SCALES.values())
 def test_interpolation_matches(scales, mode, transform):
     case = resized(
         f32(1, 2, 7, 8), scales=(1, 1, *scales), mode=mode, coordinate_transformation_mode=transform
@@ -76,7 +77,7 @@ def test_symmetric_centres_match_unless_rounding_errors_choose():
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("size", [(14, 16), (5, 3), (1, 1), (7, 20)])
+@each("size", [(14, 16), (5, 3), (1, 1), (7, 20)])
 def test_sizes_match(size, mode, transform):
     case = resized(
         f32(2, 3, 7, 8), sizes=(2, 3, *size), mode=mode, coordinate_transformation_mode=transform

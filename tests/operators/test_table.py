@@ -9,14 +9,14 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators import OPS, VARIANTS, operations
 from ep_nnapi.operators.lib.node import KNOWN_OPSET
+from tests.cases import each
 from tests.oracle import FL
 
 OF_ONNX = [o for o in OPS if o.domain == ""]
 OF_ORT = {"LayerNormalization-1", "SimplifiedLayerNormalization-1"}  # in ai.onnx, but its own
-IDS = [f"{o.domain or 'ai.onnx'}:{o.op_type}-{o.since}" for o in OPS]
 
 
-@pytest.mark.parametrize("declared", OPS, ids=IDS)
+@each("declared", OPS)
 def test_says_what_it_does_what_of_and_by_what(declared):
     first, *_ = declared.doc.splitlines()
     assert first.endswith(".")
@@ -24,7 +24,7 @@ def test_says_what_it_does_what_of_and_by_what(declared):
     assert operations(declared)
 
 
-@pytest.mark.parametrize("declared", OF_ONNX, ids=[f"{o.op_type}-{o.since}" for o in OF_ONNX])
+@each("declared", OF_ONNX)
 def test_a_schema_of_that_version_exists(declared):
     if f"{declared.op_type}-{declared.since}" in OF_ORT:
         return

@@ -6,6 +6,7 @@ from scipy import special
 
 from ep_nnapi.nnapi.errors import Reason
 from tests import oracle
+from tests.cases import each
 from tests.oracle import FL, f32, matches, node, rejects
 
 EXACT = (0.0, 0.0)
@@ -57,7 +58,7 @@ def of(op_type, given, **more):
     return oracle.node(op_type, given, **FUNCTIONS[op_type][1], **more)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each("shape", SHAPES)
 @pytest.mark.parametrize("op_type", FUNCTIONS)
 def test_matches(op_type, shape):
     (low, high), _, (atol, rtol) = FUNCTIONS[op_type]

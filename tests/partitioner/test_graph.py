@@ -11,11 +11,12 @@ from partitioner.graph import Region, components, indexed, sorted_nodes
 from partitioner.merging import by_wave, earliest, maximal, wave_parts
 from partitioner.search import planned, single_bits
 from partitioner.tensors import TensorUse, cheapest, region_tensors, renamed
+from tests.cases import each
 from tests.partitioner import graphs
 from tests.partitioner.graphs import cost_of as cost_by_definition
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_numbers_are_a_topological_order_that_insertion_does_not_change(seed):
     rng = random.Random(seed)
     dag = graphs.random_dag(rng, rng.randint(1, 30))
@@ -31,7 +32,7 @@ def test_numbers_are_a_topological_order_that_insertion_does_not_change(seed):
     assert indexed(graphs.shuffled(rng, dag), capable) == graph
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_contraction_by_networkx(seed):
     """Of consecutive pairs in topological order, which leaves the graph acyclic."""
     rng = random.Random(seed)
@@ -54,7 +55,7 @@ def test_a_part_keeps_the_edges_between_its_nodes():
     assert region.succs == [(1, 2), (2,), (3,), ()]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each("seed", range(30))
 def test_components_by_networkx(seed):
     rng = random.Random(seed)
     peer = nx.gnm_random_graph(20, rng.randint(0, 25), seed=seed)
@@ -71,7 +72,7 @@ def test_nodes_of_one_kind_sort_by_themselves_and_others_by_type():
 
 
 @pytest.mark.parametrize("against", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_live_nodes_own_a_bit_each(seed, against):
     """Against the edges, a node reads what reads it along them."""
     rng = random.Random(seed)
@@ -124,7 +125,7 @@ def test_each_return_to_capable_nodes_is_another_wave():
     assert waves_of("X a, b a") == {"X": 0, "a": 1, "b": 1}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_waves_are_as_many_as_onnx_runtimes_groups(seed):
     rng = random.Random(seed)
     dag = graphs.random_layers(rng, rng.randint(1, 60))
@@ -136,7 +137,7 @@ def test_waves_are_as_many_as_onnx_runtimes_groups(seed):
     assert len(partition(dag, capable)) >= count
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_connected_waves_are_sound(seed):
     rng = random.Random(seed)
     dag = graphs.random_layers(rng, rng.randint(1, 60))
@@ -168,7 +169,7 @@ def test_a_node_moves_to_the_wave_where_it_saves_bytes():
     assert block[graph.number["c"]] == block[graph.number["b"]] != block[graph.number["a"]]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_bytes_and_prices_by_the_definition(seed):
     """Prices differ from the bytes of the graph by the same for every division into clusters."""
     rng = random.Random(seed)
@@ -191,7 +192,7 @@ def test_bytes_and_prices_by_the_definition(seed):
     assert len(differences) == 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_the_cheapest_way_of_each_part_by_the_definition(seed):
     """Of two parts and nodes between them, each decided as if the other were not."""
     rng = random.Random(seed)

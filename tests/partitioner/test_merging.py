@@ -9,6 +9,7 @@ from partitioner import Budget, partition, violations
 from partitioner.clusters import sequence
 from partitioner.graph import indexed
 from partitioner.merging import backward, forward, maximal, within
+from tests.cases import each
 from tests.partitioner import graphs
 
 
@@ -28,7 +29,7 @@ def clusters_of(graph, block: list[int]) -> list[set]:
 
 
 @pytest.mark.parametrize("merge", [forward, backward])
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_mergings_are_sound_and_blocks_are_named_by_their_nodes(seed, merge):
     dag, capable = drawn(seed)
     graph = indexed(dag, capable)
@@ -38,7 +39,7 @@ def test_mergings_are_sound_and_blocks_are_named_by_their_nodes(seed, merge):
     assert violations(dag, capable, found) == []
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_maximal_merges_what_can_be_merged(seed):
     """From single nodes that is all of the work, and there is nothing left to merge."""
     dag, capable = drawn(seed)
@@ -49,7 +50,7 @@ def test_maximal_merges_what_can_be_merged(seed):
     assert violations(dag, capable, found) == []
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_forward_and_backward_merge_as_the_plain_way_does_in_the_same_order(seed):
     dag, capable = drawn(seed)
     graph = indexed(dag, capable)

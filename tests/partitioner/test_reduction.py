@@ -9,11 +9,12 @@ from partitioner import reduction
 from partitioner.graph import Region, indexed
 from partitioner.reduction import joints, reduced, shortened
 from partitioner.tensors import TensorUse
+from tests.cases import each
 from tests.partitioner.graphs import ancestors, capable_of, dag_of, random_capable, random_dag
 
 
 @pytest.mark.parametrize("landmarks", [reduction.LANDMARKS, 1])
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_joints_are_the_edges_that_no_incapable_node_goes_around(seed, landmarks, monkeypatch):
     """With few landmarks some other edges count as joints, too."""
     monkeypatch.setattr(reduction, "LANDMARKS", landmarks)
@@ -57,7 +58,7 @@ def test_a_chain_is_one_unit_up_to_where_it_is_cut_at_the_lowest_price():
     assert unit[2] == unit[3]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_units_are_alike_capable_and_leave_a_dag(seed):
     rng = random.Random(seed)
     dag = random_dag(rng, rng.randint(1, 25))

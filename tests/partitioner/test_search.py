@@ -14,6 +14,7 @@ from partitioner import clusters, partition, violations
 from partitioner.graph import indexed
 from partitioner.search import CHOSEN, planned, search
 from partitioner.tensors import region_tensors
+from tests.cases import each
 from tests.partitioner.graphs import priced, random_capable, random_layers
 
 
@@ -26,7 +27,7 @@ def prepared(seed: int):
     return graph.region, tensors, planned(graph.region, tensors, 10**6)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
     region, tensors, steps = prepared(seed)
     found = search(steps, tensors, 10**6, None)
@@ -35,7 +36,7 @@ def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
     assert search(steps, tensors, 10**6, found.cost).cost is None
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_against_the_edges_the_lowest_cost_is_the_same(seed):
     region, tensors, steps = prepared(seed)
     against = planned(region, tensors, 10**6, against=True)
@@ -44,7 +45,7 @@ def test_against_the_edges_the_lowest_cost_is_the_same(seed):
     assert found.cost == search(steps, tensors, 10**6, None).cost
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_few_states_cost_no_less_and_bound_what_was_missed(seed):
     _, tensors, steps = prepared(seed)
     best, quick = search(steps, tensors, 10**6, None), search(steps, tensors, 2, None)

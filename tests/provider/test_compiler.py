@@ -14,6 +14,7 @@ from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compatibility import Compatibility, CompiledFor, parse, validate
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.declined import Declined
+from tests.cases import each
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN, SHAPE
@@ -68,8 +69,8 @@ def device(level: int, name: str = "npu") -> Device:
 OPTIMAL = Compatibility.OPTIMAL
 
 
-@pytest.mark.parametrize("available", LEVELS)
-@pytest.mark.parametrize("prepared", LEVELS)
+@each("available", LEVELS)
+@each("prepared", LEVELS)
 def test_all_pairs_of_levels(prepared: int, available: int):
     """Of a model that needs the level it was prepared for."""
     compiled = CompiledFor(FORMAT_VERSION, prepared, prepared, "npu")

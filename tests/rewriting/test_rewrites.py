@@ -13,6 +13,7 @@ from ep_nnapi.rewriting.rewrites import (
     int8_as_uint8,
     transposes_in_fewer_axes,
 )
+from tests.cases import each
 from tests.rewriting.equality import model_of, same, types
 
 X = np.linspace(
@@ -105,7 +106,7 @@ def test_clips_others_stay():
     assert clips_as_min_and_max(old, {"c"}) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_merged_axes_transpose_the_same(seed: int):
     draw = random.Random(seed)
     sizes = [draw.choice((1, 1, 2, 3, 5)) for _ in range(draw.randint(1, 7))]

@@ -5,6 +5,7 @@ import pytest
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.kernels.table import KERNELS
+from tests.cases import each
 from tests.nnapi import conformance
 
 RUNTIME = HostRuntime()
@@ -15,7 +16,7 @@ CASES = conformance.folder_cases()
 
 @pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamic"])
-@pytest.mark.parametrize("file", sorted(CASES))
+@each("file", sorted(CASES))
 def test_cases_of(file, dynamic):
     """Every case of one file whose operations are there; `dynamic`: outputs of unknown shape."""
     wrong = {}

@@ -6,6 +6,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
+from tests.cases import each
 from tests.nnapi.host.oracle import (
     BOOL8,
     DATA,
@@ -38,8 +39,8 @@ def drawn(*shape, low=-1.0, high=1.0):
     return np.random.default_rng([SEED, *shape]).uniform(low, high, shape)
 
 
-@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
-@pytest.mark.parametrize("keep", [False, True], ids=["drop", "keep"])
+@each("axes", AXES.values())
+@each("keep", [False, True])
 @pytest.mark.parametrize(("row", "function", "types"), REDUCTIONS.values(), ids=REDUCTIONS)
 def test_reduction_matches(row, function, types, axes, keep):
     def formula(x, _):

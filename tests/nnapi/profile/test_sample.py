@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.profile.seeds import (
 from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
 from ep_nnapi.nnapi.validate import check_type, required_level, validate
+from tests.cases import each
 from tests.nnapi.profile.make import I32, Q8, add, scalar, tensor, use
 
 
@@ -141,7 +142,7 @@ def test_scale_of_a_bias():
 # First samples: of every operation there is a legal one, of every data type and rank
 
 
-@pytest.mark.parametrize("name", [o.name for o in OPERATIONS if o.name not in NOT_SAMPLED])
+@each("name", [o.name for o in OPERATIONS if o.name not in NOT_SAMPLED])
 def test_every_operation_has_a_legal_sample(name: str):
     assert any(use_of(sample) for sample in seeds_of(BY_NAME[name]))
 

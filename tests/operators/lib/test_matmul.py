@@ -14,6 +14,7 @@ from ep_nnapi.operators.lib.matmul import (
     scaled_constant,
     write_fully_connected,
 )
+from tests.cases import each
 from tests.operators.lib.emitting import (
     Emitted,
     constant,
@@ -172,8 +173,8 @@ def gemm(feeds: dict[str, np.ndarray], constants: str, **attributes: object):
 
 
 @pytest.mark.parametrize("constants", ["", "b", "c", "bc"])
-@pytest.mark.parametrize("c", C.values(), ids=C)
-@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (0.5, 1), (1, 2), (0.5, -2), (2, 0)])
+@each("c", C.values())
+@each(("alpha", "beta"), [(1, 1), (0.5, 1), (1, 2), (0.5, -2), (2, 0)])
 def test_matches(alpha: float, beta: float, c: np.ndarray | None, constants: str) -> None:
     feeds = {"a": A, "b": B} | ({} if c is None else {"c": c})
     exact = alpha * (A.astype(np.float64) @ B) + (0 if c is None else beta * c.astype(np.float64))

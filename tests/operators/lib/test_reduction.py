@@ -6,6 +6,7 @@ import pytest
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_SUM
 from ep_nnapi.operators.lib.reduction import Norm, normalize, reduce, reduced, scaled, standardized
+from tests.cases import each
 from tests.operators.lib import emitting
 
 ROWS = {
@@ -29,8 +30,8 @@ AXES = [
 ]
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize(("shape", "axes"), AXES)
+@each("keep", [False, True])
+@each(("shape", "axes"), AXES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reductions_match(row, shape: tuple[int, ...], axes: tuple[int, ...], keep: bool) -> None:
     x = emitting.floats(*shape)

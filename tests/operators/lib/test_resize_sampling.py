@@ -19,6 +19,7 @@ from ep_nnapi.operators.lib.resize_sampling import (
     nonzero_taps,
     same_positions,
 )
+from tests.cases import each
 from tests.operators.lib.emitting import node
 
 AXES = [
@@ -53,7 +54,7 @@ def test_every_mode_has_its_formula() -> None:
     assert FORMULAS.keys() == TRANSFORMS.keys()
 
 
-@pytest.mark.parametrize("axis", AXES)
+@each("axis", AXES)
 @pytest.mark.parametrize("mode", TRANSFORMS)
 def test_positions_match(mode: str, axis: Resized) -> None:
     exact = FORMULAS[mode](np.arange(axis.out, dtype=np.float64), axis)
