@@ -202,8 +202,8 @@ def lowered(case: Case, target: Target) -> Lowered:
 
 def assert_consistent(model: Model) -> None:
     """What the model says of its sizes is what shape inference gives."""
-    assert model.consistent
-    alone = replace(model, consistent=False)
+    assert model.checked
+    alone = replace(model, checked=False)
     inferred = operand_dims(alone, named_operations(alone, FEATURE_LEVEL, alone.operands))
     for index, operand in enumerate(model.operands):
         if operand.known:

@@ -80,13 +80,17 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
             sizes = value.dtype, _expressions(value.dims)
             if sizes in passed:
                 continue
-        found = value.dims or ()
-        if any([d < 1 for d in found if isinstance(d, int)]):  # noqa: C419 (a generator is slow)
+        found = [d for d in value.dims or () if isinstance(d, int)]
+        below = any(d < 1 for d in found) if sizes is not None else min(found, default=1) < 1
+        if below:
             if 0 in found:
                 raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
-            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {list(found)}")
-        if bytes_of(value) > MAX_BYTES:
-            detail = f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}"
+            raise Reject(
+                Reason.SHAPE, f"{value.name} has a negative size: {list(value.dims or ())}"
+            )
+        taken = prod(found, start=ITEM_BYTES[value.dtype])
+        if taken > MAX_BYTES:
+            detail = f"{value.name} has {taken} bytes; NNAPI's maximum is {MAX_BYTES}"
             raise Reject(Reason.SIZE, detail)
         if sizes is not None:
             passed[sizes] = None

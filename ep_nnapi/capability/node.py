@@ -8,8 +8,8 @@ from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
-from ep_nnapi.lowering.call import Call, Whole, value_of
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Value
+from ep_nnapi.lowering.call import Call, View, Whole
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.operators import VARIANTS, constants
@@ -152,7 +152,8 @@ def _is_one_to_one(node: GraphNode, calls: Sequence[Call]) -> bool:
     """True if one operation takes what the node takes."""
     if len(calls) != 1:
         return False
-    taken = {v.name for arg in calls[0].inputs if (v := value_of(arg)) is not None}
+    tensors = [arg for arg in calls[0].inputs if isinstance(arg, (Value, View))]
+    taken = {arg.value.name if isinstance(arg, View) else arg.name for arg in tensors}
     return all(v is None or v.name in taken for v in node.inputs)
 
 

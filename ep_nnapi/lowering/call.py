@@ -42,6 +42,8 @@ class View:
 Scalar: TypeAlias = bool | int | float
 Arg: TypeAlias = Value | View | Scalar | None
 Given: TypeAlias = Arg | Constant | Sequence[Value | View]
+_DEFAULTS: Mapping[str, Scalar] = {"activation": FuseCode.NONE}
+"""Values of parameters that are not given."""
 _SINGLE = (Value, View, bool, int, float)
 """Types of arguments that are one operand as they are."""
 
@@ -252,6 +254,12 @@ class Call:
         names = tuple(dict.fromkeys(self.origin + origin)) if origin else self.origin
         return Call(self.spec, self.params, inputs, outputs, names, self.whole)
 
+    def with_layouts(self, inputs: tuple[Arg, ...], outputs: tuple[Value | View, ...]) -> Call:
+        """The call with operands that are the same in the same layouts; its signature stays."""
+        call = self.with_operands(inputs, outputs)
+        call._matched.extend(self._matched)
+        return call
+
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a tuple for a repeated parameter."""
         found: dict[str, Given] = {}
@@ -294,7 +302,7 @@ def _bind(
         return None
     if named and not _fits_names(places, len(given), named):
         return None
-    rest = [named[p.name] if p.name in named else _default(p) for p in form[len(given) :]]
+    rest = [named.get(p.name, _DEFAULTS.get(p.name)) for p in form[len(given) :]]
     params: list[Param] = []
     inputs: list[Arg] = []
     for param, arg in zip(form, (*given, *rest), strict=True):
@@ -323,11 +331,6 @@ def _fits_names(places: Mapping[str, int], given: int, named: Mapping[str, Given
         if place is not None and place < given:
             return False
     return True
-
-
-def _default(param: Param) -> Scalar | None:
-    """The value of a parameter that is not given."""
-    return FuseCode.NONE if param.name == "activation" else None
 
 
 def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from operator import is_
 from typing import Literal
 
 import numpy as np
@@ -89,7 +90,7 @@ def lower(
     fused = fuse_activations(fuse_biases(moved, leaving), leaving)
     fused = fuse_hard_swish(fused, leaving, target.feature_level)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
-    if any(c.spec is TRANSPOSE for c in fused):
+    if any(c.spec is TRANSPOSE for c in fused) and not all(map(is_, choices[0], fused)):
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
     best = _cheapest(
@@ -158,8 +159,8 @@ def _write(
     ports = partial(writer.ports, inserter)
     composites = CompositeFinder(operators, operations, model_outputs, ports).found()
     operands = tuple(writer.operands)
-    ends, consistent = (model_inputs, model_outputs), True  # by the checks of the calls
-    model = Model(operands, operations, *ends, target.relaxed, composites, consistent=consistent)
+    ends, checked = (model_inputs, model_outputs), True  # as calls
+    model = Model(operands, operations, *ends, target.relaxed, composites, checked=checked)
     model.set_matches([c.match(target.feature_level) for c in inserter.calls])
     border = Border(
         tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),

@@ -361,7 +361,8 @@ class Model:
     contents    of its last inputs, as many as these: integers of which some are a `Size`; no
                 operation reads these inputs
     composites  what groups of operations compute together; ignored when models are compared
-    consistent  True if known sizes of all operands are those that shape inference gives
+    checked     True if known sizes of all operands are those that shape inference gives, and no
+                operation takes memory out of proportion
     validated   what a valid model requires, as found by `validate`; empty before
     """
 
@@ -373,7 +374,7 @@ class Model:
     composites: tuple[Composite, ...] = field(default=(), compare=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False)
     contents: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
-    consistent: bool = field(default=False, repr=False, compare=False)
+    checked: bool = field(default=False, repr=False, compare=False)
     validated: list[Requirements] = field(
         default_factory=list, init=False, repr=False, compare=False
     )

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation, Requirements
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.nnapi.sizes import Size, is_symbolic
 
 UNKNOWN_RANK_LEVEL = 3
 """Feature level that introduced tensors of unknown rank."""
@@ -76,7 +76,9 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
             )
         return
     size = operand.type.numpy.itemsize
-    passed = next((d.trace.passed for d in operand.dimensions if isinstance(d, Size)), None)
+    symbolic = is_symbolic(operand.dimensions)
+    sizes = [d for d in operand.dimensions if isinstance(d, Size)] if symbolic else []
+    passed = sizes[0].trace.passed if sizes else None
     key = size, tuple(map(Expression.of, operand.dimensions)) if passed is not None else ()
     if passed is not None and key in passed:
         return

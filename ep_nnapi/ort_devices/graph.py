@@ -89,7 +89,7 @@ def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
     """
     if isinstance(value, Size):
         value = value.plain()
-    elif type(value) is tuple and any(isinstance(n, Size) for n in value):
+    elif type(value) is tuple and Size in map(type, value):
         value = tuple(int(n) for n in value)
     if type(value) is int:
         node.attribute.add(name=name, type=AttributeProto.INT, i=value)

@@ -94,10 +94,7 @@ class OperandAccess:
 
     def _constant_operand(self, name: str) -> Operand:
         """A constant operand; raises Inexpressible if it is not constant."""
-        operand = self.operand(name)
-        if not isinstance(operand.value, Data):
-            raise Inexpressible(f"operand {name} is not constant")
-        return operand
+        return _constant(name, self.operand(name))
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Elements of a constant integer tensor in row-major order."""
@@ -113,11 +110,10 @@ class OperandAccess:
 
     def scalars(self) -> dict[str, Scalar]:
         """All scalar operands by name."""
-        return {
-            name: self.scalar(name)
-            for name, index in self.named.inputs.items()
-            if isinstance(index, int) and not self.scope.operand(index).type.tensor
-        }
+        operand = self.scope.model.operands
+        read = [(name, i) for name, i in self.named.inputs.items() if isinstance(i, int)]
+        scalars = [(name, operand[i]) for name, i in read if not operand[i].type.tensor]
+        return {name: _constant(name, scalar).item for name, scalar in scalars}
 
     def number(self, name: str, default: int | None = None) -> int:
         """Value of a constant integer scalar."""
@@ -129,6 +125,13 @@ class OperandAccess:
         axis = self.number(name, default)
         require(-rank <= axis < rank, f"axis {axis} of a tensor of rank {rank}")
         return axis % rank
+
+
+def _constant(name: str, operand: Operand) -> Operand:
+    """The operand; raises Inexpressible if it is not constant."""
+    if not isinstance(operand.value, Data):
+        raise Inexpressible(f"operand {name} is not constant")
+    return operand
 
 
 @frozen

@@ -242,7 +242,7 @@ def _lower(scope: Scope, named: NamedOperation, kernels: Kernels) -> None:
 
 def operand_dims(model: Model, operations: Sequence[NamedOperation]) -> dict[int, Dims]:
     """Sizes of the operands, as far as they follow from declarations and constants."""
-    if model.consistent and all(operand.known for operand in model.operands):
+    if model.checked and all(operand.known for operand in model.operands):
         return {i: operand.dimensions for i, operand in enumerate(model.operands)}
     found = {i: dims for i, o in enumerate(model.operands) if (dims := _declared(o)) is not None}
     for named in (operations[n] for n in execution_order(model)):
