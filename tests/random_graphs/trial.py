@@ -136,10 +136,14 @@ def attempt(seed: int, values: Values = Values.ORDINARY, **options: object) -> R
 
 
 def _causes(model: bytes, subject: Subject) -> frozenset[str]:
-    """Known causes that `compare` tells of all nodes that differ; none if one has no such cause."""
+    """Known causes that `compare` tells of all nodes that differ; none if one has no such cause.
+
+    Nodes that differ by no more than results may are left out.
+    """
     logging.getLogger("ep_nnapi").setLevel(logging.ERROR)
     found = ep_nnapi.compare(model, dict(subject.feeds), by_node=True, **subject.options)
-    wrong = [n.verdict for n in (*found.nodes.values(), *_culprits(found)) if n.negative]
+    differ = [n.verdict for n in (*found.nodes.values(), *_culprits(found)) if n.negative]
+    wrong = [v for v in differ if v.worst > (CLOSE_HALF if subject.half else CLOSE)]
     known = all(v.note for v in wrong)
     return frozenset(v.note for v in wrong) if known else frozenset()
 
