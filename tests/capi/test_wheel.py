@@ -86,7 +86,8 @@ def test_the_wheel(wheel: Path, tmp_path: Path, version: str) -> None:
     python = tmp_path / "venv" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "numpy", "cffi", "threadpoolctl")
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
-    library = Path(run(python, "-m", "ep_nnapi.nnapi.capi", cwd=tmp_path).strip())
+    path = "from ep_nnapi.nnapi.capi import *; print(libneuralnetworks_path())"
+    library = Path(run(python, "-c", path, cwd=tmp_path).strip())
     assert library.is_relative_to(tmp_path)
     assert run(python, "-c", PROGRAM, library, cwd=tmp_path) == "1600 {0}\n"
     if shutil.which("cc") is None:

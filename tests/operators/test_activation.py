@@ -21,6 +21,8 @@ RANGES = {
     "up to": (None, 1.5, ["MINIMUM"]),
     "from": (-0.5, None, ["MAXIMUM"]),
     "unbounded": (None, None, ["RESHAPE"]),
+    "0 to infinity": (0.0, np.inf, ["RELU"]),
+    "from the least": (-3.4028234663852886e38, None, ["RESHAPE"]),
     "reversed": (1.0, -1.0, ["MAXIMUM", "MINIMUM"]),
 }
 

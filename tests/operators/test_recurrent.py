@@ -78,9 +78,17 @@ def test_one_step_and_one_sequence_match(op_type, sizes):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("op_type", GATES)
 def test_batch_first_matches(op_type, direction, target):
+    batch_first_matches(op_type, target, (STEPS, BATCH), direction)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_one_step_batch_first_matches(op_type):
+    batch_first_matches(op_type, FL[2], (1, BATCH), "forward")
+
+
+def batch_first_matches(op_type, target, sizes, direction):
     """ONNX Runtime's CPU provider knows only steps first."""
-    d = DIRECTIONS[direction]
-    case = layer(op_type, directions=d, direction=direction)
+    case = layer(op_type, directions=DIRECTIONS[direction], direction=direction, sizes=sizes)
     feeds = case.draw()
     steps_first = on_cpu(case.model, feeds)
     case.model.graph.node[0].attribute.add(name="layout", i=1, type=2)
@@ -89,7 +97,7 @@ def test_batch_first_matches(op_type, direction, target):
     turned = {k: np.ascontiguousarray(x.swapaxes(0, 1)) for k, x in feeds.items()}
     # the drawn input is declared [STEPS, BATCH, ..]: the model is told of the other order
     dims = case.model.graph.input[0].type.tensor_type.shape.dim
-    dims[0].dim_value, dims[1].dim_value = BATCH, STEPS
+    dims[1].dim_value, dims[0].dim_value = sizes
     y, *states = steps_first
     wanted = [y.transpose(2, 0, 1, 3), *(s.swapaxes(0, 1) for s in states)]
     matches(case, target, atol=ROUNDED, reference=wanted, feeds=turned)

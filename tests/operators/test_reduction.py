@@ -40,6 +40,8 @@ AXES = {
     "rank 5, apart": ((2, 3, 2, 3, 2), [0, 2, 4]),
     "rank 6, apart": ((2, 2, 3, 2, 3, 2), [1, 3, 5]),
     "rank 5, all": ((2, 2, 3, 2, 2), None),
+    "rank 5, ones between": ((2, 1, 3, 1, 4), [2]),
+    "rank 7, apart": ((2, 2, 2, 2, 2, 2, 2), [1, 3, 5]),
 }
 
 
@@ -122,6 +124,10 @@ def test_reductions_are_one_operation():
     for op_type, name in [("Mean", "MEAN"), ("Sum", "REDUCE_SUM"), ("Max", "REDUCE_MAX")]:
         case = node(f"Reduce{op_type}", f32(2, 3, 4, 5), np.array([2, 3]))
         assert emitted(case, FL[3]) == [name]
+    joined = node("ReduceMean", f32(2, 2, 3, 2, 2), np.array([2]))
+    assert emitted(joined, FL[3]) == ["RESHAPE", "MEAN", "RESHAPE"]
+    apart = node("ReduceMean", f32(2, 2, 2, 2, 2), np.array([0, 2, 4]))
+    assert emitted(apart, FL[3]).count("MEAN") == 2
 
 
 def test_levels():

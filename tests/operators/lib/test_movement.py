@@ -1,4 +1,4 @@
-"""Broadcasts and slices of any rank, against numpy: exact, as elements only move."""
+"""What operators made of moves do not show: constants, merged axes, parts by level."""
 
 import random
 from math import prod
@@ -9,48 +9,17 @@ import pytest
 
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.operators.lib.movement import (
-    broadcast,
     equal_parts,
-    expand,
     expanded,
     merge_broadcast_axes,
     merged,
     runs,
-    select,
     sizes_around,
-    slice_spans,
     sliced,
-    tile,
-    transpose,
 )
 from ep_nnapi.operators.lib.node import Node, broadcast_shape
-from tests.operators.lib.emitting import constant, emitted, floats, node, returned, value, written
-
-PAIRS = [
-    ((2, 3), (3,)),
-    ((2, 3, 4, 5, 6), (4, 1, 1)),
-    ((2, 1, 2, 1, 2, 1), (1, 3, 1, 3, 1, 3)),
-    ((2, 3, 1, 2, 3), ()),
-]
-
-
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_operands_of_any_rank_broadcast(first: tuple[int, ...], second: tuple[int, ...]):
-    a, b = floats(*first), floats(*second) + np.float32(1)
-    found = written(lambda n, a, b, y: broadcast(n, ADD, (a, b), y), a, b, like=a + b)
-    assert np.array_equal(found, a + b)
-
-
-@pytest.mark.parametrize(
-    ("shape", "out"), [((3, 1), (2, 3, 4)), ((1, 2, 1, 2, 1), (3, 2, 3, 2, 2)), ((2,), (2,))]
-)
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
-def test_tensors_expand(shape: tuple[int, ...], out: tuple[int, ...], dtype: type):
-    x = (floats(*shape) > 0).astype(dtype)
-    wide = np.broadcast_to(x, out)
-    assert np.array_equal(written(expand, x, like=wide), wide)
+from tests.operators.lib.emitting import constant, emitted, floats, node, value
 
 
 def test_a_constant_is_expanded_without_operations():
@@ -60,20 +29,6 @@ def test_a_constant_is_expanded_without_operations():
     assert np.array_equal(
         made.returned.constant.array, np.broadcast_to(w.constant.array, (2, 3, 4))
     )
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (2, 1, 3, 1, 2)])
-def test_tiles_match(shape: tuple[int, ...]):
-    x, repeats = floats(*shape), tuple(range(1, len(shape) + 1))
-    wide = np.tile(x, repeats)
-    found = written(lambda n, x, y: tile(n, x, x.shape, repeats, y), x, like=wide)
-    assert np.array_equal(found, wide)
-
-
-def test_selected_tensors_broadcast():
-    condition, a, b = np.array([[True], [False]]), floats(3), floats(2, 3) + np.float32(9)
-    exact = np.where(condition, a, b)
-    assert np.array_equal(written(select, condition, a, b, like=exact), exact)
 
 
 # Shapes of broadcast tensors, compared with numpy
@@ -126,33 +81,6 @@ def test_merged_shapes_broadcast_to_the_same_elements():
             assert np.array_equal(np.broadcast_to(x.reshape(small), merged_out).ravel(), wide)
 
 
-SPANS = [
-    (Span(0, 4), Span(1, 5)),
-    (Span(1, 4, 2), Span(0, 5)),
-    (Span(3, -1, -1), Span(4, 0, -2)),
-    (Span(0, 2), Span(0, 3), Span(1, 2), Span(0, 4), Span(1, 5), Span(0, 2)),
-]
-
-
-@pytest.mark.parametrize("spans", SPANS)
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
-def test_spans_match(spans: tuple[Span, ...], dtype: type):
-    shape = (4, 5) if len(spans) == 2 else (2, 3, 3, 4, 5, 2)
-    x = (100 * floats(*shape)).astype(dtype)
-    exact = x[np.ix_(*[s.indexes for s in spans])]
-    found = written(lambda n, x, y: slice_spans(n, x, spans, y), x, like=exact)
-    assert np.array_equal(found, exact)
-
-
-@pytest.mark.parametrize("level", [2, 3])
-def test_slices_at_levels_without_slice_match(level: int):
-    x = floats(4, 5)
-    exact = x[1:3, 2:]
-    spans = (Span(1, 3), Span(2, 5))
-    found = written(lambda n, x, y: slice_spans(n, x, spans, y), x, like=exact, level=level)
-    assert np.array_equal(found, exact)
-
-
 def test_a_constant_is_sliced_without_operations():
     w = constant(floats(4, 3))
     made = emitted(sliced, node(), w, (Span(1, 3), Span(0, 3)), (6,))
@@ -173,41 +101,10 @@ def test_one_part_is_the_tensor_itself():
     assert emitted(equal_parts, node([x]), x, 1, 1).returned == [x]
 
 
-# Reversed axes and indexes, against numpy
-
-X = floats(2, 3, 4)
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("level", [3, 8])
-def test_an_axis_is_reversed(axis: int, level: int):
-    found = returned(lambda n, x: n.reverse_axis(x, axis), X, level=level)
-    assert np.array_equal(found, np.flip(X, axis))
-
-
 def test_an_axis_of_size_1_takes_no_operation():
     x = value("x", floats(1, 3))
     made = emitted(Node.reverse_axis, node([x]), x, 0)
     assert (made.calls, made.returned) == ([], x)
-
-
-def test_indexes_are_counted_from_the_end():
-    at = np.array([0, 3, 4], np.int32)
-    found = written(lambda n, x, y: n.mirrored_indices(x, 5, y), at, like=at)
-    assert found.tolist() == [4, 1, 0]
-
-
-# Transposes of any rank, against numpy: exact, as elements only move
-
-PERMS = [(1, 0), (0, 2, 1), (3, 1, 0, 2), (4, 3, 2, 1, 0), (0, 1, 4, 2, 3), (5, 0, 4, 1, 3, 2)]
-
-
-@pytest.mark.parametrize("perm", PERMS)
-@pytest.mark.parametrize("dtype", [np.float32, np.int32])
-def test_permutations_match(perm: tuple[int, ...], dtype: type):
-    x = (100 * floats(*range(2, 2 + len(perm)))).astype(dtype)
-    exact = np.transpose(x, perm)
-    assert np.array_equal(written(lambda n, x, y: transpose(n, x, perm, y), x, like=exact), exact)
 
 
 def test_axes_that_stay_adjacent_are_merged():

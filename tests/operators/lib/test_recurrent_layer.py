@@ -1,4 +1,4 @@
-"""Sizes of recurrent nodes, their weights by gate, and the joining of steps and directions."""
+"""Recurrent nodes that are refused, and their weights by gate."""
 
 from collections.abc import Sequence
 
@@ -14,18 +14,14 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
     MAX_UNROLLED_STEPS,
     RecurrentLayer,
-    flat_sequence,
-    fully_connected,
     gate_bias,
     gate_weights,
     initial_state,
-    join_steps,
     recurrent_layer,
     require_unrollable,
-    write_outputs,
 )
 from ep_nnapi.options.target import Target
-from tests.operators.lib.emitting import constant, emitted, floats, ran, returned, value
+from tests.operators.lib.emitting import constant, emitted, floats, value
 
 STEPS, BATCH, READS, UNITS = 4, 3, 5, 2
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
@@ -68,28 +64,6 @@ def refused(n: Node, reason: Reason, says: str) -> None:
     with pytest.raises(Reject, match=says) as caught:
         layer(n)
     assert caught.value.reason is reason
-
-
-@pytest.mark.parametrize("layout", [0, 1])
-@pytest.mark.parametrize("op_type", GATES)
-def test_sizes(op_type: str, layout: int) -> None:
-    found = layer(recurrent(op_type, layout=layout))
-    assert (found.steps, found.batch, found.units) == (STEPS, BATCH, UNITS)
-    assert found.batch_first is (layout == 1)
-    assert len(found.activations[0]) == len(DEFAULTS[op_type])
-
-
-@pytest.mark.parametrize(
-    ("direction", "directions", "orders"),
-    [
-        ("forward", 1, [[0, 1, 2, 3]]),
-        ("reverse", 1, [[3, 2, 1, 0]]),
-        ("bidirectional", 2, [[0, 1, 2, 3], [3, 2, 1, 0]]),
-    ],
-)
-def test_directions(direction: str, directions: int, orders: list[list[int]]) -> None:
-    found = layer(recurrent(directions=directions, direction=direction))
-    assert [list(found.order(d)) for d in range(directions)] == orders
 
 
 def test_activations_are_of_each_direction_and_in_any_case() -> None:
@@ -190,73 +164,7 @@ def test_weights_of_a_run_are_refused() -> None:
         gate_weights(recurrent(), 1, 0, slice(0, 2))
 
 
-@pytest.mark.parametrize("layout", [0, 1])
-def test_a_sequence_has_its_steps_one_after_another(layout: int) -> None:
-    n = recurrent(layout=layout)
-    x = floats(*n.input(0).shape)
-    made = emitted(flat_sequence, n, layer(n), inputs=[n.input(0)])
-    found = ran(made, made.returned, {"X": x}, 8)
-    in_order = x.transpose(1, 0, 2) if layout else x
-    np.testing.assert_array_equal(found, in_order.reshape(STEPS * BATCH, READS))
-
-
-def test_a_layer_of_one_step() -> None:
-    x, w, b = floats(BATCH, READS), constant(floats(UNITS, READS)), constant(floats(UNITS))
-    found = returned(lambda n, x: fully_connected(n, x, w.constant, b.constant), x)
-    exact = x.astype(np.float64) @ w.constant.array.T + b.constant.array
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)  # sums in float32
-
-
-@pytest.mark.parametrize("layout", [0, 1])
-@pytest.mark.parametrize("known", [False, True])
-def test_the_initial_state_of_a_direction(layout: int, known: bool) -> None:
-    shape = (BATCH, 2, UNITS) if layout else (2, BATCH, UNITS)
-    h = floats(*shape)
-    given = constant(h, name="h") if known else value("h", h)
-    n = recurrent(directions=2, direction="bidirectional", layout=layout, changed={5: given})
-    exact = h[:, 1] if layout else h[1]
-    made = emitted(initial_state, n, layer(n), 5, 1, inputs=[given])
-    if known:
-        assert made.calls == []
-        np.testing.assert_array_equal(made.returned.constant.array, exact)
-    else:
-        np.testing.assert_array_equal(ran(made, made.returned, {"h": h}, 8), exact)
-
-
 def test_a_state_of_zeros_is_none() -> None:
     n = recurrent(changed={5: constant(np.zeros((1, BATCH, UNITS), np.float32), name="h")})
     assert emitted(initial_state, n, layer(n), 5, 0).returned is None
     assert emitted(initial_state, n, layer(n), 6, 0).returned is None  # left out
-
-
-@pytest.mark.parametrize("layout", [0, 1])
-@pytest.mark.parametrize("steps", [1, STEPS])
-def test_outputs_of_all_steps_are_joined(layout: int, steps: int) -> None:
-    x = zeros("X", BATCH, steps, READS) if layout else zeros("X", steps, BATCH, READS)
-    n = recurrent(layout=layout, changed={0: x})
-    arrays = [floats(BATCH, UNITS) + i for i in range(steps)]
-    each = [value(f"step{i}", a) for i, a in enumerate(arrays)]
-    made = emitted(join_steps, n, layer(n), each, inputs=each)
-    found = ran(made, made.returned, {v.name: a for v, a in zip(each, arrays, strict=True)}, 8)
-    np.testing.assert_array_equal(found, np.stack(arrays, axis=1 if layout else 0))
-
-
-@pytest.mark.parametrize("layout", [0, 1])
-@pytest.mark.parametrize("directions", [1, 2])
-def test_outputs_have_an_axis_of_directions(layout: int, directions: int) -> None:
-    whole = (BATCH, STEPS, UNITS) if layout else (STEPS, BATCH, UNITS)
-    arrays = [floats(*whole) + d for d in range(directions)]
-    last = [floats(BATCH, UNITS) - d for d in range(directions)]
-    outs = [value(f"out{d}", a) for d, a in enumerate(arrays)]
-    states = [[value(f"state{d}", a)] for d, a in enumerate(last)]
-    exact = np.stack(arrays, axis=2 if layout else 1)
-    exact_h = np.stack(last, axis=1 if layout else 0)
-    y, h = value("Y", exact), value("Y_h", exact_h)
-    direction = "bidirectional" if directions == 2 else "forward"
-    read = [*outs, *(s for d in states for s in d)]
-    feeds = {v.name: a for v, a in zip(read, [*arrays, *last], strict=True)}
-    for outputs, wanted in (([y], [(y, exact)]), ([None, h], [(h, exact_h)])):
-        n = recurrent("GRU", directions, direction=direction, layout=layout, outputs=outputs)
-        made = emitted(write_outputs, n, layer(n), outs, states, inputs=read)
-        for output, array in wanted:
-            np.testing.assert_array_equal(ran(made, output, feeds, 8), array)
