@@ -162,15 +162,26 @@ typedef struct {
   void *state;
 } python_lock;
 
-static void *find(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+/* Its functions, which are not looked for again once they are found; false: there is no Python. */
+static bool find_python(void *found[4]) {
+  static const char *const names[4] = {"Py_IsInitialized", "PyGILState_Check", "PyEval_SaveThread",
+                                       "PyEval_RestoreThread"};
+  static void *_Atomic known[4];
+  int i;
+  for (i = 0; i < 4; i++) {
+    found[i] = atomic_load(&known[i]);
+    if (found[i] == NULL && (found[i] = dlsym(RTLD_DEFAULT, names[i])) == NULL) return false;
+    atomic_store(&known[i], found[i]);
+  }
+  return true;
+}
 
 static python_lock release_python(void) {
   python_lock lock = {NULL, NULL};
   int (*is_there)(void), (*is_held)(void);
   void *(*save)(void);
-  void *found[] = {find("Py_IsInitialized"), find("PyGILState_Check"), find("PyEval_SaveThread"),
-                   find("PyEval_RestoreThread")};
-  if (found[0] == NULL || found[1] == NULL || found[2] == NULL || found[3] == NULL) return lock;
+  void *found[4];
+  if (!find_python(found)) return lock;
   memcpy(&is_there, &found[0], sizeof is_there);
   memcpy(&is_held, &found[1], sizeof is_held);
   memcpy(&save, &found[2], sizeof save);

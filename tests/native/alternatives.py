@@ -38,6 +38,7 @@ def in_c(path: Path, **options: object) -> onnxruntime.InferenceSession:
     """A session with the plugin in C; no device is named unless the options do."""
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
+    config.intra_op_num_threads = 1
     config.add_provider_for_devices(devices(), {k: str(v) for k, v in options.items()})
     return onnxruntime.InferenceSession(str(path), config)
 
@@ -46,6 +47,7 @@ def in_python(path: Path, **options: object) -> onnxruntime.InferenceSession:
     """A session with Python's provider, which takes what the one in C takes and nothing else."""
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
+    config.intra_op_num_threads = 1
     left = {n.op_type for n in onnx.load(path, None, False).graph.node} - {"EPContext"}
     given = {"exclude": ",".join(left)} if left else {}
     ep_nnapi.append_execution_provider(config, **options, **given)

@@ -225,8 +225,11 @@ def test_what_hangs_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path)
     assert outcome(path, tmp_path, **options)["alternative"] == "nnapi:1 on nnapi-reference"
 
 
-def test_what_ends_the_process_does_so_once(path: Path, tmp_path: Path):
-    library = Build(tmp_path, "cc").stand_in
+@pytest.mark.parametrize("first", ["session", "program"])
+def test_what_ends_the_process_does_so_once(first: str, path: Path, tmp_path: Path):
+    """And not the application's, if that has nnapi_run try before."""
+    build = Build(tmp_path, "cc")
+    library = build.stand_in
     code = f"""
 import numpy as np
 from tests.native.sessions import session
@@ -237,9 +240,11 @@ print(made.run(None, sample_inputs(MODELS["kws_dscnn"]()))[0].argmax())
 """
     environment = {**os.environ, "STAND_IN_ABORTS": "stand-in"}
     command, options = [sys.executable, "-c", code], {"capture_output": True, "text": True}
+    told = f"--runtime {library} --device stand-in --prefer nnapi,cpu --cache-dir {tmp_path}"
+    program = [build.program("nnapi_run"), path, *told.split()] if first == "program" else command
     died, lived = (
-        subprocess.run(command, cwd=ROOT, env=environment, timeout=100, check=False, **options)
-        for _ in range(2)
+        subprocess.run(words, cwd=ROOT, env=environment, timeout=100, check=False, **options)
+        for words in (program, command)
     )
     assert died.returncode == -signal.SIGABRT
     assert (lived.returncode, lived.stdout.strip()) == (0, str(RIGHT.argmax()))
