@@ -46,40 +46,31 @@ if TYPE_CHECKING:
     from ep_nnapi.rewriting.fix import fix as fix
     from ep_nnapi.tuning.tune import tune as tune
 
-_HOME = {
-    "append_execution_provider": "ort.session",
-    "bundle": "bundling.bundle",
-    "calibrate": "diagnostics.calibrate",
-    "Calibration": "costs",
-    "check": "diagnostics.check",
-    "compare": "diagnostics.compare",
-    "context_library_path": "nnapi.capi",
-    "devices": "provider.devices",
-    "doctor": "diagnostics.doctor",
-    "fix": "rewriting.fix",
-    "get_ep_name": "ort.session",
-    "get_ep_names": "ort.session",
-    "get_library_path": "ort.session",
-    "libneuralnetworks_path": "nnapi.capi",
-    "ModelError": "nnapi.errors",
-    "NnapiError": "nnapi.errors",
-    "NnapiFlag": "options.target",
-    "OptionError": "nnapi.errors",
-    "Reason": "nnapi.errors",
-    "ops": "operators",
-    "prepare": "preparation.batch",
-    "receipts": "provider.receipt",
-    "record_profile": "diagnostics.calibrate",
-    "register": "ort.session",
-    "Rejection": "errors",
-    "Report": "report.report",
-    "run": "diagnostics.run_and_compare",
-    "RuntimeFailure": "nnapi.errors",
-    "SpecError": "nnapi.errors",
-    "tune": "tuning.tune",
-    "write_report": "html_report.write",
+_NAMES = {
+    "bundling.bundle": "bundle",
+    "costs": "Calibration",
+    "diagnostics.calibrate": "calibrate record_profile",
+    "diagnostics.check": "check",
+    "diagnostics.compare": "compare",
+    "diagnostics.doctor": "doctor",
+    "diagnostics.run_and_compare": "run",
+    "errors": "Rejection",
+    "html_report.write": "write_report",
+    "nnapi.capi": "context_library_path libneuralnetworks_path",
+    "nnapi.errors": "ModelError NnapiError OptionError Reason RuntimeFailure SpecError",
+    "operators": "ops",
+    "options.target": "NnapiFlag",
+    "ort.session": "append_execution_provider get_ep_name get_ep_names get_library_path register",
+    "preparation.batch": "prepare",
+    "provider.devices": "devices",
+    "provider.receipt": "receipts",
+    "report.report": "Report",
+    "rewriting.fix": "fix",
+    "tuning.tune": "tune",
 }
+"""Public names by the module that has them."""
 
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)  # noqa: PLE0605
 
 

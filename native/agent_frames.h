@@ -1,4 +1,4 @@
-/* Frames of the agent's protocol: see docs/agent.md. Python's are ep_nnapi/remote/frames.py. */
+/* Frames of the agent's protocol: see docs/agent.md. Python's are ep_nnapi/remote/stream.py. */
 #ifndef NNAPI_CONTEXT_AGENT_FRAMES_H
 #define NNAPI_CONTEXT_AGENT_FRAMES_H
 

@@ -52,7 +52,7 @@ ALLOWED = {
     "epcontext": "graph lowering nnapi numpy onnx",
     "remote": "epcontext lowering nnapi numpy",
     "costs": "graph nnapi operators options partitioner",
-    "report": "errors graph nnapi google onnx",
+    "report": "errors graph nnapi onnx",
     # one session
     "provider": "capability costs epcontext errors graph litert lowering nnapi options ort_devices"
     " remote report sessions sizes networkx numpy onnx onnxruntime partitioner",
@@ -63,7 +63,7 @@ ALLOWED = {
     " quantization report sessions sizes workers PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext graph installed litert lowering nnapi options"
     " ort_devices provider report sessions workers google networkx numpy onnx onnxruntime",
-    "bundling": "diagnostics epcontext graph nnapi options remote google numpy onnx",
+    "bundling": "diagnostics epcontext graph nnapi options remote numpy onnx",
     "tuning": "diagnostics nnapi options ort preparation provider report sessions onnxruntime",
     "rewriting": "diagnostics errors graph nnapi operators.lib options preparation report sessions"
     " numpy onnx",

@@ -1,4 +1,8 @@
-"""Layout of a prepared model with what it takes to run it on a phone: `bundle`."""
+"""Layout of a prepared model with what it takes to run it on a phone: `bundle`.
+
+Beside the model: the C parts of `native/`, scripts for adb and the README. Names of files and
+tensors are any text: they are quoted for the shell.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,21 @@ import os
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from shlex import quote
 
 import numpy as np
-import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
-from ep_nnapi.bundling.binaries import (
-    DEVICE_SCRIPT,
-    DIGESTS,
-    PLUGIN,
-    PROGRAM,
-    REMOTE,
-    device_script,
-    push_script,
-    readme,
-    run_script,
-)
 from ep_nnapi.diagnostics.inputs import InputSpec, given_feeds
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.diagnostics.model_sources import Inputs
 from ep_nnapi.epcontext.container import ContainerContent, check_programs, unpack
 from ep_nnapi.epcontext.contexts import verify_checksum
-from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.onnx_io import graphs, read_model
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import (
     TEMPORARY_PREFIX,
@@ -43,6 +35,14 @@ from ep_nnapi.nnapi.files import (
 )
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 from ep_nnapi.remote.binaries import find_binary, folder_of
+
+PROGRAM = "nnapi_run"
+PLUGIN = "libonnxruntime_providers_nnapi_context.so"
+
+DIGESTS = "SHA256SUMS"
+DEVICE_SCRIPT = "run_here.sh"
+REMOTE = PurePosixPath("/data/local/tmp/ep-nnapi")
+"""Folder for bundles on the phone: below the one in which Android's shell may start programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ def _parsed(path: Path) -> ModelProto:
     require_file(path)
     with os_errors(f"{path} cannot be read", ModelError):
         content = path.read_bytes()
-    try:
-        return onnx.load_model_from_string(content)
-    except (DecodeError, UnicodeDecodeError):
-        raise ModelError(f"{path} is no ONNX model") from None
+    proto = read_model(content)
+    if proto is None:
+        raise ModelError(f"{path} is no ONNX model")
+    return proto
 
 
 def _external_data(proto: ModelProto, folder: Path) -> Iterator[str]:
@@ -327,3 +327,108 @@ def _why_no_program(cpu_nodes: int) -> str:
         return "the model has several clusters"
     nodes = "1 node is" if cpu_nodes == 1 else f"{cpu_nodes} nodes are"
     return f"{nodes} left to the CPU"
+
+
+def device_script(model: str, inputs: Mapping[str, str]) -> str:
+    """Returns the script that runs the model on the phone.
+
+    inputs  files by the names of the inputs
+    """
+    given = [f"--input {quote(f'{name}={file}')}" for name, file in inputs.items()]
+    command = " \\\n  ".join([f"exec ./{PROGRAM} {quote(model)}", *given, '--outputs outputs "$@"'])
+    return f"""\
+#!/system/bin/sh
+# Runs the model on this device; arguments go to {PROGRAM}. Outputs are written to outputs/.
+cd "$(dirname "$0")" || exit 2
+rm -rf outputs && mkdir outputs || exit 2
+{command}
+"""
+
+
+def push_script(remote: PurePosixPath, files: Sequence[str]) -> str:
+    """Returns the script that copies the files to the phone and compares their digests there."""
+    folder, names = quote(str(remote)), " ".join(map(quote, files))
+    pushed = " ".join(quote(f"./{name}") for name in sorted({n.split("/")[0] for n in files}))
+    prepare = quote(f"rm -rf {folder} && mkdir -p {folder}")
+    digests = quote(f"cd {folder} && chmod 755 {PROGRAM} && sha256sum {names}")
+    return f"""\
+#!/bin/sh
+# Copies device/ to {remote} on the phone and compares the digests of all files there.
+# ADB: another adb than that of the path. ANDROID_SERIAL: one of several phones.
+set -eu
+: "${{ADB:=adb}}"
+cd "$(dirname "$0")/device"
+"$ADB" shell -n {prepare}
+"$ADB" push {pushed} {quote(f"{remote}/")}
+digests=$("$ADB" shell -n {digests} | tr -d '\\r')
+if [ "$digests" != "$(cat ../{DIGESTS})" ]; then
+  echo "push.sh: the files on the phone are not those of {DIGESTS}; make the bundle again" >&2
+  exit 1
+fi
+echo "pushed to {remote}"
+"""
+
+
+def run_script(remote: PurePosixPath) -> str:
+    """Returns the script that runs the model on the phone and brings its outputs."""
+    start = quote(f"sh {quote(f'{remote}/{DEVICE_SCRIPT}')}")
+    return f"""\
+#!/bin/sh
+# Runs the model on the phone and brings its outputs to outputs/. Arguments go to {PROGRAM}:
+# ./run.sh --device all --runs 100
+set -eu
+: "${{ADB:=adb}}"
+cd "$(dirname "$0")"
+words=
+for word in "$@"; do
+  words="$words '$(printf %s "$word" | sed "s/'/'\\\\\\\\''/g")'"
+done
+"$ADB" shell -n {start}"$words"
+rm -rf outputs
+"$ADB" pull {quote(f"{remote}/outputs")} .
+"""
+
+
+def readme(
+    model: str, files: Sequence[str], abi: str, level: int, remote: PurePosixPath | None
+) -> str:
+    """Returns the README.md of a bundle.
+
+    files   names of the model's file and of those beside it that it reads
+    remote  folder on the phone; None if only applications with ONNX Runtime can run the model
+    """
+    api = f" (Android API level {26 + level} or newer)" if level <= 5 else ""
+    parts = [f"# {model} on NNAPI\n\nFor {abi} and NNAPI feature level {level} or higher{api}.\n"]
+    if remote is not None:
+        parts.append(_SHELL.format(remote=remote, program=PROGRAM, script=DEVICE_SCRIPT))
+    listed = ", ".join(f"`{name}`" for name in files)
+    parts.append(_APPLICATION.format(plugin=PLUGIN, abi=abi, files=listed))
+    return "\n".join(parts)
+
+
+_SHELL = """\
+## From the shell
+
+    ./push.sh                            copies device/ to the phone and compares digests there
+    ./run.sh                             runs the model; brings its outputs to outputs/
+    ./run.sh --device all --runs 100     times each NNAPI device
+    ./run.sh --devices                   lists them
+
+The variable ADB names another adb, ANDROID_SERIAL one of several phones. Without a shell for the
+scripts, the same is:
+
+    adb shell mkdir -p {remote}
+    adb push device/. {remote}
+    adb shell chmod 755 {remote}/{program}
+    adb shell sh {remote}/{script}
+    adb pull {remote}/outputs
+"""
+
+_APPLICATION = """\
+## In an application with ONNX Runtime 1.25 or newer
+
+1. Put `jniLibs/{abi}/{plugin}` into `src/main/jniLibs/{abi}/`.
+2. Bring these files of `device/` to one folder of the application's files: {files}.
+3. Register the library by its bare file name; select a device of `NnapiContextExecutionProvider`;
+   open the model by its path.
+"""

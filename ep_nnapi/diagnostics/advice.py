@@ -13,21 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from shlex import quote
 
 import onnx
-import onnxruntime
 from onnx import ModelProto, TensorProto
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.fixed_model import fixed_model
-from ep_nnapi.diagnostics.output_traits import read_model
+from ep_nnapi.diagnostics.output_traits import op_types
 from ep_nnapi.diagnostics.session_runs import source
-from ep_nnapi.diagnostics.special_values import op_types
-from ep_nnapi.graph.onnx_io import all_nodes, graphs, open_inputs
+from ep_nnapi.graph.onnx_io import all_nodes, graphs, open_inputs, read_model
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime, open_runtime
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import to_text
 from ep_nnapi.report.report import Report
+from ep_nnapi.sessions.cpu import Level
 
 XNNPACK = op_types(
     "AveragePool Conv ConvTranspose Gemm MatMul MaxPool QLinearConv Resize Softmax "
@@ -118,7 +117,7 @@ def advise(model: str, options: Options = _DEFAULTS) -> tuple[OtherRuntime, ...]
     if read_model(loaded) is None:
         raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
     with fixed_model(loaded, options) as (static, rest):
-        level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        level = Level.ORT_ENABLE_BASIC
         facts = _facts(read_model(static) or ModelProto(), to_text(options.fix))
         runtime = _litert_runtime()
         reports = {

@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
-import onnxruntime
 from onnxruntime import InferenceSession
 
 from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
@@ -21,7 +20,6 @@ from ep_nnapi.diagnostics.session_runs import (
     nnapi_session,
     open_session,
     outputs_of,
-    quiet_options,
     source,
 )
 from ep_nnapi.graph.dag import bytes_of
@@ -40,6 +38,7 @@ from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.devices import choose_device, open_runtime, runtime_of
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.quantization.propagate import propagate_quantization
+from ep_nnapi.sessions.cpu import Level, quiet_options
 
 OPSETS = {"": 17}
 SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
@@ -374,6 +373,5 @@ def record_profile(
 def _record_operations(model: ModelSource, options: Options, runtime: RecordingRuntime) -> None:
     """Partitions the model with each flag, so that the device is asked about its operations."""
     found = source(model)
-    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     for flags in _FLAGS:
-        partitioned_at(found, replace(options, flags=flags), level, runtime)
+        partitioned_at(found, replace(options, flags=flags), Level.ORT_ENABLE_BASIC, runtime)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, Unpack
-
-import onnxruntime
+from typing import Unpack
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
+from ep_nnapi.diagnostics.session_runs import open_session, source
 from ep_nnapi.graph.source_lines import SourceLines, source_lines
 from ep_nnapi.nnapi.errors import OptionError, Reason, suggestion
 from ep_nnapi.nnapi.files import digest_of
@@ -21,8 +19,8 @@ from ep_nnapi.provider.cluster_selection import TAKEN
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.provider import Provider, planner_of
 from ep_nnapi.report.report import ClusterReport, GraphReport, Report, operator_counts
+from ep_nnapi.sessions.cpu import Level, quiet_options
 
-_Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _DEFAULTS = Options()
 
 
@@ -68,7 +66,7 @@ def partitioned(
             "session"
         )
     with fixed_model(source(model), options) as (static, rest):
-        basic = _Level.ORT_ENABLE_BASIC
+        basic = Level.ORT_ENABLE_BASIC
         provider = partitioned_at(static, rest, basic, fast=fast, written=written)
     check_excluded(options, provider.report)
     return provider
@@ -77,7 +75,7 @@ def partitioned(
 def partitioned_at(
     model: str | bytes,
     options: Options,
-    level: _Level,
+    level: Level,
     runtime: Runtime | None = None,
     *,
     fast: bool = False,
@@ -94,22 +92,13 @@ def partitioned_at(
     """
     shown = replace(options, partitioning=options.partitioning.whole)
     provider = Provider(shown, runtime, fast=fast, measure=True, written=written)
-    _partition(model, provider, level)
+    # saving in ORT format would skip compilation, but writes a file and is limited to 2 GB
+    settings = quiet_options(level)
+    settings.add_session_config_entry("session.disable_prepacking", "1")
+    settings.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
+    settings.enable_cpu_mem_arena = False
+    open_session(model, settings, provider)
     return provider
-
-
-def _partition(model: str | bytes, provider: Provider, level: _Level) -> None:
-    """Creates a session that partitions the model, with as little other work as possible.
-
-    Only basic optimizations run before partitioning; later steps are disabled where possible.
-    Saving in ORT format would skip compilation, but writes a file and is limited to 2 GB.
-    """
-    options = quiet_options()
-    options.graph_optimization_level = level
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
-    options.enable_cpu_mem_arena = False
-    open_session(model, options, provider)
 
 
 def with_sources(report: Report, model: str | bytes) -> Report:

@@ -13,6 +13,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
+from ep_nnapi.diagnostics.output_traits import known_differences, note_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
@@ -21,7 +22,6 @@ from ep_nnapi.diagnostics.session_runs import (
     run_on_nnapi,
     source,
 )
-from ep_nnapi.diagnostics.special_values import known_differences, note_of
 from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verdict
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure

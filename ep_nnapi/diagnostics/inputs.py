@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
 import os
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -17,7 +12,7 @@ import numpy as np
 
 from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
 from ep_nnapi.errors import valid_names
-from ep_nnapi.graph.value import Dim
+from ep_nnapi.graph.value import Dim, DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.fixed import Contents
@@ -32,39 +27,8 @@ from ep_nnapi.sizes.symbols import (
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
 _UNNAMED = "arr_{}"  # numpy.savez's name for unnamed arrays, counted from 0
-_UNREADABLE = (
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RecursionError,
-    RuntimeError,  # from zipfile, for an encrypted archive
-    SyntaxError,
-    TypeError,
-    ValueError,
-    lzma.LZMAError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""Exceptions that numpy and zipfile raise for malformed files."""
-NUMPY_TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(float16)": np.float16,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(int16)": np.int16,
-    "tensor(int8)": np.int8,
-    "tensor(uint8)": np.uint8,
-    "tensor(uint16)": np.uint16,
-    "tensor(uint32)": np.uint32,
-    "tensor(uint64)": np.uint64,
-    "tensor(bool)": np.bool_,
-}
+NUMPY_TYPES = {f"tensor({kind.name.lower()})": kind.numpy for kind in DType if kind.readable}
+"""By ONNX Runtime's names of types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +52,7 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
     """Returns the spec of an ONNX Runtime input; raises OptionError for types not in numpy."""
     if type_name not in NUMPY_TYPES:
         raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
-    return InputSpec(name, np.dtype(NUMPY_TYPES[type_name]), tuple(dims))
+    return InputSpec(name, NUMPY_TYPES[type_name], tuple(dims))
 
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
@@ -211,7 +175,7 @@ def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str
         return _arrays(path)
     except OptionError:
         raise
-    except _UNREADABLE:
+    except Exception:  # numpy and zipfile raise many kinds for malformed files
         raise OptionError(f"{path}: not a .npy, .npz or image file") from None
 
 

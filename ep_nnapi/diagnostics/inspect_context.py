@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
@@ -24,7 +23,7 @@ from ep_nnapi.epcontext.layout import (
     aligned,
 )
 from ep_nnapi.epcontext.onnx_program import external_places
-from ep_nnapi.graph.onnx_io import all_nodes, mentions
+from ep_nnapi.graph.onnx_io import all_nodes, mentions, read_model
 from ep_nnapi.litert.flat_graph import outside_buffers
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.lowering.border import Crossing
@@ -34,7 +33,7 @@ from ep_nnapi.nnapi.errors import ModelError, module_logger
 from ep_nnapi.nnapi.model import Data, Operation
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
 from ep_nnapi.provider.virtual_devices import VirtualDevice, level_devices, profiled_devices
 
@@ -138,15 +137,11 @@ def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
     """Returns the parsed model, or an empty one if a fast text search finds no EPContext node."""
-    if not isinstance(model, bytes):
-        path = Path(model)
-        if not path.is_file() or not mentions(path, CONTEXT_OP.encode()):
-            return ModelProto()
-        model = path.read_bytes()
-    try:
-        return onnx.load_model_from_string(model)
-    except (DecodeError, UnicodeDecodeError):
-        return ModelProto()  # an .ort file, or malformed; loading it reports errors
+    there = isinstance(model, bytes) or Path(model).is_file()
+    if not there or not mentions(model, CONTEXT_OP.encode()):
+        return ModelProto()
+    # none: an .ort file, or malformed; loading it reports errors
+    return read_model(model, weights=False) or ModelProto()
 
 
 def _is_own(node: NodeProto) -> bool:

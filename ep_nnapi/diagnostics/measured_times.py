@@ -23,8 +23,8 @@ from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort.api import EP_NAME
+from ep_nnapi.provider.cluster_record import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions.cpu import exact_options
 
 _MAX_SECONDS = 0.5  # of measurement for each session, after its warm-up run

@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from ep_nnapi.graph.onnx_io import Loadable
     from ep_nnapi.nnapi.array import Array
 
 _ORT_MARK = b"ORTM"  # the FlatBuffers identifier of the ORT format, at offset 4
@@ -31,9 +32,6 @@ class ExportedProgram(Protocol):
 
 
 ModelSource: TypeAlias = "str | PathLike[str] | bytes | ModelProto | ExportedProgram"
-Loadable: TypeAlias = str | PathLike[str] | bytes
-"""The result types of `loadable`."""
-
 Inputs: TypeAlias = object
 """Paths as for `read_feeds`, an array, a dictionary from names to arrays, or a list of arrays."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -21,13 +22,11 @@ from ep_nnapi.diagnostics.float64_decomposition import (
     NoDecomposition,
 )
 from ep_nnapi.diagnostics.inputs import NUMPY_TYPES
-from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.output_traits import from_ort, read_model
-from ep_nnapi.diagnostics.session_runs import quiet_options
+from ep_nnapi.diagnostics.output_traits import from_ort
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
-from ep_nnapi.graph.onnx_io import all_nodes, inner_graphs
+from ep_nnapi.graph.onnx_io import Loadable, all_nodes, inner_graphs, read_model
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.sessions.cpu import session_of
+from ep_nnapi.sessions.cpu import Level, quiet_options, session_of
 
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE))
 _MISSING_KERNEL = re.compile(
@@ -68,8 +67,7 @@ def _computed(proto: onnx.ModelProto, runs: Sequence[Mapping[str, Array]]) -> tu
     while True:
         graph = Float64Graph(dict(types), dict(ranks))
         converted = _Float64Rewriter(graph, float32_operators).model(proto)
-        options = quiet_options()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        options = quiet_options(Level.ORT_ENABLE_BASIC)
         try:
             session = session_of(converted.SerializeToString(), options)
             return [_outputs(session, feeds) for feeds in runs], float32_operators
@@ -92,17 +90,15 @@ def _outputs(
 
 def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
     """Returns the element type and the rank of each value, as inferred by ONNX Runtime."""
-    seen = onnx.ModelProto()
-    seen.CopyFrom(proto)
+    seen = deepcopy(proto)
     have = {o.name for o in seen.graph.output}
     for node in seen.graph.node:
         names = (n for n in node.output if n and n not in have)
         seen.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
-    options = quiet_options()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = quiet_options(Level.ORT_DISABLE_ALL)
     session = session_of(seen.SerializeToString(), options)
     values = [*session.get_inputs(), *session.get_outputs()]
-    dtypes = {v.name: np.dtype(NUMPY_TYPES[v.type]) for v in values if v.type in NUMPY_TYPES}
+    dtypes = {v.name: NUMPY_TYPES[v.type] for v in values if v.type in NUMPY_TYPES}
     types = {name: int(helper.np_dtype_to_tensor_dtype(dtype)) for name, dtype in dtypes.items()}
     ranks = {v.name: len(v.shape) for v in values}
     tensors = proto.graph.initializer
@@ -119,8 +115,7 @@ class _Float64Rewriter:
 
     def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """Returns the rewritten model."""
-        copied = onnx.ModelProto()
-        copied.CopyFrom(proto)
+        copied = deepcopy(proto)
         self._rewrite(copied.graph)
         copied.graph.initializer.extend(self.graph.tensors)
         return copied
@@ -158,8 +153,7 @@ class _Float64Rewriter:
 
     def _with_graphs(self, node: onnx.NodeProto) -> None:
         """Adds a node whose bodies or branches are in float64 too."""
-        copied = onnx.NodeProto()
-        copied.CopyFrom(node)
+        copied = deepcopy(node)
         outside = set(self.graph.float64_names)
         for inner in inner_graphs(copied):
             named = [*inner.input, *inner.value_info, *inner.output]
@@ -192,8 +186,7 @@ class _Float64Rewriter:
 
     def _keep_types(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
         """Adds the node with the given types of its inputs, casting from and to float64."""
-        kept = onnx.NodeProto()
-        kept.CopyFrom(node)
+        kept = deepcopy(node)
         for i, name in enumerate(node.input):
             if name and self._is_float64(name):
                 kept.input[i] = self.graph.cast(name, types[name])
@@ -217,8 +210,7 @@ class _Float64Rewriter:
 
     def _convert(self, node: onnx.NodeProto) -> None:
         """Adds the node in float64; it also processes quantized values in their float64 version."""
-        copied = onnx.NodeProto()
-        copied.CopyFrom(node)
+        copied = deepcopy(node)
         kinds = {self.graph.types.get(n) for n in node.input if n in self.graph.float64_names}
         for i, name in enumerate(node.input):
             if self.graph.types.get(name) in kinds & QUANTIZED_TYPES:

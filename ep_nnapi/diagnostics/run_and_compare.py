@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 import numpy as np
 import onnxruntime
@@ -22,7 +22,7 @@ from ep_nnapi.diagnostics.measured_times import (
     measured,
     record_trace,
 )
-from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource, paths_of
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.output_traits import OutputTraits, traits_of
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.session_runs import (
@@ -42,6 +42,7 @@ from ep_nnapi.diagnostics.verdict import (
     differences_of,
     verdict_of,
 )
+from ep_nnapi.graph.onnx_io import Loadable
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
@@ -49,7 +50,6 @@ from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options.fixed import sets_of
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import to_text
-from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
 from ep_nnapi.sessions.cpu import exact_options, saturates
@@ -71,12 +71,12 @@ class RunResult:
     outputs       one dictionary for each run
     verdict       differences from the expected outputs, and which provider is less accurate
     on_reference  differences of nnapi-reference, if another device exceeds the tolerance
+    against       what computed the expected outputs; None if there are none
     failures      the last device failures in runs, after which a fallback computed the outputs
     fallbacks     what computed runs of clusters in place of their devices, and why
     device_times  what the devices measured themselves
     recognised    index of the largest output of each row, if the rows have labels
     labels        class labels of the rows, if given
-    against       what computed the expected outputs; None if there are none
     latency       latency on both providers with the first inputs, if requested
     latencies     the same for each set of option `sizes`
     """
@@ -85,12 +85,12 @@ class RunResult:
     outputs: tuple[Mapping[str, Array], ...]
     verdict: Verdict
     on_reference: tuple[Difference, ...]
+    against: str | None
     failures: tuple[RuntimeFailure, ...]
     fallbacks: tuple[FallbackRuns, ...]
     device_times: tuple[DeviceTime, ...]
     recognised: Array | None
     labels: Array | None
-    against: str | None = CPU_NAME
     latency: Latency | None = None
     latencies: Mapping[str, Latency] = field(default_factory=dict)
 
@@ -108,12 +108,6 @@ class RunResult:
     def worst(self) -> float:
         """The largest relative difference."""
         return self.verdict.worst
-
-
-_Run: TypeAlias = tuple[
-    RunResult, onnxruntime.InferenceSession, onnxruntime.InferenceSession | None, Feeds
-]
-"""A result, the sessions on NNAPI and on the CPU provider, and the inputs."""
 
 
 def run(
@@ -144,12 +138,25 @@ def run(
     """
     chosen, model = parse(options), source(model)
     with fixed_model(model, chosen) as (static, rest):
-        run_it = _run_epcontext if contents(static) else _run_both
-        result, nnapi, cpu, feeds = run_it(static, inputs, seed, tolerance, rest)
+        cpu = None if contents(static) else open_session(static, exact_options())
+        provider, nnapi = nnapi_session(static, rest)
+        feeds = feeds_of(static, cpu or nnapi, inputs, seed, sizes=rest.sizes)
+        want = [outputs_of(cpu, f, None) for f in feeds.runs] if cpu else None
+        got = [outputs_of(nnapi, f, provider) for f in feeds.runs]
+        if cpu is not None:
+            check_excluded(rest, provider.report)
+        result = RunResult(
+            replace(with_sources(provider.report, model), digest=digest_of(model)),
+            tuple(got),
+            *_judged(static, feeds, (got, want), tolerance, rest, provider.report),
+            provider.failures,
+            fallbacks_of(provider),
+            device_times(provider),
+            None if feeds.labels is None else _recognised(got, len(feeds.labels)),
+            feeds.labels,
+        )
         if profile is not None:
             record_trace(Path(profile), static, feeds, rest)
-    report = replace(with_sources(result.report, model), digest=digest_of(model))
-    result = replace(result, report=report)
     if not latency:
         return result
     varied = rest.sizes and paths_of(inputs) == ()
@@ -168,27 +175,38 @@ def _latency(
     return Latency(measured(partial(outputs_of, nnapi, fed, None)), on_cpu)
 
 
-def _run_both(
+def _judged(
     model: str | bytes,
-    inputs: Inputs,
-    seed: int,
+    feeds: Feeds,
+    outputs: tuple[Runs, Runs | None],
     tolerance: float | None,
     options: Options,
-) -> _Run:
-    cpu = open_session(source(model), exact_options())
-    feeds = feeds_of(model, cpu, inputs, seed, sizes=options.sizes)
-    want = [outputs_of(cpu, f, None) for f in feeds.runs]
-    provider, session = nnapi_session(model, options)
-    got = [outputs_of(session, f, provider) for f in feeds.runs]
-    check_excluded(options, provider.report)
+    report: Report,
+) -> tuple[Verdict, tuple[Difference, ...], str | None]:
+    """Returns `verdict`, `on_reference` and `against` of a result.
+
+    Without outputs of the CPU provider those of nnapi-reference count as correct.
+    """
+    got, want = outputs
+    on_host = options.runtime == HOST
+    devices = {c.device for c in report.clusters}
+    is_reference = devices <= ({REFERENCE_DEVICE} if on_host else set())
+
+    def on_reference() -> Runs:
+        return run_on_nnapi(model, feeds, on_reference_device(options))[1]
+
+    if want is None:
+        if is_reference:
+            return Verdict(), (), None
+        correct = on_reference()
+        found = differences_of(got, correct, OutputTraits(half=options.half), tolerance)
+        exact = ReferenceOutputs(correct, REFERENCE_DEVICE)
+        return verdict_of(got, correct, found, lambda: exact), (), REFERENCE_DEVICE
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=options.half)
-    result = _result(provider, got, feeds, verdict)
-    if verdict.less_accurate is LessAccurate.NONE or _on_reference(result.report, options):
-        return result, session, cpu, feeds
-    again = run_on_nnapi(model, feeds, on_reference_device(options))[1]
+    if verdict.less_accurate is LessAccurate.NONE or is_reference:
+        return verdict, (), CPU_NAME
     traits = traits_of(model, half=options.half)
-    result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
-    return result, session, cpu, feeds
+    return verdict, differences_of(on_reference(), want, traits, tolerance), CPU_NAME
 
 
 def compared(
@@ -210,53 +228,6 @@ def compared(
     if verdict.less_accurate is LessAccurate.CPU and traits.quantized and saturates():
         return replace(verdict, note=_SATURATES)
     return verdict
-
-
-def _run_epcontext(
-    model: str | bytes,
-    inputs: Inputs,
-    seed: int,
-    tolerance: float | None,
-    options: Options,
-) -> _Run:
-    """Compares a device with nnapi-reference, whose outputs count as correct."""
-    provider, session = nnapi_session(model, options)
-    feeds = feeds_of(model, session, inputs, seed, sizes=options.sizes)
-    got = [outputs_of(session, f, provider) for f in feeds.runs]
-    result = replace(_result(provider, got, feeds, Verdict()), against=None)
-    if _on_reference(result.report, options):
-        return result, session, None, feeds
-    want = run_on_nnapi(model, feeds, on_reference_device(options))[1]
-    found = differences_of(got, want, OutputTraits(half=options.half), tolerance)
-    verdict = verdict_of(got, want, found, lambda: ReferenceOutputs(tuple(want), REFERENCE_DEVICE))
-    return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
-
-
-def _result(
-    provider: Provider,
-    got: Sequence[Mapping[str, Array]],
-    feeds: Feeds,
-    verdict: Verdict,
-) -> RunResult:
-    labels = feeds.labels
-    recognised = None if labels is None else _recognised(got, len(labels))
-    return RunResult(
-        provider.report,
-        tuple(got),
-        verdict,
-        (),
-        provider.failures,
-        fallbacks_of(provider),
-        device_times(provider),
-        recognised,
-        labels,
-    )
-
-
-def _on_reference(report: Report, options: Options) -> bool:
-    """Returns True if all clusters ran on the host runtime's nnapi-reference."""
-    on_host = options.runtime == HOST
-    return {c.device for c in report.clusters} <= ({REFERENCE_DEVICE} if on_host else set())
 
 
 def on_reference_device(options: Options) -> Options:

@@ -34,10 +34,12 @@ from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.sessions.cpu import (
     CPU,
+    Level,
     advice,
     custom_ops_library,
     exact_options,
     is_custom,
+    quiet_options,
     session_of,
 )
 from ep_nnapi.sizes.int64_ranges import values_fitting_int32
@@ -242,13 +244,6 @@ def source(model: ModelSource) -> str | bytes:
     return str(Path(model))
 
 
-def quiet_options() -> onnxruntime.SessionOptions:
-    """Returns session options that log only fatal errors."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return options
-
-
 def open_session(
     model: str | bytes,
     options: onnxruntime.SessionOptions,
@@ -344,9 +339,7 @@ def read_graphs(model: str | bytes, read: Callable[[Graph], None]) -> None:
 
     Raises ModelError if the model cannot be loaded.
     """
-    options = quiet_options()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    open_session(model, options, _GraphReader(read))
+    open_session(model, quiet_options(Level.ORT_DISABLE_ALL), _GraphReader(read))
 
 
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]

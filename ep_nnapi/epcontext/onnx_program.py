@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -36,8 +37,7 @@ def onnx_program(
             ONNX Runtime computes once, when it loads the model
     Names of nodes and of tensors inside are replaced by short ones.
     """
-    short = ModelProto()
-    short.CopyFrom(model)
+    short = deepcopy(model)
     _shorten(short)
     known, by_size = [*known], dict[int, list[Array]]()
     for array in known:

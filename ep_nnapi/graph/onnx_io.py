@@ -5,14 +5,20 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.immutable import replace
+
+Loadable: TypeAlias = str | PathLike[str] | bytes
+"""A path or the bytes of a model."""
 
 EXTERNAL_DATA_THRESHOLD = 1 << 30
 """Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""
@@ -50,12 +56,30 @@ def drop_constant_inputs(graph: GraphProto) -> None:
     graph.input.extend(inputs)
 
 
-def mentions(model: Path, text: bytes) -> bool:
-    """True if the file contains the bytes; names in a model file are stored as plain text."""
-    if model.stat().st_size == 0:
+def mentions(model: Loadable, *texts: bytes) -> bool:
+    """True if a model's file or bytes have one of the texts: names are stored as plain text."""
+    if isinstance(model, bytes):
+        return any(text in model for text in texts)
+    path = Path(model)
+    if path.stat().st_size == 0:
         return False
-    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(text) >= 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return any(data.find(text) >= 0 for text in texts)
+
+
+def read_model(model: Loadable, *, weights: bool = True) -> ModelProto | None:
+    """Returns the ONNX model of a file or of bytes; None if it is none or has no nodes.
+
+    weights   False: external data of a file are not read
+    """
+    try:
+        if isinstance(model, bytes):
+            proto = onnx.load_from_string(model)
+        else:
+            proto = onnx.load(model, load_external_data=weights)
+    except (DecodeError, UnicodeDecodeError, OSError):
+        return None
+    return proto if proto.graph.node else None
 
 
 @contextmanager

@@ -10,14 +10,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto
 
 from ep_nnapi.errors import SourceLine
-from ep_nnapi.graph.onnx_io import graphs, mentions
+from ep_nnapi.graph.onnx_io import all_nodes, mentions, read_model
 
 _MARKS = (b"pkg.torch.onnx.", b"namespace")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in [^\n]*(?:\n +([^\n]*))?')
@@ -50,20 +47,8 @@ def source_lines(model: str | bytes) -> SourceLines:
 
     A file without such metadata is not parsed. Empty for anything but a valid .onnx model.
     """
-    if isinstance(model, bytes):
-        recorded = any(mark in model for mark in _MARKS)
-    else:
-        recorded = any(mentions(Path(model), mark) for mark in _MARKS)
-    if not recorded:
-        return SourceLines()
-    try:
-        if isinstance(model, bytes):
-            proto = onnx.load_from_string(model)
-        else:
-            proto = onnx.load(model, load_external_data=False)
-    except (DecodeError, UnicodeDecodeError, OSError):
-        return SourceLines()
-    return lines_of_nodes(_nodes(proto))
+    proto = read_model(model, weights=False) if mentions(model, *_MARKS) else None
+    return SourceLines() if proto is None else lines_of_nodes(_nodes(proto))
 
 
 def lines_of_nodes(
@@ -96,9 +81,8 @@ def source_line(module: str, stack_trace: str) -> SourceLine | None:
 
 
 def _nodes(proto: ModelProto) -> Iterator[tuple[str, Iterable[str], Mapping[str, str]]]:
-    for graph in graphs(proto.graph):
-        for node in graph.node:
-            yield node.name, node.output, {e.key: e.value for e in node.metadata_props}
+    for node in all_nodes(proto.graph):
+        yield node.name, node.output, {e.key: e.value for e in node.metadata_props}
 
 
 def _module(entries: Mapping[str, str]) -> str:

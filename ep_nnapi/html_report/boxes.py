@@ -69,12 +69,10 @@ def rows_of(keys: Sequence[str], edges: Iterable[tuple[int, int]]) -> Rows:
 def _ranks(graph: nx.DiGraph) -> Mapping[int, int]:
     """The row of each child, from 0; children of a cycle share one."""
     condensed = nx.condensation(graph)
-    rank: dict[int, int] = {}
-    order = list(nx.topological_sort(condensed))
-    for c in order:
-        rank[c] = max((rank[p] + 1 for p in condensed.predecessors(c)), default=0)
-    for c in order:
-        if not condensed.in_degree(c) and condensed.out_degree(c):
+    generations = list(nx.topological_generations(condensed))
+    rank = {c: row for row, generation in enumerate(generations) for c in generation}
+    for c in generations[0] if generations else ():
+        if condensed.out_degree(c):
             rank[c] = min(rank[s] for s in condensed.successors(c)) - 1
     return {i: rank[c] for i, c in condensed.graph["mapping"].items()}
 
@@ -189,15 +187,10 @@ def drawing_of(report: Report) -> Drawing:
     nodes: list[NodeReport] = []
     clusters: list[int] = []
     graphs: list[range] = []
-    first_cluster = 0
-    for graph in report.graphs:
-        in_cluster = {
-            name: first_cluster + i for i, c in enumerate(graph.clusters) for name in c.nodes
-        }
-        first_cluster += len(graph.clusters)
-        graphs.append(range(len(nodes), len(nodes) + len(graph.outline)))
-        nodes += graph.outline
-        clusters += (in_cluster.get(n.name, CPU) for n in graph.outline)
+    for _, decided in report.decided():
+        graphs.append(range(len(nodes), len(nodes) + len(decided)))
+        nodes += (node for node, _, _ in decided)
+        clusters += (CPU if cluster is None else cluster for _, cluster, _ in decided)
     dag = _dag(nodes, graphs, [g.key for g in report.graphs])
     builder = _Builder(nodes, clusters, dag, [])
     units: list[_Unit] = []

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from ep_nnapi.diagnostics.inspect_context import Phone, columns, row
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.errors import ADVICE, SourceLine, kind_row
+from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, Variant, drawing_of, pictures_of
 from ep_nnapi.report import html as report_html
 from ep_nnapi.report.report import Report
@@ -207,7 +207,8 @@ def _sections(found: Findings) -> list[str]:
     if times:
         sections.append(_section("times", "Measured times", times))
     if report.rejections:
-        sections.append(_section("rejections", "Left to the CPU", _rejections(report)))
+        tables = report_html.rejection_tables(report.rejections)
+        sections.append(_section("rejections", "Left to the CPU", tables))
     if report.notes:
         rows = [(n.op_type, n.node, n.detail) for n in report.notes]
         notes = report_html.table(("operator", "node", "note"), rows)
@@ -283,20 +284,6 @@ def _times(found: Findings) -> str:
     )
     own = f"<p>As the devices measured themselves:</p><ul>{devices}</ul>" if devices else ""
     return f"{report_html.table(_TIME_COLUMNS, rows)}<p>{note}</p>{own}"
-
-
-def _rejections(report: Report) -> str:
-    """One table for each reason; the page adds the single nodes of a row when it is opened."""
-    return "".join(
-        f'<div class="reason" data-reason="{report_html.text(reason)}">'
-        + report_html.table(
-            ("operator", "count", "nodes", "detail"),
-            map(kind_row, kinds),
-            f"{reason} ({sum(map(len, kinds))}): {ADVICE[kinds[0][0].reason]}",
-        )
-        + "</div>"
-        for reason, kinds in report_html.folded(report.rejections).items()
-    )
 
 
 def _comparison(what: str, variants: Sequence[Variant]) -> str:

@@ -34,8 +34,8 @@ from ep_nnapi.report.report import Notice
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
     from ep_nnapi.ort._native import CData
+    from ep_nnapi.provider.cluster_record import Listener
     from ep_nnapi.provider.provider import Provider
-    from ep_nnapi.provider.run_events import Listener
     from ep_nnapi.provider.virtual_devices import VirtualDevice
 
 OpenProvider: TypeAlias = Callable[[Mapping[str, str]], "Provider | NoNodesProvider"]
@@ -108,7 +108,7 @@ class Factory:
 
     def validate(self, hardware: Sequence[CData], info: str) -> int:
         """Returns the OrtCompiledModelCompatibility of these devices with a compiled model."""
-        from ep_nnapi.provider.compatibility import validate  # as in open_provider
+        from ep_nnapi.provider.load_epcontext import validate  # as in open_provider
 
         return validate(info, self.validated_options(hardware))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, ep_api
-from ep_nnapi.provider.run_events import Listener, RunEvent, RunEvents
+from ep_nnapi.provider.cluster_record import Listener, RunEvent, RunEvents
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -173,8 +174,7 @@ class ClusterNodes:
 
 def _with_names(node: NodeProto, renamed: Mapping[str, str]) -> NodeProto:
     """A copy of a node, with other names of tensors, also where its subgraphs read them."""
-    made = NodeProto()
-    made.CopyFrom(node)
+    made = deepcopy(node)
     made.input[:] = [renamed.get(name, name) for name in node.input]
     made.output[:] = [renamed.get(name, name) for name in node.output]
     for attribute in made.attribute:

@@ -23,7 +23,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.fixed import sets_of
 from ep_nnapi.provider.buckets import shapes_of, size_of
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.report.report import ClusterReport
 

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias
 
 import onnxruntime
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
@@ -25,7 +24,7 @@ from ep_nnapi.diagnostics.check import checked, with_sources
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.diagnostics.session_runs import open_session, quiet_options, source
+from ep_nnapi.diagnostics.session_runs import open_session, source
 from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, outputs, text
 from ep_nnapi.nnapi.errors import ModelError
@@ -34,6 +33,8 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
+from ep_nnapi.sessions.cpu import Level as _Level
+from ep_nnapi.sessions.cpu import quiet_options
 
 _GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
 """Name prefixes of the constants that ONNX Runtime creates, in fusions of MatMul and Add, and of
@@ -47,7 +48,7 @@ Source: onnxruntime 1.31, MatMulAddFusion, GatherSliceToSplitFusion and Constant
 
 def rename_generated(path: Path) -> None:
     """Renames the constants of `_GENERATED` in an .onnx file so that it can be optimized again."""
-    if not any(mentions(path, name.encode()) for name in _GENERATED):
+    if not mentions(path, *map(str.encode, _GENERATED)):
         return
     with edited(path) as proto:
         every = tuple(graphs(proto.graph))
@@ -167,7 +168,6 @@ def _names(graph: Graph) -> Iterator[str]:
 _INITIALIZERS = "session.optimized_model_external_initializers"
 _WEIGHTS_SUFFIX = ".data"
 _NCHWC = ["NchwcTransformer"]  # blocked layout for x86
-_Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _LEVELS = {
     Level.DISABLE: _Level.ORT_DISABLE_ALL,
     Level.BASIC: _Level.ORT_ENABLE_BASIC,
@@ -340,8 +340,7 @@ def _saving_options(
 
     apart   store weights of an .onnx file as external data, so that edits need not copy them
     """
-    options = quiet_options()
-    options.graph_optimization_level = _LEVELS[job.level]
+    options = quiet_options(_LEVELS[job.level])
     options.optimized_model_filepath = str(out)
     options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False

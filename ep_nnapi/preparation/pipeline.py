@@ -17,7 +17,7 @@ from onnx import GraphProto, TensorProto
 from ep_nnapi.diagnostics.check import check_excluded, partitioned_at
 from ep_nnapi.diagnostics.fixed_model import OVERRIDABLE_FROM, errors_about, write_fixed
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.graph.onnx_io import mentions, temporary
+from ep_nnapi.graph.onnx_io import mentions, read_model, temporary
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
@@ -38,9 +38,8 @@ def external_data_of(model: Path) -> ExternalData:
     """Returns the external data of a model; empty for .ort files and unreadable models."""
     if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
         return ExternalData()
-    try:
-        proto = onnx.load(str(model), load_external_data=False)
-    except (DecodeError, UnicodeDecodeError):
+    proto = read_model(model, weights=False)
+    if proto is None:
         return ExternalData()
     places = [
         {entry.key: entry.value for entry in tensor.external_data}

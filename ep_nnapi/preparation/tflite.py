@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import onnx
@@ -89,8 +90,7 @@ def _flatbuffer(cluster: CompiledCluster) -> bytearray:
 
 def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelProto:
     """A copy of the model, with all tensors at borders of clusters as outputs."""
-    exposed = ModelProto()
-    exposed.CopyFrom(proto)
+    exposed = deepcopy(proto)
     known = {v.name for v in (*exposed.graph.input, *exposed.graph.output)}
     for cluster in clusters:
         border = cluster.lowered.border

@@ -75,7 +75,7 @@ def _difference_of_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str
     Returns 0 where it is not meaningful: ONNX Runtime's unfused integer kernels saturate on some
     processors.
     """
-    if saturates() and any(mentions(model, name) for name in _PRODUCTS):
+    if saturates() and mentions(model, *_PRODUCTS):
         return 0.0
     options = exact_options()
     options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -44,9 +44,9 @@ from ep_nnapi.preparation.alternatives import (
 )
 from ep_nnapi.preparation.bucketed import OPSET, BucketedCluster, context_node
 from ep_nnapi.preparation.job import Job
-from ep_nnapi.provider.compatibility import parse
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.load_epcontext import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
 

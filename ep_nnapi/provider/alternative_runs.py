@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.runtime import ExaminedDevice
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.compiler import Compiler, Placed
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.sessions.cpu import exact_options, session_of
 

@@ -40,7 +40,7 @@ from ep_nnapi.provider.alternative_runs import (
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import NoRuntime
 from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote

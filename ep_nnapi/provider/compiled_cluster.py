@@ -24,10 +24,15 @@ from ep_nnapi.nnapi.runtime import (
     RunOptions,
 )
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.provider.cluster_record import ClusterRecord, CountDirectRuns
+from ep_nnapi.provider.cluster_record import (
+    ClusterRecord,
+    CountDirectRuns,
+    RunEvents,
+    note_fallback,
+    run_with_events,
+)
 from ep_nnapi.provider.compiler import Compiler, Placed
-from ep_nnapi.provider.declined import Declined
-from ep_nnapi.provider.device_health import RETRY_DELAY, repeatable
+from ep_nnapi.provider.device_health import RETRY_DELAY, Declined, repeatable
 from ep_nnapi.provider.fallback import (
     CpuModel,
     Executor,
@@ -36,7 +41,6 @@ from ep_nnapi.provider.fallback import (
     is_on_reference,
     reference_executor,
 )
-from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 
 logger = module_logger(__name__)

@@ -32,12 +32,10 @@ from ep_nnapi.nnapi.runtime import (
     Spin,
 )
 from ep_nnapi.options.target import Target
-from ep_nnapi.provider.cluster_record import ClusterRecord
-from ep_nnapi.provider.declined import TOO_LARGE, Declined
-from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
+from ep_nnapi.provider.cluster_record import ClusterRecord, Listener
+from ep_nnapi.provider.device_health import TOO_LARGE, Declined, DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.retracing import difference
-from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.provider.tracing import Traced, Tracing
 from ep_nnapi.report.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes

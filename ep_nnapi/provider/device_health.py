@@ -1,15 +1,15 @@
-"""Failures of devices in this process: repetition of calls, and devices that are left out."""
+"""Failures of devices in this process: repetition, devices that are left out, what they decline."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ep_nnapi.nnapi.codes import ResultCode, result_code
-from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive, module_logger
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, Unresponsive, module_logger
 from ep_nnapi.nnapi.runtime import Runtime
 
 logger = module_logger(__name__)
@@ -111,3 +111,30 @@ def repeated(call: Callable[[], T]) -> T:
         logger.info("once more after a short delay: %s", failure)
     time.sleep(RETRY_DELAY)
     return call()
+
+
+TOO_LARGE = {
+    f"ANEURALNETWORKS_{code.name}"
+    for code in (
+        ResultCode.OUT_OF_MEMORY,
+        ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
+        ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
+    )
+}
+"""Result codes with which a device may decline a model for its size."""
+
+
+class Declined(Exception):
+    """Nodes cannot be in a cluster after all; an empty `names` means all nodes of the cluster.
+
+    too_large  True if the device lacked memory to compile the cluster
+    """
+
+    def __init__(
+        self, names: Iterable[str], reason: Reason, detail: str, too_large: bool = False
+    ) -> None:
+        super().__init__(detail)
+        self.too_large = too_large
+        self.names = frozenset(names)
+        self.reason = reason
+        self.detail = detail

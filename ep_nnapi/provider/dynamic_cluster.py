@@ -25,15 +25,18 @@ from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.options.values import Fallback
-from ep_nnapi.provider.buckets import Buckets, padding
-from ep_nnapi.provider.cluster_record import ClusterRecord
+from ep_nnapi.provider.buckets import Buckets, SizeAdmission, padding
+from ep_nnapi.provider.cluster_record import (
+    ClusterRecord,
+    RunEvents,
+    note_fallback,
+    run_with_events,
+)
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
-from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
-from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.provider.tracing import Traced
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from ep_nnapi.provider.fallback import CpuModel, Stop
+from ep_nnapi.provider.fallback import CpuModel, Executor, Stop
 from ep_nnapi.report.report import ClusterReport
 
 
@@ -59,9 +59,37 @@ class ObservedCluster:
         """Ids of the graph's nodes in the cluster."""
         return self.cluster.node_ids
 
-    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> ObservedRunner:
-        """Returns a runner for inputs and outputs with these names in this order."""
-        return ObservedRunner(self, tuple(input_names), tuple(output_names))
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Executor:
+        """Returns what runs the cluster on both; thread-safe if the observer is.
+
+        The cluster is bound without its fallback, which would hide the failures of its device. The
+        outputs are the CPU provider's.
+        """
+        inputs, outputs, on_cpu = tuple(input_names), tuple(output_names), self.cpu_model()
+        on_device = replace(self.cluster, fallback=Fallback.NONE).bind(inputs, outputs)
+
+        def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+            feeds = dict(zip(inputs, arrays, strict=True))
+            want = on_cpu.run(feeds, outputs)
+            got: dict[int, Array] = {}
+            failure = None
+
+            def allocate_own(index: int, shape: tuple[int, ...]) -> Array:
+                got[index] = np.empty(shape, want[index].dtype)
+                return got[index]
+
+            try:
+                on_device(arrays, allocate_own, stop)
+            except RuntimeFailure as error:
+                failure = error.of_cluster(error.nodes)  # without traceback, which holds arrays
+            computed = None if failure else {n: got[i] for i, n in enumerate(outputs)}
+            expected = dict(zip(outputs, want, strict=True))
+            about = self.cluster.report, on_cpu.path, feeds
+            self.observe(Observation(*about, computed, expected, failure))
+            for i, array in enumerate(want):
+                np.copyto(allocate(i, array.shape), array)
+
+        return run
 
     def cpu_model(self) -> CpuModel:
         """Returns the cluster's nodes for the CPU provider; raises ValueError without them."""
@@ -70,44 +98,3 @@ class ObservedCluster:
         if model is None:
             raise ValueError("an observed cluster needs the option fallback = cpu")
         return model
-
-
-class ObservedRunner:
-    """Runs an observed cluster; thread-safe if the observer is."""
-
-    def __init__(
-        self, observed: ObservedCluster, inputs: tuple[str, ...], outputs: tuple[str, ...]
-    ) -> None:
-        """Binds the cluster without its fallback, which would hide the failures of its device."""
-        self._observed = observed
-        self._inputs, self._outputs = inputs, outputs
-        self._cpu = observed.cpu_model()
-        self._run = replace(observed.cluster, fallback=Fallback.NONE).bind(inputs, outputs)
-
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs on both, reports them and returns the CPU provider's."""
-        feeds = dict(zip(self._inputs, inputs, strict=True))
-        want = self._cpu.run(feeds, self._outputs)
-        got: dict[int, Array] = {}
-        failure = None
-
-        def allocate_own(index: int, shape: tuple[int, ...]) -> Array:
-            got[index] = np.empty(shape, want[index].dtype)
-            return got[index]
-
-        try:
-            self._run(inputs, allocate_own, stop)
-        except RuntimeFailure as error:
-            failure = error.of_cluster(error.nodes)  # a copy without traceback, which holds arrays
-        self._observed.observe(
-            Observation(
-                self._observed.cluster.report,
-                self._cpu.path,
-                feeds,
-                None if failure else {n: got[i] for i, n in enumerate(self._outputs)},
-                dict(zip(self._outputs, want, strict=True)),
-                failure,
-            )
-        )
-        for i, array in enumerate(want):
-            np.copyto(allocate(i, array.shape), array)

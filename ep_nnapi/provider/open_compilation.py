@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.sizes import Size, bound
 from ep_nnapi.provider.cluster_record import OpenedFor
 from ep_nnapi.provider.compiled_cluster import DirectRun, OpenSizes, direct_run
 from ep_nnapi.provider.compiler import Compiler, Placed
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.sizes.symbols import Shapes
 
 logger = module_logger(__name__)

@@ -36,7 +36,7 @@ from ep_nnapi.provider.cluster_selection import (
 )
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import NoRuntime
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.fallback import CpuModel

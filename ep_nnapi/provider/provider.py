@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.options.fixed import FixedSizes, sizes_in
 from ep_nnapi.options.table import Options, options_of_session
 from ep_nnapi.provider import receipt
-from ep_nnapi.provider.compatibility import CompiledFor
+from ep_nnapi.provider.cluster_record import Listener
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import (
@@ -33,11 +34,10 @@ from ep_nnapi.provider.devices import (
     session_runtime,
 )
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
-from ep_nnapi.provider.load_epcontext import UnusableCluster
+from ep_nnapi.provider.load_epcontext import CompiledFor, UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner, merge_plans
-from ep_nnapi.provider.receipt import ModelFile, SessionFacts
-from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.provider.receipt import ModelFile
 from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
 from ep_nnapi.sizes.symbols import Shapes, how_to_fix, require_symbols
@@ -81,7 +81,7 @@ class Provider:
         """
         self._planner = planner_of(options, runtime, fast=fast, measure=measure)
         self.options = options
-        self.facts = SessionFacts()
+        self.model, self.process, self.onnxruntime = ModelFile(), os.getpid(), ""
         self.target = self._planner.compiler.target
         if written:
             self.plan_for_files()
@@ -100,7 +100,7 @@ class Provider:
     def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         if not graph.key:
-            self.facts.model = ModelFile.of(graph.path, digested=self.options.receipt is not None)
+            self.model = ModelFile.of(graph.path, digested=self.options.receipt is not None)
         plan = self._planner.plan(graph)
         with self._lock:
             before = self._plans.get(graph.key)

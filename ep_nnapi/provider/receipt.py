@@ -92,19 +92,6 @@ def _stamp_of(path: str) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
-class SessionFacts:
-    """What a receipt says of a session as a whole.
-
-    process      id of the process that made it
-    onnxruntime  version of the ONNX Runtime that it belongs to; "" before there is a session
-    """
-
-    def __init__(self) -> None:
-        self.model = ModelFile()
-        self.process = os.getpid()
-        self.onnxruntime = ""
-
-
 def receipts() -> list[dict[str, object]]:
     """Returns the receipts of the sessions that exist, in order of creation, as plain data.
 
@@ -116,7 +103,7 @@ def receipts() -> list[dict[str, object]]:
 
 def begin(provider: Provider, running: str) -> None:
     """Adds the provider of a session that has been made, on this version of ONNX Runtime."""
-    provider.facts.onnxruntime = running
+    provider.onnxruntime = running
     _living[id(provider)] = provider
 
 
@@ -132,7 +119,7 @@ def _write_own(provider: Provider) -> None:
     A forked child has its parent's sessions, and writes none of their receipts.
     """
     path = provider.options.receipt
-    if path is not None and os.getpid() == provider.facts.process:
+    if path is not None and os.getpid() == provider.process:
         write(provider, path)
 
 
@@ -162,10 +149,10 @@ def receipt_of(provider: Provider) -> dict[str, object]:
         "version": VERSION,
         "versions": {
             "ep_nnapi": version("ep-nnapi"),
-            "onnxruntime": provider.facts.onnxruntime,
+            "onnxruntime": provider.onnxruntime,
             **_agent(options.runtime),
         },
-        "model": provider.facts.model.to_json(),
+        "model": provider.model.to_json(),
         "options": {k: v for k, v in to_strings(options).items() if k != "receipt"},
         "nodes": report["nodes"],
         "taken": report["taken"],

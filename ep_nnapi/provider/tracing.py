@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.expressions import Condition, Symbols
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.sizes import Size, Trace
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.sizes.int64_ranges import Interval
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_of
 

@@ -16,8 +16,7 @@ from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.remote.frames import VERSION, Kind, Parts
-from ep_nnapi.remote.stream import Lost, Refusal, Stream
+from ep_nnapi.remote.stream import VERSION, Kind, Lost, Parts, Refusal, Stream
 
 LIMIT = 600.0
 """Seconds after which the agent ends a job whose request has no limit of its own."""

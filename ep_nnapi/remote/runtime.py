@@ -34,8 +34,7 @@ from ep_nnapi.nnapi.runtime import (
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.remote.adb import agent_command, phones
 from ep_nnapi.remote.agent import LIMIT, QUESTION_LIMIT, QUESTIONS, Agent
-from ep_nnapi.remote.frames import ALIGNMENT, Kind, Parts
-from ep_nnapi.remote.stream import Lost, Stream
+from ep_nnapi.remote.stream import ALIGNMENT, Kind, Lost, Parts, Stream
 
 _EMBEDDED = 1 << 16
 """Bytes of weights up to which they travel with their model."""

@@ -53,17 +53,14 @@ def folded(rejections: Sequence[Rejection]) -> Mapping[str, list[list[Rejection]
 
 
 def rejection_tables(rejections: Sequence[Rejection]) -> str:
-    """One table for each reason, with advice."""
+    """One table for each reason, with advice; the page adds single nodes when a row is opened."""
     return "".join(
-        table(
+        f'<div class="reason" data-reason="{text(reason)}">'
+        + table(
             ("operator", "count", "nodes", "detail"),
             map(kind_row, kinds),
             f"{reason} ({sum(map(len, kinds))}): {ADVICE[kinds[0][0].reason]}",
         )
+        + "</div>"
         for reason, kinds in folded(rejections).items()
     )
-
-
-def summary(sentence: str, *parts: str) -> str:
-    """A sentence above fragments of HTML."""
-    return f"<div><p>{text(sentence)}</p>{''.join(parts)}</div>"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from ep_nnapi.errors import Note, Rejection, SourceLine
 from ep_nnapi.nnapi.errors import ModelError, Reason
@@ -169,6 +169,10 @@ class NodeReport:
     source: SourceLine | None = None
 
 
+DecidedNode: TypeAlias = tuple[NodeReport, int | None, Rejection | None]
+"""A node with the number of its cluster in the whole report, or None and its rejection."""
+
+
 @frozen
 class GraphReport:
     """The partitioning of one graph (the main graph or a subgraph).
@@ -214,6 +218,18 @@ class Report:
     preview: bool = False
     digest: str = field(default="", compare=False)
 
+    def decided(self) -> Iterator[tuple[GraphReport, list[DecidedNode]]]:
+        """Yields each graph, and its nodes with the decision on them."""
+        first = 0
+        for graph in self.graphs:
+            clusters = {n: first + i for i, c in enumerate(graph.clusters) for n in c.nodes}
+            rejections = {r.node: r for r in graph.rejections if r.node not in clusters}
+            first += len(graph.clusters)
+            yield (
+                graph,
+                [(n, clusters.get(n.name), rejections.get(n.name)) for n in graph.outline],
+            )
+
     @property
     def taken(self) -> int:
         """Number of nodes in clusters."""
@@ -257,14 +273,14 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Tables of clusters and of rejections by reason, for notebooks."""
-        return report_html.summary(
-            f"{self.summary}, target {self.target}.",
-            report_html.table(report_html.CLUSTER_COLUMNS, self.cluster_rows)
-            if self.clusters
-            else "",
+        clusters = report_html.table(report_html.CLUSTER_COLUMNS, self.cluster_rows)
+        parts = (
+            report_html.paragraphs([f"{self.summary}, target {self.target}."]),
+            clusters if self.clusters else "",
             report_html.paragraphs(self.substitutes),
-            report_html.rejection_tables(self.rejections) if self.rejections else "",
+            report_html.rejection_tables(self.rejections),
         )
+        return f"<div>{''.join(parts)}</div>"
 
     @property
     def summary(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -96,6 +97,7 @@ def advice(error: str) -> str:
 
 
 CPU = "CPUExecutionProvider"
+Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 
 _EXACT = "session.x64quantprecision"
 """Session option to compute uint8 x int8 as uint8 x uint8, which saturates on no processor.
@@ -122,15 +124,18 @@ def exact_options() -> onnxruntime.SessionOptions:
 
     Processors whose products are exact anyway keep ONNX Runtime's faster kernels.
     """
-    options = _silent_options()
+    options = quiet_options()
     if saturates():
         options.add_session_config_entry(_EXACT, "1")
     return options
 
 
-def _silent_options() -> onnxruntime.SessionOptions:
+def quiet_options(level: Level | None = None) -> onnxruntime.SessionOptions:
+    """Session options that log only fatal errors; `level`: of ONNX Runtime's optimizations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    if level is not None:
+        options.graph_optimization_level = level
     return options
 
 
@@ -192,5 +197,5 @@ def saturates() -> bool:
     )
     opsets = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    (sums,) = session_of(model.SerializeToString(), _silent_options()).run(None, given)
+    (sums,) = session_of(model.SerializeToString(), quiet_options()).run(None, given)
     return int(sums[0, 0]) != 64 * 255 * 127

@@ -63,7 +63,8 @@ def to_nnapi(
     if any(reads_memory(exported)):
         arguments.require_contiguous()
         arguments.tensors(args, named)
-    return NnapiModule.of_program(program, arguments, results, options)
+    session = session_of(program, options)
+    return NnapiModule(session, arguments, results, program, options)
 
 
 def _require_module(module: object) -> None:
@@ -124,17 +125,6 @@ class NnapiModule(torch.nn.Module):
                 f"the model has {len(session.inputs)} inputs and the module {taken} tensors as "
                 "arguments; numbers cannot be dynamic, give them as tensors"
             )
-
-    @classmethod
-    def of_program(
-        cls,
-        program: torch.onnx.ONNXProgram,
-        arguments: ForwardArguments,
-        results: Results,
-        options: Mapping[str, object],
-    ) -> NnapiModule:
-        """Returns the module for what torch.onnx.export returned."""
-        return cls(session_of(program, options), arguments, results, program, options)
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """Returns what the original module returns; raises NnapiError if the model cannot run."""

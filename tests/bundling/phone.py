@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM
+from ep_nnapi.bundling.bundle import PLUGIN, PROGRAM
 from tests.native.build import COMPILER, Build
 from tests.programs import Done, ran
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from ep_nnapi.bundling.binaries import REMOTE, device_script, push_script, readme, run_script
+from ep_nnapi.bundling.bundle import REMOTE, device_script, push_script, readme, run_script
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ CLUSTER = ClusterReport(("conv", "relu"), ("x",), ("y",), 96, "npu", ("Conv", "R
 REPORT = Report(4, "ep-nnapi", 3, 3, (CLUSTER,), (), (), 1)
 NEAR = Difference("y", OutputKind.FLOAT32, 1e-6, 1.0, 2.0, 1e-4)
 FAR = replace(NEAR, absolute=0.5)
-RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), (), (), (), None, None)
+RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), "the CPU", (), (), (), None, None)
 
 
 @pytest.fixture

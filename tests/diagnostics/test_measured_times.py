@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import parse
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks
-from tests.provider.test_outline import IF_MODEL
+from tests.provider.test_planner import IF_MODEL
 
 
 def parts(found: MeasuredTimes) -> set[str]:

@@ -12,11 +12,11 @@ from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.session_runs import open_session, quiet_options
+from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.options.table import parse
 from ep_nnapi.provider import device_health
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.sessions.cpu import session_of
+from ep_nnapi.sessions.cpu import quiet_options, session_of
 from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.onnx_graph import model_of, parsed

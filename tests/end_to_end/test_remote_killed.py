@@ -13,9 +13,8 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.remote.frames import Kind
 from ep_nnapi.remote.runtime import remote_runtime
-from ep_nnapi.remote.stream import Stream
+from ep_nnapi.remote.stream import Kind, Stream
 from tests.end_to_end.test_remote import session
 from tests.native.build import needs_compiler
 from tests.onnx_graph import model_of

@@ -1,5 +1,7 @@
 """Damaged, forged and foreign contexts: always a clear error."""
 
+import hashlib
+import os
 import random
 import struct
 from collections.abc import Callable
@@ -7,6 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -18,10 +21,13 @@ from ep_nnapi.epcontext.container import (
     WeightsLocation,
     check_programs,
     pack,
+    read_weights,
     unpack,
 )
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
-from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, is_own
+from ep_nnapi.epcontext.layout import ALIGNMENT, EP_SOURCE, FORMAT_VERSION, MOST_INFLATED, is_own
+from ep_nnapi.epcontext.packing import deflated, inflated
+from ep_nnapi.epcontext.pool import ConstantPool
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import parse
@@ -254,3 +260,137 @@ def test_the_source_is_the_providers_name() -> None:
 )
 def test_nodes_of_others(change: dict[str, object]) -> None:
     assert not is_own(replace(OWN, **change))
+
+
+@pytest.mark.parametrize("data", [b"x", b"abc" * 1000, bytes(range(256)) * 3, bytes(1 << 20)])
+def test_bytes_come_back(data: bytes) -> None:
+    assert inflated(deflated(data)) == data
+    assert len(data) <= MOST_INFLATED * len(deflated(data))
+
+
+@pytest.mark.parametrize("change", ["short", "long", "size", "many", "none", "other"])
+def test_other_bytes_are_refused(change: str) -> None:
+    whole = deflated(b"abc" * 1000)
+    forged = {
+        "short": whole[:-1],
+        "long": whole + b"x",
+        "size": (2999).to_bytes(4, "little") + whole[4:],
+        "many": (2**32 - 1).to_bytes(4, "little") + whole[4:],
+        "none": b"",
+        "other": whole[:4] + b"\xff" * len(whole),
+    }[change]
+    with pytest.raises(ValueError, match="a packed alternative is corrupt"):
+        inflated(forged)
+
+
+GATES = [np.random.default_rng(i).bytes(2 * ALIGNMENT) for i in range(4)]
+
+
+def array(*parts: bytes) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def test_a_constant_is_pooled_once() -> None:
+    pool, first, second = ConstantPool(), np.zeros(3, np.uint8), np.ones(ALIGNMENT, np.uint8)
+    assert [pool.add(a) for a in (first, second, first)] == [(0, 3), (ALIGNMENT, 64), (0, 3)]
+    assert (len(pool.arrays), pool.size) == (2, 2 * ALIGNMENT)
+
+
+def test_parts_stand_in_what_they_are_parts_of() -> None:
+    """Whichever comes first, as far as it was expected."""
+    whole, parts = array(*GATES), [array(gate) for gate in GATES]
+    other = array(GATES[0][:-1] + b"\0")
+    for given in ([whole, *parts], [*parts, whole]):
+        pool = ConstantPool()
+        pool.expect([*given, other])
+        found = {id(each): pool.add(each) for each in given}
+        for number, part in enumerate(parts):
+            assert found[id(part)] == (number * 128, 128)
+        assert (found[id(whole)], pool.size) == ((0, 512), 512)
+        assert pool.add(other)[0] == 512
+    assert ConstantPool().add(parts[1]) == (0, 128)
+
+
+def test_a_part_at_no_multiple_of_the_alignment_stands_alone() -> None:
+    pool, whole = ConstantPool(), array(*GATES)
+    part = whole[8 : 8 + ALIGNMENT].copy()
+    pool.expect([whole, part])
+    assert [pool.add(whole), pool.add(part)] == [(0, 512), (512, 64)]
+
+
+def test_zeros_are_parts_of_zeros() -> None:
+    pool, large, small = ConstantPool(), np.zeros(1 << 20, np.uint8), np.zeros(100, np.uint8)
+    pool.expect([small, large])
+    assert [pool.add(small), pool.add(large)] == [(0, 100), (0, 1 << 20)]
+
+
+DATA = bytes(range(192))
+PART = WeightsLocation("w", 64, 128, 192, hashlib.sha256(DATA[64:]).digest())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "w").write_bytes(DATA)
+    return tmp_path
+
+
+def test_a_part_of_a_file_is_mapped(folder: Path) -> None:
+    weights = read_weights(PART, b"", folder)
+    assert isinstance(weights.base, np.memmap)
+    assert weights.tobytes() == DATA[64:]
+
+
+def test_an_unchanged_file_is_checked_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_weights(PART, b"", folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "sha256", None)
+        assert read_weights(PART, b"", folder).tobytes() == DATA[64:]
+    (folder / "w").write_bytes(bytes(192))
+    os.utime(folder / "w", ns=(0, 0))  # clocks of file systems may be coarse
+    with pytest.raises(ModelError, match="weights are corrupt"):
+        read_weights(PART, b"", folder)
+
+
+def test_embedded_weights_are_not_copied() -> None:
+    location = WeightsLocation("", 0, 192, 0, hashlib.sha256(DATA).digest())
+    weights = read_weights(location, DATA, None)
+    assert np.shares_memory(weights, np.frombuffer(DATA, np.uint8))
+
+
+def test_there_may_be_none(folder: Path) -> None:
+    nothing = hashlib.sha256().digest()
+    assert read_weights(WeightsLocation("", 0, 0, 0, nothing), b"", None).size == 0
+    assert read_weights(WeightsLocation("w", 64, 0, 192, nothing), b"", folder).size == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"offset": 128}, "w is truncated"),
+        ({"offset": -64}, "w is truncated"),
+        ({"total": 193}, "another size"),
+        ({"size": 64}, "weights are corrupt"),
+        ({"file": "v"}, "v: no such file; it holds the prepared model's weights"),
+        ({"file": "../w"}, "outside of the model's folder"),
+        ({"file": ".."}, "outside of the model's folder"),
+    ],
+)
+def test_what_is_not_there_is_refused(change: dict[str, object], says: str, folder: Path) -> None:
+    with pytest.raises(ModelError, match=says):
+        read_weights(replace(PART, **change), b"", folder)
+
+
+def test_a_model_from_memory_has_no_folder() -> None:
+    with pytest.raises(ModelError, match="load the prepared model from its file"):
+        read_weights(PART, b"", None)
+
+
+def test_nothing_follows_a_header_whose_weights_are_elsewhere(folder: Path) -> None:
+    with pytest.raises(ModelError, match="data follows its header"):
+        read_weights(PART, b"x", folder)
+
+
+def test_embedded_weights_that_are_cut_are_refused() -> None:
+    location = WeightsLocation("", 0, 192, 0, hashlib.sha256(DATA).digest())
+    with pytest.raises(ModelError, match="truncated"):
+        read_weights(location, DATA[:-1], None)

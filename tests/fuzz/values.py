@@ -1,6 +1,6 @@
 """Sound graphs fed NaN, infinities, denormals and huge numbers: results are the CPU provider's.
 
-But for the differences that `diagnostics.special_values` lists.
+But for the differences that `diagnostics.output_traits` lists.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, copy_constants
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from tests.onnx_graph import graph_of
+from tests.provider.test_dynamic_cluster import SUM
 
 X, A, B, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xaby")
 
@@ -97,3 +99,21 @@ def test_a_group_represents_its_parts() -> None:
 def test_a_group_with_folded_constants_only_is_not_quantized() -> None:
     part = GraphNode(0, "n", "Relu", "", 14, (FLOAT,), (FLOAT,))
     assert not GraphNode(0, "n", "Relu", "", 14, (FLOAT, None), (FLOAT,), parts=(part,)).quantized
+
+
+def test_copied_constants_outlive_their_source():
+    (add, _) = graph_of(SUM).nodes
+    weights = np.ones(3, np.float32)
+    inputs = [v for v in add.inputs if v is not None and v.constant is not None]
+    assert len(inputs) == 1
+    (copied, again) = copy_constants([add, add])
+    constants = [
+        v.constant for n in (copied, again) for v in n.inputs if v is not None and v.constant
+    ]
+    assert all(isinstance(c, Constant) for c in constants)
+    assert constants[0] is constants[1]  # copied once
+    np.testing.assert_array_equal(constants[0].array, weights)
+    assert not np.shares_memory(constants[0].array, inputs[0].constant.array)
+    (once_more,) = copy_constants([copied])
+    assert constants[0] in [v.constant for v in once_more.inputs if v is not None]
+    assert all(v is w for v, w in zip(once_more.inputs, copied.inputs, strict=True))

@@ -20,7 +20,7 @@ import pytest
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.border import Border
 from ep_nnapi.lowering.model_builder import Lowered
-from ep_nnapi.remote.frames import Kind
+from ep_nnapi.remote.stream import Kind
 from tests.native.build import (
     ARM64_ROOT,
     COMPILERS,

@@ -8,7 +8,7 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort.compute import Allocate
-from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.provider.cluster_record import Listener
 from ep_nnapi.report.report import Notice
 
 OPERATORS: Mapping[str, Callable[..., Array]] = {

@@ -7,7 +7,7 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Constant
 from ep_nnapi.nnapi.errors import Reject
-from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.provider.cluster_record import Listener
 from ep_nnapi.report.report import Notice
 
 

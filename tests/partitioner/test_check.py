@@ -9,7 +9,7 @@ from partitioner import border_bytes, partition, violations
 from tests.partitioner import graphs
 from tests.partitioner.graphs import cost_of, exhaustive
 from tests.partitioner.program import better_than
-from tests.partitioner.test_optimal import small
+from tests.partitioner.test_search import small
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ep_nnapi.epcontext.container import ContainerContent, unpack
 from ep_nnapi.epcontext.layout import EP_SOURCE, FORMAT_VERSION, AlternativeKind
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.preparation.job import job_of
-from ep_nnapi.provider.compatibility import parse
+from ep_nnapi.provider.load_epcontext import parse
 from models.quantized import quantized
 from models.zoo import MODELS
 from tests.native.sessions import EP_NAME, prepared

@@ -14,14 +14,16 @@ from ep_nnapi.litert.library import Accelerator, CompiledModel, Compiling, Libra
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.spec import CONV_2D
+from ep_nnapi.provider.alternative_runs import GaveWay, open_onnx
 from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
 from tests.litert.needs import LITERT
 from tests.native import sessions
+from tests.native.sessions import prepared
 from tests.native.test_choice import FEEDS, MODEL, RIGHT
 from tests.nnapi.library.recorded import Shim, built, needs_compiler
 from tests.onnx_graph import parsed
-from tests.preparation.test_alternatives import PARTS
+from tests.preparation.test_alternatives import PARTS, contents
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +190,22 @@ def test_a_partition_computes(tmp_path: Path):
     b = np.maximum(np.exp(x), 0)
     result = session(path, feature_level=1).run(None, {"x": x})[0]
     np.testing.assert_allclose(result, b + np.exp(b), rtol=1e-5)
+
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+
+
+def test_nodes_run_on_the_cpu_provider(tmp_path: Path):
+    path = prepared(parsed(PARTS), tmp_path, alternatives="nnapi:3,cpu", embed=True)
+    (content,) = contents(path)
+    run = open_onnx(content.alternatives[-1], content.weights)(["x"], ["y"])
+    results: dict[int, np.ndarray] = {}
+
+    def allocate(index: int, shape: tuple[int, ...]) -> np.ndarray:
+        return results.setdefault(index, np.empty(shape, np.float32))
+
+    run([X], allocate, lambda: None)
+    b = np.maximum(np.exp(X), 0)
+    np.testing.assert_allclose(results[0], b + np.exp(b), rtol=1e-5)
+    with pytest.raises(GaveWay, match="ONNX Runtime: "):
+        run([X.astype(np.float64)], allocate, lambda: None)

@@ -11,9 +11,9 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.target import Target
-from ep_nnapi.provider.compatibility import Compatibility, CompiledFor, parse, validate
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
+from ep_nnapi.provider.load_epcontext import Compatibility, CompiledFor, parse, validate
 from tests.cases import each
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of

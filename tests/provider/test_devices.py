@@ -1,21 +1,30 @@
 """Selection of a session's device by name and flags."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.nnapi import validate
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.library import binding, runtime
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.examples import SampleDevice, everything
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Spin
 from ep_nnapi.options.table import options_of_session, parse
-from ep_nnapi.options.target import NnapiFlag
+from ep_nnapi.options.target import NnapiFlag, Target
+from ep_nnapi.ort_devices import to_onnx
+from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import (
     NoRuntime,
     choose_device,
@@ -25,10 +34,15 @@ from ep_nnapi.provider.devices import (
     open_runtime,
     session_runtime,
 )
+from ep_nnapi.provider.planner import Planner
+from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.report.report import PREVIEW
+from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice
 from tests.native import sessions
 from tests.nnapi.library.recorded import built, needs_compiler
-from tests.onnx_graph import parsed
+from tests.onnx_graph import graph_of, model_of, parsed
+from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only
 
 BOTH = HostRuntime([ReferenceDevice(), FaultyDevice()])
@@ -172,3 +186,198 @@ def test_a_library_that_does_not_list_its_devices_is_none(hangs: bool, tmp_path:
     assert isinstance(later, NoRuntime) is hangs
     if hangs:
         assert "an earlier start ended in it" in later.why
+
+
+SHAPE = (1, 3, 8, 8)
+
+
+def image_model() -> onnx.ModelProto:
+    """A convolution, whose image host-cpu takes in NCHW."""
+    weights = np.random.default_rng(5).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "Conv_0", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"], "Relu_1"),
+    ]
+    return model(
+        nodes, TensorProto.FLOAT, [SHAPE, (1, 4, 8, 8)], numpy_helper.from_array(weights, "w")
+    )
+
+
+def division_model() -> onnx.ModelProto:
+    """A division of integers, which host-cpu declines: a divisor of 0 would end the process."""
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["t"], "Add_0"),
+        helper.make_node("Div", ["t", "x"], ["y"], "Div_1"),
+    ]
+    return model(nodes, TensorProto.INT32, [(3,), (3,)])
+
+
+def model(
+    nodes: list[onnx.NodeProto],
+    code: int,
+    shapes: list[tuple[int, ...]],
+    *constants: onnx.TensorProto,
+) -> onnx.ModelProto:
+    kind = helper.tensor_dtype_to_np_dtype(code).type
+    made = model_of(nodes, {"x": (kind, shapes[0])}, {"y": (kind, shapes[1])})
+    made.graph.initializer.extend(constants)
+    return made
+
+
+def devices_of(found: onnx.ModelProto, *, fast: bool = True, **options: object) -> list[str]:
+    """The devices of the clusters."""
+    provider = Provider(parse(options), fast=fast)
+    provider.plan(graph_of(found))
+    return [cluster.device for cluster in provider.report.clusters]
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({}, "host-cpu"),
+        ({"device": "nnapi-reference"}, "nnapi-reference"),
+        ({"device": "host-cpu"}, "host-cpu"),
+        ({"flags": "CPU_ONLY"}, "nnapi-reference"),  # NNAPI's own CPU implementation
+        ({"flags": "USE_FP16"}, "nnapi-reference"),  # it emulates float16
+        ({"flags": "USE_FP16", "relaxed": "precise"}, "host-cpu"),
+        ({"flags": "USE_FP16", "feature_level": 1}, "host-cpu"),  # where no model is relaxed
+    ],
+)
+def test_the_first_device_that_takes_a_cluster_runs_it(options, device):
+    assert devices_of(image_model(), **options) == [device]
+
+
+@pytest.mark.fast_devices
+def test_a_cluster_that_the_first_declines_goes_whole_to_the_next():
+    assert devices_of(division_model()) == ["nnapi-reference"]
+
+
+def rms_norm_model() -> onnx.ModelProto:
+    """RMS normalization of dequantized numbers, by a reciprocal, as dynamic quantization has it."""
+    constants = {"two": 2, "eps": 1e-5, "scale": 0.05}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("Pow", ["d", "two"], ["p"]),
+        helper.make_node("ReduceMean", ["p"], ["m"], axes=[-1]),
+        helper.make_node("Add", ["m", "eps"], ["a"]),
+        helper.make_node("Sqrt", ["a"], ["r"]),
+        helper.make_node("Reciprocal", ["r"], ["c"]),
+        helper.make_node("Mul", ["d", "c"], ["y"]),
+    ]
+    given = [numpy_helper.from_array(np.float32(v), k) for k, v in constants.items()]
+    zero = numpy_helper.from_array(np.uint8(128), "zero")
+    return model(nodes, TensorProto.FLOAT, [(1, 4, 16)] * 2, *given, zero)
+
+
+@pytest.mark.fast_devices
+def test_an_rms_normalization_of_dequantized_numbers_runs_on_host_cpu():
+    """DivMulFusion of ONNX Runtime 1.32 makes an invalid model where it meets an Identity."""
+    content = rms_norm_model().SerializeToString()
+    options = onnxruntime.SessionOptions()
+    provider = Provider(parse({}))
+    ep_nnapi.register()
+    with handed_over(provider) as strings:
+        providers = [(ep_nnapi.get_ep_name(), strings), "CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(content, options, providers=providers)
+    assert [cluster.device for cluster in provider.report.clusters] == ["host-cpu"]
+    x = {"x": np.random.default_rng(3).standard_normal((1, 4, 16)).astype(np.float32)}
+    (ours,), (theirs,) = (s.run(None, x) for s in (session, session_of(content)))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # float32 sums in another order
+
+
+@pytest.mark.fast_devices
+def test_a_device_that_is_named_leaves_what_it_declines_to_the_cpu_provider():
+    assert devices_of(division_model(), device="host-cpu") == ["host-cpu"]
+
+
+@host_only  # the library converts a model when it is asked and again when it compiles
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("options", [{}, {"device": "host-cpu"}], ids=str)
+def test_a_cluster_is_validated_and_converted_once(options, monkeypatch: pytest.MonkeyPatch):
+    """Devices are asked what they support of the variant that is compiled then, and no other."""
+    seen: dict[str, list[Model]] = {"_lower_model": [], "_check": []}
+
+    def count(place: object, name: str, position: int) -> None:
+        original = getattr(place, name)
+
+        def counted(*arguments: Any) -> object:
+            seen[name].append(arguments[position])
+            return original(*arguments)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count(to_onnx, "_lower_model", 0)
+    count(validate._Validator, "_check", 1)
+    devices_of(image_model(), **options)
+    assert [len(models) for models in seen.values()] == [1, 1]
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({}, "host-cpu"),
+        ({"device": "nnapi-reference"}, "nnapi-reference"),
+        ({"flags": "USE_FP16"}, "nnapi-reference"),
+    ],
+    ids=str,
+)
+def test_check_run_and_compare_use_the_devices_of_a_session(options: dict[str, object], device):
+    given = image_model().SerializeToString()
+    compared = ep_nnapi.compare(given, **options)
+    reports = [ep_nnapi.check(given, **options), ep_nnapi.run(given, **options).report]
+    for report in (*reports, compared.report):
+        assert [c.device for c in report.clusters] == [device]
+        assert report.summary.endswith(PREVIEW) == ("flags" in options)
+    assert [c.report.device for c in compared.clusters.values()] == [device]
+
+
+@pytest.mark.fast_devices
+def test_a_session_gives_the_cpu_providers_numbers():
+    """Both run the same kernels on the same layout: not one bit differs."""
+    content = image_model().SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    ep_nnapi.append_execution_provider(options)
+    x = {"x": np.random.default_rng(6).standard_normal(SHAPE).astype(np.float32)}
+    (ours,) = onnxruntime.InferenceSession(content, options).run(None, x)
+    (theirs,) = session_of(content).run(None, x)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.fast_devices
+def test_images_are_not_transposed_for_host_cpu():
+    """The permutations of the border are in the model, where its convolutions cancel them."""
+    provider = Provider(parse({"device": "host-cpu"}))
+    (cluster,) = provider.plan(graph_of(image_model()))
+    border = cluster.lowered.border
+    assert all(c.plain for c in (*border.inputs, *border.outputs))
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "spins"),
+    [
+        ("", {}, [Spin.ALWAYS]),
+        ("", {"spinning": "runs"}, [Spin.IN_RUNS]),
+        ("", {"exclude": "Abs_a"}, [Spin.IN_RUNS]),
+        ("", {"exclude": "Neg_b"}, [Spin.IN_RUNS] * 2),
+        ("if.then_branch", {}, [Spin.IN_RUNS]),
+    ],
+    ids=["the whole model", "not asked for", "beside the CPU provider", "two clusters", "a branch"],
+)
+def test_threads_spin_between_runs_of_one_cluster_that_is_the_whole_model(
+    key: str, options: dict[str, str], spins: list[Spin]
+):
+    asked: list[Spin] = []
+
+    class Device(ReferenceDevice):
+        def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
+            asked.append(options.spin)
+            return super().prepare(model, options)
+
+    runtime = HostRuntime([Device()])
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    Planner(compiler, parse(options)).plan(replace(graph_of(CHAIN), key=key))
+    assert asked == spins

@@ -11,10 +11,11 @@ from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
+from ep_nnapi.provider.buckets import MOST_WAITING, SizeAdmission
+from ep_nnapi.provider.cluster_record import WHOLE_CLUSTER, RunEvent
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.planner import Planner
-from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions import device_session
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
@@ -149,3 +150,48 @@ def test_inputs_without_elements_run_on_the_cpu_without_an_attempt(
     assert "x has no elements; in NNAPI a size of 0 means unknown" in warning
     assert device.compiled == []
     assert [*bound.cluster.record.substitutes.values()] == [2]
+
+
+def test_the_first_sizes_are_compiled_when_they_are_met():
+    admission = SizeAdmission(2)
+    for sizes in ("a", "b"):
+        assert admission.admits(sizes)
+        admission.add_compilation(sizes, 1.0)
+    assert not admission.admits("c")
+
+
+def test_others_are_when_their_runs_have_taken_as_long_as_a_compilation():
+    admission = SizeAdmission(1)
+    admission.add_compilation("a", 1.0)
+    assert admission.add_cpu_run("b", 0.75)
+    assert not admission.add_cpu_run("c", 0.5)
+    assert not admission.admits("b")
+    admission.add_cpu_run("b", 0.25)
+    assert admission.admits("b")
+    admission.add_compilation("b", 1.0)
+    assert not admission.admits("b")  # evicted, it waits again
+
+
+def test_only_the_first_of_all_waiting_runs_is_the_first():
+    admission = SizeAdmission(1)
+    admission.add_compilation("a", 1.0)
+    assert admission.add_cpu_run("b", 1.0)
+    admission.add_compilation("b", 1.0)  # none waits any more
+    assert not admission.add_cpu_run("c", 1.0)
+
+
+def test_none_waits_without_a_limit():
+    admission = SizeAdmission(None)
+    for sizes in range(9):
+        admission.add_compilation(sizes, 1.0)
+    assert admission.admits(9)
+
+
+def test_sizes_that_never_repeat_are_forgotten():
+    admission = SizeAdmission(1)
+    admission.add_compilation("a", 1.0)
+    for sizes in range(MOST_WAITING + 1):
+        admission.add_cpu_run(sizes, 0.6)
+    for sizes, admitted in ((0, False), (MOST_WAITING, True)):
+        admission.add_cpu_run(sizes, 0.6)
+        assert admission.admits(sizes) is admitted

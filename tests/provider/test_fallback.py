@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from ep_nnapi.provider import fallback
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.provider.fallback import CpuModel, is_on_reference, reference_executor
 from tests.faulty import FaultyDevice

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.trial import provider_session, quiet
 from tests.onnx_graph import graph_of

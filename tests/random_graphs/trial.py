@@ -38,7 +38,7 @@ class Ended(StrEnum):
     """Outcome of a graph."""
 
     SAME = "same"
-    KNOWN = "differs as listed in diagnostics.special_values"
+    KNOWN = "differs as listed in diagnostics.output_traits"
     DIFFERS = "differs"
     CPU_FAILS = "not for the CPU provider"
     CRASHED = "crashed"

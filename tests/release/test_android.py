@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM
+from ep_nnapi.bundling.bundle import PLUGIN, PROGRAM
 from ep_nnapi.remote.adb import AGENT
 from ep_nnapi.remote.binaries import ABIS
 from release.android import API, COMPILERS, lay_out

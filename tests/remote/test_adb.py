@@ -12,9 +12,8 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.provider.devices import open_runtime
 from ep_nnapi.remote import runtime
 from ep_nnapi.remote.adb import AGENT, AGENTS, agent_command, phones
-from ep_nnapi.remote.frames import Kind
 from ep_nnapi.remote.runtime import remote_runtime
-from ep_nnapi.remote.stream import Stream
+from ep_nnapi.remote.stream import Kind, Stream
 from tests.bundling.phone import ABI, needs_abi
 from tests.cli.command import DONE, FAILED, UNUSABLE
 from tests.remote.agents import Bench, Phone, agents_folder, phone

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM
+from ep_nnapi.bundling.bundle import PLUGIN, PROGRAM
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.remote.binaries import (
     ABIS,

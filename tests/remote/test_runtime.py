@@ -20,9 +20,8 @@ from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Duration, RunOptions
 from ep_nnapi.nnapi.spec import ADD, TILE
 from ep_nnapi.remote import runtime as remote
-from ep_nnapi.remote.frames import Kind, Parts
 from ep_nnapi.remote.runtime import RemoteRuntime
-from ep_nnapi.remote.stream import Stream
+from ep_nnapi.remote.stream import Kind, Parts, Stream
 from tests.native.build import needs_compiler
 from tests.nnapi import conformance
 from tests.programs import ran

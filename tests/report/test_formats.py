@@ -25,7 +25,7 @@ from ep_nnapi.report.formats import (
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named
 from tests.onnx_graph import parsed
-from tests.provider.test_outline import IF_MODEL
+from tests.provider.test_planner import IF_MODEL
 from tests.source_lines import recorded
 
 REPORT = ep_nnapi.check(blocks(10))
