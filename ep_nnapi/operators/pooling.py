@@ -19,7 +19,9 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
+from ep_nnapi.operators.lib.movement import strided_slice
 from ep_nnapi.operators.lib.node import Computed, Node, int32, op
 from ep_nnapi.operators.lib.reduction import reduce
 
@@ -359,17 +361,8 @@ def _dilated(
 
 def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
     """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
-    return apply(
-        spec.STRIDED_SLICE,
-        x,
-        begin=int32((0,) * 4),
-        end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in axes))),
-        strides=int32((1, 1, *(s.stride for s in axes))),
-        begin_mask=0,
-        end_mask=0,
-        shrink_axis_mask=0,
-        out=y,
-    )
+    taken = (Span(0, (s.out - 1) * s.stride + 1, s.stride) for s in axes)
+    return strided_slice(x, [*map(Span.whole, x.shape[:2]), *taken], y)
 
 
 def _padded(

@@ -21,8 +21,8 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans
-from ep_nnapi.operators.lib.node import Computed, Node, each, int32, op
+from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans, strided_slice
+from ep_nnapi.operators.lib.node import Computed, Node, each, op
 
 
 @op("Gather", since=1, moves=True)
@@ -40,26 +40,13 @@ def gather(n: Node) -> Iterator[Call]:
 
 def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
     """Emit one slice with its axis removed, both by one STRIDED_SLICE."""
-    bounds = [(at, at + 1) if i == axis else (0, size) for i, size in enumerate(x.shape)]
+    spans = [Span(at, at + 1) if i == axis else Span.whole(size) for i, size in enumerate(x.shape)]
     if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
-        yield apply(
-            spec.STRIDED_SLICE,
-            x,
-            begin=int32([b for b, _ in bounds]),
-            end=int32([e for _, e in bounds]),
-            strides=int32([1] * x.rank),
-            begin_mask=0,
-            end_mask=0,
-            shrink_axis_mask=1 << axis,
-            out=y,
-        )
+        yield strided_slice(x, spans, y, shrink_axis_mask=1 << axis)
         return
-    part = (
-        n.output_or_temp(y, [e - b for b, e in bounds])
-        if x.rank == 1
-        else n.temp(x, [e - b for b, e in bounds])
-    )
-    yield from slice_spans(n, x, [Span(b, e) for b, e in bounds], part)
+    shape = [span.size for span in spans]
+    part = n.output_or_temp(y, shape) if x.rank == 1 else n.temp(x, shape)
+    yield from slice_spans(n, x, spans, part)
     yield from n.write_output(part, y)
 
 

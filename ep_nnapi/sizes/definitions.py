@@ -58,13 +58,7 @@ def _copied(node: GraphNode, y: Value) -> Value | None:
         chosen = x.constant.array
         x = rest[0] if chosen.all() else rest[1] if not chosen.any() else None
     elif (node.op_type == "Concat" and rest) or node.op_type not in (
-        "Cast",
-        "Concat",
-        "Expand",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Split",
+        *("Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Split"),
     ):
         return None
     if x is None or x.dtype is not y.dtype or not (is_sized(x) and is_sized(y)):

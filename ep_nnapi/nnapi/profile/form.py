@@ -92,16 +92,8 @@ Scalar: TypeAlias = bool | int | float
 EXACT = ("activation", "padding", "axis", "mode", "type", "nms_kernel")
 """Integer operands with few values, each a class."""
 COUNTS = (
-    "stride_width",
-    "stride_height",
-    "filter_width",
-    "filter_height",
-    "dilation_width",
-    "dilation_height",
-    "depth_multiplier",
-    "num_groups",
-    "block_size",
-    "num_splits",
+    *("stride_width", "stride_height", "filter_width", "filter_height", "dilation_width"),
+    *("dilation_height", "depth_multiplier", "num_groups", "block_size", "num_splits"),
 )
 """Integer operands whose values 1 and 2 are classes, and all above."""
 SIZES = ("output_width", "output_height", "k", "shape", "dims")

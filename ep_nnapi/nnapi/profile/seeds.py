@@ -113,15 +113,7 @@ def sizes(n: int = N) -> Mapping[tuple[str, str], Dims]:
 SIZES = sizes()
 
 WEIGHTS = (
-    "filter",
-    "weights",
-    "bias",
-    "weight",
-    "anchors",
-    "keys",
-    "values",
-    "alpha",
-    "seeds",
+    *("filter", "weights", "bias", "weight", "anchors", "keys", "values", "alpha", "seeds"),
     "axis",
 )
 """Ends of the names of operands that are constants in most models."""

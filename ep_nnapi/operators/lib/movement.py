@@ -153,7 +153,7 @@ def _slice(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
         yield from n.reshape(x, y)
         return
     if x.rank <= MAX_RANK:
-        yield from _slice_call(n, x, x.shape, spans, y)
+        yield from _slice_call(n, x, spans, y)
         return
     sizes, folded = _merge_whole_axes(x.shape, spans)
     while len(sizes) > MAX_RANK:  # slice the last sliced axis alone, so that it can be merged
@@ -182,33 +182,38 @@ def _merge_whole_axes(shape: Sequence[int], spans: Spans) -> tuple[list[int], li
 def _slice_reshaped(n: Node, x: Value, sizes: Sequence[int], spans: Spans) -> Computed:
     seen = yield from n.reshaped(x, sizes)
     out = n.temp(x, [s.size for s in spans])
-    yield from _slice_call(n, seen, sizes, spans, out)
+    yield from _slice_call(n, seen, spans, out)
     return out
 
 
-def _slice_call(n: Node, x: Value, sizes: Sequence[int], spans: Spans, y: Value) -> Iterator[Call]:
+def _slice_call(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
     """Emit SLICE where every step is 1 and the level has it, else STRIDED_SLICE.
 
     STRIDED_SLICE does not take INT32: GATHER replaces it there.
     """
-    begin = int32([s.start for s in spans])
     if all(s.step == 1 for s in spans):
-        call = apply(spec.SLICE, x, begin=begin, size=int32([s.size for s in spans]), out=y)
+        begin, size = int32([s.start for s in spans]), int32([s.size for s in spans])
+        call = apply(spec.SLICE, x, begin=begin, size=size, out=y)
         if n.supports(call) or x.dtype is DType.INT32:
             yield call
             return
     if x.dtype is DType.INT32:
-        yield from _slice_gathered(n, x, sizes, spans, y)
-        return
-    yield apply(
+        yield from _slice_gathered(n, x, spans, y)
+    else:
+        yield strided_slice(x, spans, y)
+
+
+def strided_slice(x: Value, spans: Spans, y: Value, shrink_axis_mask: int = 0) -> Call:
+    """Return the call for `y` = STRIDED_SLICE of `x`, one span for each axis."""
+    return apply(
         spec.STRIDED_SLICE,
         x,
-        begin=begin,
-        end=int32([_end(s, size) for s, size in zip(spans, sizes, strict=True)]),
+        begin=int32([s.start for s in spans]),
+        end=int32([_end(s, size) for s, size in zip(spans, x.shape, strict=True)]),
         strides=int32([s.step for s in spans]),
         begin_mask=0,
         end_mask=0,
-        shrink_axis_mask=0,
+        shrink_axis_mask=shrink_axis_mask,
         out=y,
     )
 
@@ -222,12 +227,10 @@ def _end(span: Span, size: int) -> int:
     return span.stop if span.stop >= 0 else -(size + 1)
 
 
-def _slice_gathered(
-    n: Node, x: Value, sizes: Sequence[int], spans: Spans, y: Value
-) -> Iterator[Call]:
+def _slice_gathered(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
     """Emit a GATHER along each sliced axis in turn."""
-    shape = list(sizes)
-    axes = [i for i, s in enumerate(spans) if s != Span.whole(sizes[i])]
+    shape = list(x.shape)
+    axes = [i for i, s in enumerate(spans) if s != Span.whole(shape[i])]
     for axis in axes:
         shape[axis] = spans[axis].size
         out = y if axis == axes[-1] else n.temp(x, shape)
