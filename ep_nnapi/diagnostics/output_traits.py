@@ -104,7 +104,7 @@ def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
 
     half   True if float32 may be computed in float16, whatever types the model has
     """
-    proto = read_model(model)
+    proto = read_model(model, weights=False)
     quantized = proto is None and mentions(model, *_NAMES)
     if quantized:
         with suppress(Exception):  # nodes that are compiled are for their own provider
@@ -116,7 +116,8 @@ def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
     names = [o.name for o in proto.graph.output]
     tensors = {t.name: t for t in proto.graph.initializer}
     last = {name: _computed_by(name, producers) for name in names}
-    found = ((name, _step(node, tensors)) for name, node in last.items())
+    folder = "" if isinstance(model, bytes) else str(Path(model).parent)
+    found = ((name, _step(node, tensors, folder)) for name, node in last.items())
     boxes, random = (
         frozenset(n for n in names if _depends(n, producers, on)) if any(map(on, nodes)) else ()
         for on in (_detects, _draws)
@@ -149,11 +150,17 @@ def _computed_by(name: str, producers: Mapping[str, onnx.NodeProto]) -> onnx.Nod
     return node
 
 
-def _step(node: onnx.NodeProto | None, tensors: Mapping[str, onnx.TensorProto]) -> float | None:
-    """Returns the scale of what DequantizeLinear computes, or None for other nodes."""
+def _step(
+    node: onnx.NodeProto | None, tensors: Mapping[str, onnx.TensorProto], folder: str
+) -> float | None:
+    """Returns the scale of what DequantizeLinear computes, or None for other nodes.
+
+    folder   of the model, whose tensors may be external
+    """
     if node is None or node.op_type != "DequantizeLinear" or node.input[1] not in tensors:
         return None
-    return float(numpy_helper.to_array(tensors[node.input[1]]).max(initial=0.0))
+    scale = numpy_helper.to_array(tensors[node.input[1]], folder)
+    return float(scale.max(initial=0.0))
 
 
 def _detects(node: onnx.NodeProto) -> bool:

@@ -28,13 +28,14 @@ _MOST_PIECES = 32
 
 
 def onnx_program(
-    name: str, model: ModelProto, border: Border, known: Iterable[Array] = ()
+    name: str, model: ModelProto, border: Border, known: Iterable[Array] = (), folder: str = ""
 ) -> Alternative:
     """Returns a model as an alternative that reads its constants from the container's weights.
 
     known   constants that are there anyway, as bytes: one whose elements are in the order of other
             axes, or that is several others in a row, is read from there, and made by nodes that
             ONNX Runtime computes once, when it loads the model
+    folder  of the model's own external data
     Names of nodes and of tensors inside are replaced by short ones.
     """
     short = deepcopy(model)
@@ -46,7 +47,7 @@ def onnx_program(
     outside: list[TensorProto] = []
     made: list[NodeProto] = []
     for tensor in [*short.graph.initializer]:
-        array = numpy_helper.to_array(tensor)
+        array = numpy_helper.to_array(tensor, folder)
         if array.nbytes <= INSIDE or array.dtype.hasobject:
             continue
         own = _flat(array)

@@ -86,7 +86,7 @@ def alternatives_in(
     """Returns the alternatives of a cluster: NNAPI's from the highest level down, LiteRT, the CPU.
 
     lowered   the cluster at the highest level
-    scratch   file that a model may be written to
+    scratch   file that a model may be written to, beside the external data of `nodes`
     Levels whose program is that of a higher one have none of their own; neither have those at which
     NNAPI takes nothing, and LiteRT if it lacks an operation, which is logged.
     """
@@ -103,7 +103,8 @@ def alternatives_in(
         found.extend(_litert(lowered, nodes.names[0]))
     if wanted.cpu:
         constants = _constants(found)
-        found.append(onnx_program(CPU, nodes.model(nodes.names, border), border, constants))
+        model = nodes.model(nodes.names, border)
+        found.append(onnx_program(CPU, model, border, constants, str(scratch.parent)))
     if not found:
         raise ModelError("LiteRT takes none of the alternatives; name cpu or a level of nnapi too")
     return tuple(found)
@@ -223,7 +224,8 @@ def _at_level(
             return None
         names = [node.name for node in members]
         there = [*known, *_constants(parts)]
-        parts.append(onnx_program(CPU, nodes.model(names, own), own, there))
+        rest = nodes.model(names, own)
+        parts.append(onnx_program(CPU, rest, own, there, str(scratch.parent)))
     needed = max(part.needed for part in parts)
     kind = AlternativeKind.PARTITION
     return Alternative(f"nnapi:{needed}", kind, border, parts=tuple(parts))

@@ -204,7 +204,7 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
 
 def _save_protected(model: ModelSource, out: Path, job: Job, report: Report) -> None:
     """Saves `model` with NNAPI's nodes protected from ONNX Runtime's fusions."""
-    with _basic(model, out, job) as basic, _temporary_onnx(out, ".protected.onnx") as protected:
+    with _basic(model, out, job) as basic, temporary_onnx(out, ".protected.onnx") as protected:
         add_consumers(basic, report)
         _assigned(str(basic), out, job)
         _to_onnx(out, protected, job, external_weights=True)
@@ -215,7 +215,7 @@ def _save_protected(model: ModelSource, out: Path, job: Job, report: Report) -> 
 @contextmanager
 def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
     """Yields `model` as an .onnx file after basic optimization, with all functions inlined."""
-    with _temporary_onnx(out, ".basic.onnx") as basic:
+    with temporary_onnx(out, ".basic.onnx") as basic:
         how = Job(Level.BASIC, Format.ONNX, job.platform)
         saving = _saving_options(basic, Format.ONNX, how, external_weights=True)
         open_session(source(model), saving, without=_disabled_optimizers(job))
@@ -224,7 +224,7 @@ def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
 
 
 @contextmanager
-def _temporary_onnx(out: Path, suffix: str) -> Iterator[Path]:
+def temporary_onnx(out: Path, suffix: str) -> Iterator[Path]:
     """Yields a path for a temporary .onnx file; deletes it and its external data afterwards."""
     with temporary(out, suffix) as path, temporary(out, f"{suffix}{_WEIGHTS_SUFFIX}"):
         yield path
@@ -244,27 +244,32 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
 
 
 def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
-    provider = Provider(job.options, fast=False, measure=True)
+    provider = Provider(job.options, fast=False, measure=True, runs=False)
     open_session(model, saving, provider, _NCHWC)
     return provider.report
 
 
-def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
+def save_onnx(
+    model: ModelSource, out: Path, job: Job, *, external_weights: bool = False
+) -> Report | None:
     """Saves `model` as an .onnx file; otherwise like `save_ort`.
+
+    external_weights   store large weights as external data, as in `temporary_onnx`
 
     ONNX Runtime refuses to write .onnx from a session with compiled nodes, but not from an .ort
     file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node.
     """
     if job.level is not Level.NNAPI_AWARE:
-        saving = _saving_options(out, Format.ONNX, job)
+        saving = _saving_options(out, Format.ONNX, job, external_weights=external_weights)
         open_session(source(model), saving, without=_disabled_optimizers(job))
         return None
     with temporary(out, ".assigned.ort") as assigned:
         report = save_ort(model, assigned, job)
         if report is not None and report.taken:
-            _to_onnx(assigned, out, job)
+            _to_onnx(assigned, out, job, external_weights=external_weights)
         else:
-            save_onnx(model, out, replace(job, level=Level.EXTENDED))
+            extended = replace(job, level=Level.EXTENDED)
+            save_onnx(model, out, extended, external_weights=external_weights)
     return report
 
 

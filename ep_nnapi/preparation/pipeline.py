@@ -20,7 +20,13 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.graph.onnx_io import mentions, read_model, temporary
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import Format, Job, Level, Style
-from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
+from ep_nnapi.preparation.ort_export import (
+    check_replay,
+    save_onnx,
+    save_ort,
+    save_replayed,
+    temporary_onnx,
+)
 from ep_nnapi.preparation.tflite import save_tflite
 from ep_nnapi.preparation.write_epcontext import CompiledPart, save_context
 from ep_nnapi.report.report import Report
@@ -193,11 +199,16 @@ def _compiled(
     Otherwise ONNX Runtime would fold or merge them when it loads the model, and the inputs of a
     compiled cluster would change.
     """
-    with temporary(out, ".optimized.onnx") as saved:
-        save_onnx(model, saved, job)
+    with (
+        temporary_onnx(out, ".optimized.onnx") as once,
+        temporary_onnx(out, ".optimized_again.onnx") as twice,
+    ):
+        save_onnx(model, once, job, external_weights=True)
+        saved = once
         if job.level is not Level.DISABLE:
-            save_onnx(saved, out, Job(Level.BASIC, Format.ONNX, job.platform))
-            out.replace(saved)
+            basic = Job(Level.BASIC, Format.ONNX, job.platform)
+            save_onnx(once, twice, basic, external_weights=True)
+            saved = twice
         if job.format is Format.TFLITE:
             return save_tflite(saved, out, job.options, scratch), None
         return save_context(saved, out, job)

@@ -129,7 +129,7 @@ def compare(prepared: Path, recorded: Path, options: Options) -> Verdict:
     Raises ModelError if it cannot be loaded, or if its inputs or outputs are not the original's.
     """
     known = read_recorded(recorded)
-    _, got = run_on_nnapi(str(prepared), Feeds(known.open), on_reference_device(options))
+    got = run_on_nnapi(str(prepared), Feeds(known.open), on_reference_device(options))[1]
     if any(g.keys() != w.keys() for g, w in zip(got, known.outputs, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")
     outputs = got, known.outputs

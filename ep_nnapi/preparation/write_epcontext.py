@@ -14,6 +14,7 @@ import networkx as nx
 import onnx
 import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx.external_data_helper import load_external_data_for_model
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.alternatives import Alternative
@@ -90,7 +91,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     nothing to compile, and without `partial` for nodes that depend on symbolic sizes of inputs.
     """
     options = highest_level(job.alternatives, job.options)
-    proto = onnx.load(str(model))
+    proto = onnx.load(str(model), load_external_data=False)
     make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -125,6 +126,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
         own = [next(contexts) for _ in one.packed]
         _replace(proto.graph, one.cluster, _nodes_of(one.cluster, f"nnapi_{i}", own))
     _drop_unused(proto)
+    load_external_data_for_model(proto, str(model.parent))
     _add_metadata(proto, compiled, provider.compatibility_info)
     _save(proto, out)
     return provider.report, part

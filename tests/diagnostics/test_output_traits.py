@@ -67,6 +67,13 @@ def test_outputs_of_a_sigmoid(last: str) -> None:
     assert traits_of(model(*nodes)).up_to_one == ({"y"} if last != "Tanh" else frozenset())
 
 
+def test_a_step_that_is_in_a_file_of_external_data(tmp_path: Path) -> None:
+    proto = onnx.load_from_string(model(QUANTIZE, DEQUANTIZE, tensors=SCALES))
+    path = tmp_path / "m.onnx"
+    onnx.save_model(proto, path, save_as_external_data=True, location="w", size_threshold=0)
+    assert traits_of(str(path)).steps == {"d": 0.5}
+
+
 def test_a_quantized_operator_in_a_subgraph_counts() -> None:
     inner = helper.make_graph([QUANTIZE, DEQUANTIZE], "then", [], [onnx.ValueInfoProto(name="d")])
     branch = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)

@@ -34,6 +34,18 @@ def test_an_id_is_unknown_after_the_context():
         open_provider(entries)
 
 
+def test_a_provider_whose_session_runs_nothing_keeps_no_models():
+    """What it claims and reports is the same."""
+    every, none = Provider(Options()), Provider(Options(), runs=False)
+    graph = graph_of(CHAIN)
+    claims = [[c.node_ids for c in provider.plan(graph)] for provider in (every, none)]
+    assert claims[0] == claims[1] != []
+    assert none.report == every.report
+    assert none.error is None
+    assert all(c.models for c in every.clusters)
+    assert not any(c.models for c in none.clusters)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
