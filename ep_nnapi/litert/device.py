@@ -201,7 +201,7 @@ def _has_vulkan() -> bool:
         return hasattr(sys, "getandroidapilevel")  # has OpenCL
 
 
-def _probe() -> bytearray:
+def _probe() -> memoryview:
     """A small model, which every accelerator that works takes."""
     graph, float32 = FlatGraph(), np.dtype(np.float32)
     x, y = (graph.tensor(FlatTensor(float32, (1, 8, 8, 4))) for _ in range(2))

@@ -268,7 +268,7 @@ class FlatGraph:
         """Give a tensor a name in the flatbuffer."""
         self._names[tensor] = name
 
-    def build(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> bytearray:
+    def build(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> memoryview:
         """Return the flatbuffer.
 
         inputs, outputs   tensors by the names of the signature
@@ -281,11 +281,11 @@ class FlatGraph:
         buffers = schema().Model.GetRootAs(data, 0)
         tables = [buffers.Buffers(n)._tab for n in range(buffers.BuffersLength())]
         places = [t.Pos + t.Offset(_OFFSET_FIELD) for t in tables if t.Offset(_OFFSET_FIELD)]
-        return Split(data, tuple(map(Weight, arrays, places)))
+        return Split(bytearray(data), tuple(map(Weight, arrays, places)))
 
     def _built(
         self, inputs: Mapping[str, int], outputs: Mapping[str, int], inside: int
-    ) -> tuple[bytearray, list[Array]]:
+    ) -> tuple[memoryview, list[Array]]:
         """The flatbuffer, and the constants of more than `inside` bytes, which it lacks."""
         made, outside = schema(), list[Array]()
         self.inputs, self.outputs = [*inputs.values()], [*outputs.values()]
@@ -310,7 +310,7 @@ class FlatGraph:
         require(weight < _MAX_BYTES, f"{weight} bytes of weights do not fit one flatbuffer")
         builder = _builder(weight + 4096 + 1024 * len(self.tensors))
         builder.Finish(model.Pack(builder), _IDENTIFIER)
-        return builder.Output(), outside
+        return memoryview(builder.Bytes)[builder.Head() :], outside
 
     def _packed(self, store: Callable[[Array], int]) -> object:
         """The graph as an object of the schema; `store` returns the buffer of a constant."""
@@ -343,11 +343,19 @@ def _builder(size: int) -> Any:  # noqa: ANN401 (of a package without types)
     class Builder(base):  # type: ignore[misc]
         def CreateNumpyVector(self, x: Array) -> int:  # noqa: N802 (the package's name)
             if x.nbytes > INSIDE:
-                return int(super().CreateNumpyVector(x))
+                return self._large(x)
             key = x.dtype.str, x.tobytes()
             if key not in written:
                 written[key] = super().CreateNumpyVector(x)
             return written[key]
+
+        def _large(self, x: Array) -> int:
+            """Do the same as the package without its two temporary copies."""
+            self.StartVector(x.itemsize, x.size, x.dtype.alignment)
+            self.head -= x.nbytes
+            np.frombuffer(self.Bytes, x.dtype, x.size, self.head)[:] = x
+            self.vectorNumElems = x.size
+            return int(self.EndVector())
 
     return Builder(size)
 

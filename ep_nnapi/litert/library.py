@@ -16,6 +16,7 @@ import numpy as np
 
 from ep_nnapi.litert import package
 from ep_nnapi.litert._native import ffi, lib
+from ep_nnapi.litert.flat_graph import WEIGHT_ALIGNMENT
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.host.execution_plan import block
@@ -88,7 +89,10 @@ class Library:
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
     def compile(
-        self, model: bytes | bytearray, settings: Compiling, weights: Array | None = None
+        self,
+        model: bytes | bytearray | memoryview,
+        settings: Compiling,
+        weights: Array | None = None,
     ) -> CompiledModel:
         """Compile a .tflite for an accelerator, which takes all of it; raises LiteRtError.
 
@@ -240,14 +244,17 @@ class FlatModel:
         return {port.name: a for port, a in zip(self.compiled.outputs, results, strict=True)}
 
 
-def load(model: bytes | bytearray | Path, threads: int = 1) -> FlatModel:
-    """A flatbuffer that the CPU of the package's library runs.
+def load(model: bytes | bytearray | memoryview | Path, threads: int = 1) -> FlatModel:
+    """A flatbuffer that the CPU of the package's library runs; a file's is not copied.
 
     Raises ModelError if LiteRT does not load it, OptionError without the extra.
     """
-    content = model.read_bytes() if isinstance(model, Path) else model
+    behind = None
+    if isinstance(model, Path):
+        whole = np.memmap(model, np.uint8, "r")
+        model, behind = whole[:WEIGHT_ALIGNMENT].tobytes(), whole[WEIGHT_ALIGNMENT:]
     try:
-        return FlatModel(Library().compile(content, Compiling(threads=threads)))
+        return FlatModel(Library().compile(model, Compiling(threads=threads), behind))
     except LiteRtError as error:
         raise ModelError(f"LiteRT does not load it: {error}") from None
 

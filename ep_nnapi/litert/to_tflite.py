@@ -232,7 +232,7 @@ def convert(
     model: Model,
     inputs: Sequence[FlatPort] | None = None,
     outputs: Sequence[FlatPort] | None = None,
-) -> bytearray:
+) -> memoryview:
     """The flatbuffer of a model.
 
     inputs, outputs   names, types and layouts of its inputs and outputs; default: i0, i1, … and

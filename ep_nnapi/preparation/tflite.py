@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 
 import onnx
 import onnxruntime
 from onnx import GraphProto, ModelProto, helper
+from onnx.external_data_helper import load_external_data_for_model
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
@@ -53,7 +56,19 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     ModelError if there is nothing to write, OptionError without the extra.
     """
     package.require_installed()
-    proto = onnx.load(str(model))
+    report, written = _written(model, out, options, scratch)
+    gc.collect()  # the graphs of a flatbuffer refer to each other, and to copies of weights
+    for path, first in written.items():
+        with _about(first):
+            load(path)
+    return report
+
+
+def _written(
+    model: Path, out: Path, options: Options, scratch: Path
+) -> tuple[Report, dict[Path, str]]:
+    """Writes the same; returns the report, and the first node of each flatbuffer."""
+    proto = onnx.load(str(model), load_external_data=False)
     make_names_unique(proto)
     drop_constant_inputs(proto.graph)  # a flatbuffer's inputs have no defaults
     onnx.save(proto, str(model))
@@ -68,24 +83,29 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
         raise ModelError(_ONLY_INSIDE if static else why_not_compiled(proto, provider.report))
     whole = len(clusters) == 1 and len(clusters[0].report.nodes) == provider.report.nodes
     if not whole:
-        onnx.save(_exposed(proto, clusters), str(scratch / EXPOSED))
+        exposed = _exposed(proto, clusters)
+        load_external_data_for_model(exposed, str(model.parent))
+        weights = f"{EXPOSED}.data"
+        onnx.save_model(exposed, scratch / EXPOSED, save_as_external_data=True, location=weights)
+        del exposed
+    written = {}
     for n, cluster in enumerate(clusters):
         path = out if whole else out.with_name(f"{out.stem}_nnapi_{n}{FLATBUFFER}")
-        path.write_bytes(_flatbuffer(cluster))
-    return provider.report
+        written[path] = cluster.report.nodes[0]
+        border = cluster.lowered.border
+        with _about(written[path]):
+            ports = flat_ports(border.inputs), flat_ports(border.outputs)
+            path.write_bytes(convert(cluster.lowered.model, *ports))
+    return provider.report, written
 
 
-def _flatbuffer(cluster: CompiledCluster) -> bytearray:
-    """The cluster's flatbuffer, which LiteRT has loaded once."""
-    border = cluster.lowered.border
+@contextmanager
+def _about(first: str) -> Iterator[None]:
+    """Has errors name the cluster whose first node that is."""
     try:
-        found = convert(
-            cluster.lowered.model, flat_ports(border.inputs), flat_ports(border.outputs)
-        )
-        load(found)
+        yield
     except (Inexpressible, ModelError) as reason:
-        raise ModelError(f"the cluster of {cluster.report.nodes[0]}: {reason}") from None
-    return found
+        raise ModelError(f"the cluster of {first}: {reason}") from None
 
 
 def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelProto:
