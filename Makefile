@@ -64,7 +64,7 @@ test-torch: $(READY)
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
-	$(BIN)/python -m pytest $(SPREAD) -m "" tests/diagnostics/test_advice.py tests/litert tests/native/test_litert*.py tests/preparation/test_alternatives.py tests/preparation/test_tflite.py
+	$(BIN)/python -m pytest $(SPREAD) -m "" tests/diagnostics/test_advice.py tests/litert tests/native/test_litert*.py tests/preparation/test_alternatives.py tests/preparation/test_memory.py tests/preparation/test_tflite.py
 
 # litert-gpu on the same software Vulkan.
 test-litert-gpu: $(READY)

@@ -51,11 +51,13 @@ def record(
     session = open_session(str(model), options)
     feeds = feeds_of(str(model), session, how.inputs, _SEED, fixed, sizes=sizes, may_end=True)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
+    del session  # and its copy of the weights
     if exposed is not None:
         model = exposed
-        inner = open_session(str(model), options)
-        more = (outputs_of(inner, fed, None) for fed in feeds.runs)
+        session = open_session(str(model), options)
+        more = (outputs_of(session, fed, None) for fed in feeds.runs)
         outputs = [{**a, **b} for a, b in zip(more, outputs, strict=True)]
+        del session
     arrays: dict[str, Array] = {}
     for i, (fed, found) in enumerate(zip(feeds.runs, outputs, strict=True)):
         arrays |= _numbered("in", i, fed) | _numbered("out", i, found)

@@ -126,9 +126,8 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
         own = [next(contexts) for _ in one.packed]
         _replace(proto.graph, one.cluster, _nodes_of(one.cluster, f"nnapi_{i}", own))
     _drop_unused(proto)
-    load_external_data_for_model(proto, str(model.parent))
     _add_metadata(proto, compiled, provider.compatibility_info)
-    _save(proto, out)
+    _save(proto, out, model.parent)
     return provider.report, part
 
 
@@ -326,8 +325,9 @@ def _has(container: Container, name: str) -> bool:
     return level is not None
 
 
-def _save(proto: ModelProto, out: Path) -> None:
-    """Writes the model file with an embedded checksum of itself."""
+def _save(proto: ModelProto, out: Path, folder: Path) -> None:
+    """Writes the model file, with its external data of `folder` and a checksum of itself."""
+    load_external_data_for_model(proto, str(folder))
     add_placeholder(proto)
     _write(proto, out)
     write_checksum(out)

@@ -47,9 +47,11 @@ def peak(model: Path, form: str) -> int:
     tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 26),
     reason="ONNX Runtime copies the weights of .ort files",
 )
-@pytest.mark.parametrize("form", ["ort", "onnx", "context"])
+@pytest.mark.parametrize("form", ["ort", "onnx", "context", "tflite"])
 def test_memory_is_twice_that_of_the_weights(form: str, tmp_path: Path) -> None:
     """One copy is ONNX Runtime's or a file that is mapped, one is the device's or is written."""
+    if form == "tflite":
+        pytest.importorskip("ai_edge_litert")
     side, weight = 2048, 2048 * 2048 * 4
     for folder in ("small", "large"):
         (tmp_path / folder).mkdir()
