@@ -36,8 +36,9 @@ static int is_within(const Tensor *tensor, int64_t most) {
   return 1;
 }
 
-/* Sets *fits to 0 if the fused node's input is not what `wanted` says. */
-static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, int *fits) {
+/* Sets *fits to 0 if the fused node's input is not what `wanted` says; adds its elements. */
+static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, int64_t *elements,
+                        int *fits) {
   const OrtValue *value = NULL;
   Tensor found;
   size_t i;
@@ -50,6 +51,7 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   for (i = 0; i < found.rank; i++)
     if (wanted->dims[i] < 0 ? found.dims[i] < 1 : found.dims[i] != wanted->dims[i]) return NULL;
   *fits = 1;
+  *elements += count_elements(found.dims, found.rank);
   if (wanted->contents == NULL && wanted->most == 0) return NULL;
   TRY(read_tensor(value, &found));
   *fits = wanted->contents == NULL
@@ -59,12 +61,16 @@ static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, i
   return NULL;
 }
 
-/* `sizes`: of the outputs, one after another, if the run has a program for them. */
+/* `sizes`: of the outputs, one after another, if the run has a program for them; `elements`: of the
+ * inputs. A run that may be long for its sizes does not fit. */
 static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int64_t *sizes,
-                            int *fits) {
+                            int64_t *elements, int *fits) {
   size_t i;
   *fits = 1;
-  for (i = 0; i < run->given_count && *fits; i++) TRY(match(context, &run->given[i], fits));
+  *elements = 0;
+  for (i = 0; i < run->given_count && *fits; i++)
+    TRY(match(context, &run->given[i], elements, fits));
+  if (run->session != NULL && may_grow_long(run->session, *elements, run->long_ns)) *fits = 0;
   return *fits && run->sizes != NULL ? compute_sizes(run->sizes, context, sizes, fits) : NULL;
 }
 
@@ -218,16 +224,17 @@ static void count_direct_run(DirectCounts *counts, int64_t ns) {
 static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *fits) {
   const DirectRun *run;
   OrtStatus *status = NULL;
-  int64_t sizes[MOST_SIZES], start, ns;
+  int64_t sizes[MOST_SIZES], elements = 0, start, ns;
   atomic_fetch_add(&entry->users, 1);
   run = atomic_load(&entry->run);
-  if (run != NULL) status = match_all(run, context, sizes, fits);
+  if (run != NULL) status = match_all(run, context, sizes, &elements, fits);
   if (status == NULL && *fits) {
     start = now_ns();
     atomic_store(&entry->last, start);
     status = run_on_tensors(run, context, sizes);
     ns = now_ns() - start;
     if (status == NULL) count_direct_run(run->counts, ns);
+    if (status == NULL && run->session != NULL) note_run(run->session, elements, ns);
     if (ns > run->long_ns) atomic_store(&entry->run, NULL);
   }
   atomic_fetch_sub(&entry->users, 1);

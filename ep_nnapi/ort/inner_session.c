@@ -28,6 +28,28 @@ OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtVal
                                              tensor->dims, tensor->rank, tensor->dtype, value);
 }
 
+int64_t count_elements(const int64_t *dims, size_t rank) {
+  int64_t count = 1;
+  size_t i;
+  for (i = 0; i < rank; i++) count *= dims[i];
+  return count;
+}
+
+/* Of two runs at once either may stay. */
+void note_run(InnerSession *session, int64_t elements, int64_t ns) {
+  if (elements < __atomic_load_n(&session->most, __ATOMIC_RELAXED)) return;
+  __atomic_store_n(&session->most, elements, __ATOMIC_RELAXED);
+  __atomic_store_n(&session->ns, ns, __ATOMIC_RELAXED);
+}
+
+/* Attention takes time by the square of a length, other operations less. */
+int may_grow_long(const InnerSession *session, int64_t elements, int64_t long_ns) {
+  int64_t most = __atomic_load_n(&session->most, __ATOMIC_RELAXED);
+  double growth = most > 0 ? (double)elements / (double)most : 1;
+  double ns = (double)__atomic_load_n(&session->ns, __ATOMIC_RELAXED);
+  return growth > 1 && ns * growth * growth > (double)long_ns;
+}
+
 /* Creates values over the tensors; those without data stay NULL. Returns the first error. */
 static OrtStatus *tensors_over(const InnerSession *session, const Tensor *tensors, size_t count,
                                OrtValue **values) {
@@ -44,17 +66,22 @@ static void release_values(OrtValue **values, size_t count) {
     if (values[i] != NULL) api->ReleaseValue(values[i]);
 }
 
-OrtStatus *run_inner_session(const InnerSession *session, const NamedTensors *inputs,
+OrtStatus *run_inner_session(InnerSession *session, const NamedTensors *inputs,
                              const NamedTensors *outputs, OrtRunOptions *options,
                              OrtValue **results) {
   OrtValue **given = calloc(inputs->count + 1, sizeof(OrtValue *));
   OrtStatus *status;
+  int64_t elements = 0, start = now_ns();
+  size_t i;
   if (given == NULL) return create_status("ep_nnapi: out of memory");
   status = tensors_over(session, inputs->tensors, inputs->count, given);
   if (status == NULL) status = tensors_over(session, outputs->tensors, outputs->count, results);
   if (status == NULL)
     status = api->Run(session->session, options, inputs->names, (const OrtValue *const *)given,
                       inputs->count, outputs->names, outputs->count, results);
+  for (i = 0; i < inputs->count; i++)
+    elements += count_elements(inputs->tensors[i].dims, inputs->tensors[i].rank);
+  if (status == NULL) note_run(session, elements, now_ns() - start);
   release_values(given, inputs->count);
   free(given);
   return status;

@@ -53,11 +53,13 @@ typedef struct {
   size_t outputs_made;
 } Call;
 
-/* A session on the CPU provider for a device; `env` is a reference of its own. */
+/* A session on the CPU provider for a device; `env` is a reference of its own. `most`, `ns`: the
+ * elements of the inputs of the run that had most, and how long that took. */
 typedef struct {
   OrtEnv *env;
   OrtSession *session;
   OrtMemoryInfo *memory;
+  int64_t most, ns;
 } InnerSession;
 
 typedef struct {
@@ -125,9 +127,10 @@ typedef int (*DirectRunner)(void *model, const void *const *inputs, void *const 
 /* A fused node whose tensors are those of a session, in the order of the session's names, or of a
  * `model` that `runner` runs where the session is NULL; `given` are inputs of the node that decide if the session fits: a negative size is any, and `sizes`, if it
  * is not NULL, has conditions and the sizes of the outputs. After a run of more than `long_ns`
- * nanoseconds the next one goes through Python, which can end it. */
+ * nanoseconds the next one goes through Python, which can end it, and so does one that may take as
+ * long for its sizes. */
 typedef struct {
-  const InnerSession *session;
+  InnerSession *session;
   const char *const *input_names, *const *output_names;
   DirectRunner runner;
   void *model;
@@ -168,7 +171,7 @@ void close_inner_session(InnerSession *session);
 
 /* Runs on the caller's memory. An output without data is left in `results`, which has room for a
  * value of each output; the receiver releases all values, after an error too. */
-OrtStatus *run_inner_session(const InnerSession *session, const NamedTensors *inputs,
+OrtStatus *run_inner_session(InnerSession *session, const NamedTensors *inputs,
                              const NamedTensors *outputs, OrtRunOptions *options,
                              OrtValue **results);
 

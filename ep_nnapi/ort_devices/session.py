@@ -54,6 +54,7 @@ class PreparedSession:
 
     session: DeviceSession
     _seconds: float = math.inf  # of the last run; the first may be long
+    _largest: tuple[int, float] = (0, 0.0)  # the most elements of inputs, and seconds of that run
 
     def __post_init__(self) -> None:
         renew_after_fork(self)
@@ -72,8 +73,9 @@ class PreparedSession:
         if len(feeds) < len(inputs):
             missing = next(n for n, array in enumerate(inputs) if array is None)
             raise ShapeError(f"input {missing} is missing, its value is required")
+        elements = sum(array.size for array in feeds)
+        long = (self.long or self._may_grow_long(elements)) and options.stop is not None
         start = time.perf_counter()
-        long = self.long and options.stop is not None
         if long or options.timeout_ns is not None:
             results = self._supervised(feeds, outputs, Run.start(options))
         else:
@@ -81,6 +83,8 @@ class PreparedSession:
                 options.stop()
             results = self._compute(feeds, outputs, None)
         self._seconds = time.perf_counter() - start
+        if elements >= self._largest[0]:
+            self._largest = elements, self._seconds
         if not outputs:
             return results
         return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
@@ -89,6 +93,11 @@ class PreparedSession:
     def long(self) -> bool:
         """True if the last run took so long that the next one is supervised, or there was none."""
         return self._seconds > device_session.LONG_RUN
+
+    def _may_grow_long(self, elements: int) -> bool:
+        """True if a run may be long for more elements than any before, as `may_grow_long` in C."""
+        most, seconds = self._largest
+        return elements > most > 0 and seconds * (elements / most) ** 2 > device_session.LONG_RUN
 
     def direct_session(self) -> DeviceSession | None:
         """Return the session if its runs need no supervision, as `DirectCompilation`."""

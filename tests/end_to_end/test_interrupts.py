@@ -10,15 +10,16 @@ import numpy as np, onnxruntime
 import ep_nnapi
 from tests.ort.models import model, node, tensor
 
-def products(count, size=500):
+def products(count, size=500, rows=500):
     weights = {"w": np.eye(size, dtype=np.float32)}
     nodes = [node("MatMul", f"x{i} w", f"x{i + 1}") for i in range(count)]
-    return model(nodes, [tensor("x0", (size, size))], [tensor(f"x{count}", (size, size))], weights)
+    shape = (rows, size)
+    return model(nodes, [tensor("x0", shape)], [tensor(f"x{count}", shape)], weights)
 
-def session(made):
+def session(made, **given):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    ep_nnapi.append_execution_provider(options)
+    ep_nnapi.append_execution_provider(options, **given)
     found = onnxruntime.InferenceSession(made, options)
     assert found.get_providers()[0] == "NnapiPluginExecutionProvider"
     return found
@@ -55,6 +56,25 @@ print(caught)
 """
     )
     assert (done.stdout, done.stderr) == ("10\n", "")
+
+
+def test_ctrl_c_ends_a_first_run_of_open_sizes_that_takes_long() -> None:
+    """A compilation for open sizes has run before, with few elements."""
+    done = python(
+        PROGRAM
+        + """
+s = session(products(20, rows="rows"), intra_op_num_threads=1)
+soon(signal.SIGINT, 0.3)
+try:
+    try:
+        s.run(None, {"x0": np.ones((20_000, 500), np.float32)})  # seconds
+    except Exception:
+        for _ in range(600): time.sleep(0.1)  # the interrupt is raised here
+except KeyboardInterrupt:
+    print([c["device_runs"] for c in ep_nnapi.receipts()[-1]["clusters"]])
+"""
+    )
+    assert (done.stdout, done.stderr) == ("[0]\n", "")
 
 
 def test_ctrl_c_during_a_run_ends_a_program() -> None:
@@ -102,7 +122,7 @@ def test_ctrl_c_while_a_session_is_made_makes_none() -> None:
     done = python(
         PROGRAM
         + """
-made, caught = products(400, 8), 0
+made, caught = products(400, 8, 8), 0
 session(made)
 for i in range(8):
     # once more: Python drops an exception that is raised in the callback of a weak reference
