@@ -26,8 +26,8 @@ typedef struct {
 
 static const char *Ep_GetName(const OrtEp *ep) { return (void)ep, EP_NAME; }
 
-/* The string attribute of a node, to be freed; *out is NULL if it has none. ONNX Runtime's strings
- * may be followed by zeros, which the size is without. */
+/* The string attribute of a node, to be freed, at an address that is a multiple of 64; *out is NULL if
+ * it has none. ONNX Runtime's strings may be followed by zeros, which the size is without. */
 static OrtStatus *read_string(const OrtNode *node, const char *name, char **out, size_t *size) {
   const OrtOpAttr *attribute = NULL;
   OrtStatus *status = ort->Node_GetAttributeByName(node, name, &attribute);
@@ -42,7 +42,7 @@ static OrtStatus *read_string(const OrtNode *node, const char *name, char **out,
   if (type != ATTRIBUTE_STRING) return NULL;
   status = ort->ReadOpAttr(attribute, type, NULL, 0, size);
   if (status != NULL) ort->ReleaseStatus(status); /* it says that the buffer is too small */
-  *out = calloc(*size + 1, 1);
+  *out = ctx_aligned(*size + 1);
   if (*out == NULL) return ep_status("out of memory");
   status = ort->ReadOpAttr(attribute, type, *out, *size, size);
   if (status != NULL) {
@@ -159,12 +159,6 @@ static bool load(Compute *compute, size_t size, const char *path, ctx_error *err
                             &compute->ep->options, &compute->program, error);
 }
 
-/* The container, at an address that is a multiple of 64, as embedded weights want it. */
-static bool align_data(Compute *compute, const char *text, size_t size) {
-  compute->data = ctx_aligned(size);
-  return compute->data != NULL && memcpy(compute->data, text, size) != NULL;
-}
-
 static void free_compute(Compute *compute) {
   if (compute == NULL) return;
   if (!ctx_choice_free(compute->choice)) { /* what hangs keeps all of it */
@@ -217,14 +211,11 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
   ctx_error error;
   char *text;
   size_t size;
-  bool loaded;
   ORT_TRY(read_string(node, "ep_cache_context", &text, &size));
   if (text == NULL)
     return ep_named_status(compute->name, "it has no ep_cache_context; prepare the model again");
-  loaded = align_data(compute, text, size) || ctx_out_of_memory(&error);
-  free(text);
-  loaded = loaded && load(compute, size, path, &error);
-  if (!loaded) return ep_named_status(compute->name, error.text);
+  compute->data = (uint8_t *)text;
+  if (!load(compute, size, path, &error)) return ep_named_status(compute->name, error.text);
   return warn(compute);
 }
 
