@@ -29,8 +29,9 @@ from ep_nnapi.epcontext.layout import (
     TABLES,
     TERMINATOR,
     AlternativeKind,
+    inflated,
+    with_checksum,
 )
-from ep_nnapi.epcontext.packing import inflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool, padded
 from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered

@@ -33,8 +33,9 @@ from ep_nnapi.epcontext.layout import (
     TABLES,
     AlternativeKind,
     Table,
+    deflated,
+    with_checksum,
 )
-from ep_nnapi.epcontext.packing import deflated, with_checksum
 from ep_nnapi.epcontext.pool import ConstantPool
 from ep_nnapi.epcontext.pool import Range as _Range
 from ep_nnapi.graph.value import DType

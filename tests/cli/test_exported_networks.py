@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.verbs import Command, assert_every_verb_works
+from tests.cli.test_verbs import Command, assert_every_verb_works
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

@@ -135,3 +135,45 @@ def test_an_output_is_needed(refuses):
 def test_a_missing_model(refuses, tmp_path: Path):
     refuses("report", "none.onnx", "-o", tmp_path / "r.html", says="none.onnx: no such file")
     assert not list(tmp_path.iterdir())
+
+
+# `ep-nnapi report --receipt`: what ran where, what gave way before it, and why
+
+CLUSTER = {
+    "name": "nnapi_0",
+    "device": "cpu",
+    "runs": 3,
+    "device_runs": 2,
+    "fallbacks": [],
+    "alternative": "cpu",
+    "tried": [
+        {"alternative": "nnapi:4 on npu", "reason": "npu declines operation 3", "runs": 1},
+        {"alternative": "nnapi:1 on npu", "reason": "it did not compile within 30 s", "runs": 0},
+    ],
+}
+
+
+def with_receipt(folder: Path, text: str) -> list[object]:
+    """Words that ask for a page, without levels, about a run with this receipt."""
+    (folder / "receipt.json").write_text(text)
+    page = folder / "page.html"
+    return ["report", DIGITS, "-o", page, "--no-levels", "--receipt", folder / "receipt.json"]
+
+
+def test_a_receipt_is_shown(cli, tmp_path: Path):
+    receipt = json.dumps({"format": "ep-nnapi receipt", "clusters": [CLUSTER]})
+    words = with_receipt(tmp_path, receipt)
+    code, said, _ = cli(*words)
+    assert code == DONE
+    assert "nnapi_0  cpu      2         3   nnapi:4 on npu: npu declines operation 3" in said
+    assert "nnapi:1 on npu: it did not compile within 30 s" in said
+    code, said, _ = cli(*words, "--json")
+    assert code == DONE
+    assert json.loads(said)["receipt"]["clusters"] == [CLUSTER]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": "ep-nnapi receipt"}'])
+def test_other_files_are_no_receipts(refuses, text: str, tmp_path: Path):
+    says = "is no receipt; a session with the option receipt writes one"
+    refuses(*with_receipt(tmp_path, text), says=says)
+    assert not (tmp_path / "page.html").exists()

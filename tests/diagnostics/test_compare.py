@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.compare import Comparison, cluster_errors, errors_of_parts
@@ -14,18 +15,46 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import parse
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
-from tests.diagnostics.random_chains import network
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import parsed
+from tests.onnx_graph import model_of, parsed
 from tests.provider.test_planner import SHAPE, model
 from tests.runtimes import host_only
 
 pytestmark = host_only  # the devices with defects are devices of the host runtime in this process
+IMAGE = (1, 4, 6, 6)
+UNARY = ("Tanh", "Sigmoid", "Abs", "LeakyRelu", "Elu", "HardSwish", "Softmax", "Relu")
+BINARY = ("Add", "Mul")  # no differences: one that is zero throughout hides all errors before it
+WINDOWED = ("Conv", "AveragePool")
+
+
+def drawn(seed: int) -> onnx.ModelProto:
+    """Nodes n0, n1 ... of x; each reads the last value, or the last and an earlier one.
+
+    Values that no node reads are outputs.
+    """
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    nodes: list[onnx.NodeProto] = []
+    weights: dict[str, np.ndarray] = {}
+    values = ["x"]
+    for i in range(draw.randint(2, 9)):
+        op_type = draw.choice((*UNARY, *BINARY, *WINDOWED))
+        inputs = [values[-1]]
+        if op_type in BINARY:
+            inputs.append(draw.choice(values))
+        if op_type == "Conv":
+            inputs.append(f"w{i}")
+            weights[f"w{i}"] = rng.standard_normal((4, 4, 3, 3)).astype(np.float32) / 6
+        window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]} if op_type in WINDOWED else {}
+        nodes.append(helper.make_node(op_type, inputs, [f"v{i}"], f"n{i}", **window))
+        values.append(f"v{i}")
+    read = {name for node in nodes for name in node.input}
+    ends = [v for v in values[1:] if v not in read]
+    return model_of(nodes, {"x": IMAGE}, dict.fromkeys(ends, IMAGE), weights, opset=18)
 
 
 def random_case(seed: int) -> tuple[onnx.ModelProto, str, dict[str, object]]:
     """A network, one of its nodes, and options that may divide it into several clusters."""
-    model, draw = network(seed), random.Random(-seed)
+    model, draw = drawn(seed), random.Random(-seed)
     node = draw.choice(model.graph.node)
     others = sorted({n.op_type for n in model.graph.node} - {node.op_type})
     options = {"exclude": draw.choice(others)} if others and draw.random() < 0.5 else {}
@@ -68,7 +97,7 @@ def test_a_right_device_is_not_accused(seed: int):
 
 def test_only_the_node_that_is_wrong_is_accused_not_its_readers():
     """Both clusters after the wrong one get the CPU's values, though the output is wrong."""
-    model = network(5)
+    model = drawn(5)
     first = model.graph.node[0].name
     with wrong_device.installed(wrong_device.of_node(first)):
         found = ep_nnapi.compare(model, max_cluster_nodes=1)
@@ -78,7 +107,7 @@ def test_only_the_node_that_is_wrong_is_accused_not_its_readers():
 
 
 def test_the_first_of_several_wrong_nodes_is_named():
-    model = network(5)
+    model = drawn(5)
     with wrong_device.installed(lambda operation: True):
         assert named(ep_nnapi.compare(model)) == (model.graph.node[0].name,)
 

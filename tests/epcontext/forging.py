@@ -21,8 +21,10 @@ from ep_nnapi.epcontext.layout import (
     TABLES,
     TERMINATOR,
     AlternativeKind,
+    deflated,
+    inflated,
+    with_checksum,
 )
-from ep_nnapi.epcontext.packing import deflated, inflated, with_checksum
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered

@@ -25,8 +25,15 @@ from ep_nnapi.epcontext.container import (
     unpack,
 )
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
-from ep_nnapi.epcontext.layout import ALIGNMENT, EP_SOURCE, FORMAT_VERSION, MOST_INFLATED, is_own
-from ep_nnapi.epcontext.packing import deflated, inflated
+from ep_nnapi.epcontext.layout import (
+    ALIGNMENT,
+    EP_SOURCE,
+    FORMAT_VERSION,
+    MOST_INFLATED,
+    deflated,
+    inflated,
+    is_own,
+)
 from ep_nnapi.epcontext.pool import ConstantPool
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
