@@ -190,62 +190,40 @@ def test_conformance_cases_need_the_level_that_androids_validator_finds():
 @pytest.mark.parametrize(
     ("operand", "sentence"),
     [
-        (Operand(INT32, (1,)), "operand 0 (INT32) is a scalar with dimensions [1]"),
-        (tensor(F32, -1), "operand 0 (TENSOR_FLOAT32 [-1]) has a negative dimension"),
-        (
-            tensor(F32, 2**15, 2**15),
-            "operand 0 (TENSOR_FLOAT32 [32768, 32768]) takes more than 4294967295 bytes",
-        ),
-        (
-            tensor(F32, 2**15, 0, 2**15),
-            "operand 0 (TENSOR_FLOAT32 [32768, 0, 32768]) takes more than 4294967295 bytes",
-        ),
-        (tensor(F32, 2, scale=0.5), "operand 0 (TENSOR_FLOAT32 [2]) has scale 0.5, it takes none"),
-        (
-            tensor(F32, 2, zero_point=1),
-            "operand 0 (TENSOR_FLOAT32 [2]) has zero point 1, it takes 0",
-        ),
-        (tensor(Q8, 2), "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale 0, it takes a scale > 0"),
-        (
-            tensor(Q8, 2, scale=float("nan")),
-            "operand 0 (TENSOR_QUANT8_ASYMM [2]) has scale nan, it takes a scale > 0",
-        ),
-        (
-            tensor(Q8, 2, scale=0.5, zero_point=256),
-            "operand 0 (TENSOR_QUANT8_ASYMM [2]) has zero point 256, it takes 0 to 255",
-        ),
-        (
-            tensor(Q8S, 2, scale=0.5, zero_point=-129),
-            "operand 0 (TENSOR_QUANT8_ASYMM_SIGNED [2]) has zero point -129, it takes -128 to 127",
-        ),
+        (Operand(INT32, (1,)), "is a scalar with dimensions [1]"),
+        (tensor(F32, -1), "has a negative dimension"),
+        (tensor(F32, 2**15, 2**15), "takes more than 4294967295 bytes"),
+        (tensor(F32, 2**15, 0, 2**15), "takes more than 4294967295 bytes"),
+        (tensor(F32, 2, scale=0.5), "has scale 0.5, it takes none"),
+        (tensor(F32, 2, zero_point=1), "has zero point 1, it takes 0"),
+        (tensor(Q8, 2), "has scale 0, it takes a scale > 0"),
+        (tensor(Q8, 2, scale=float("nan")), "has scale nan, it takes a scale > 0"),
+        (tensor(Q8, 2, scale=0.5, zero_point=256), "has zero point 256, it takes 0 to 255"),
+        (tensor(Q8S, 2, scale=0.5, zero_point=-129), "has zero point -129, it takes -128 to 127"),
         (
             tensor(OperandCode.TENSOR_QUANT16_ASYMM, 2, scale=0.5, zero_point=65536),
-            "operand 0 (TENSOR_QUANT16_ASYMM [2]) has zero point 65536, it takes 0 to 65535",
+            "has zero point 65536, it takes 0 to 65535",
         ),
         (
             tensor(OperandCode.TENSOR_QUANT16_SYMM, 2, scale=0.5, zero_point=1),
-            "operand 0 (TENSOR_QUANT16_SYMM [2]) has zero point 1, it takes 0",
+            "has zero point 1, it takes 0",
         ),
         (
             tensor(OperandCode.TENSOR_QUANT8_SYMM, 2, scale=-1.0),
-            "operand 0 (TENSOR_QUANT8_SYMM [2]) has scale -1, it takes a scale > 0",
+            "has scale -1, it takes a scale > 0",
         ),
-        (
-            tensor(I32, 2, scale=-1.0),
-            "operand 0 (TENSOR_INT32 [2]) has scale -1, it takes a scale >= 0",
-        ),
+        (tensor(I32, 2, scale=-1.0), "has scale -1, it takes a scale >= 0"),
         (
             tensor(F32, 2, channels=ChannelQuantization(0, (1.0, 1.0))),
-            "operand 0 (TENSOR_FLOAT32 [2]) takes no scales per channel",
+            "takes no scales per channel",
         ),
-        (
-            Operand(OperandCode.MODEL),
-            "operand 0 (MODEL): models, and only models, are values of MODEL operands",
-        ),
+        (Operand(OperandCode.MODEL), ": models, and only models, are values of MODEL operands"),
     ],
 )
 def test_operand_is_illegal_on_its_own(operand, sentence):
-    refuses(relu(operand), sentence)
+    dims = f" {list(operand.dimensions)}" if operand.type.tensor else ""
+    space = "" if sentence.startswith(":") else " "
+    refuses(relu(operand), f"operand 0 ({operand.type.name}{dims}){space}{sentence}")
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,17 @@ POOL = WINDOW | {"filter_width": 2, "filter_height": 2}
 SIZE = {"output_width": 4, "output_height": 5}
 NONE = (0, 3, 6, 2)
 IMAGE = np.zeros(NONE)
-BIAS = {"bias": np.zeros(2)}
+CHANNELS_FIRST = np.zeros((0, 2, 3, 6))
+FULL = {"input": IMAGE, "weights": np.ones((2, 36)), "bias": np.zeros(2), "activation": 0}
 
 
 def like(*operands):
     return {name: np.zeros(NONE) for name in operands}
+
+
+def conv(*filter_, x=IMAGE, **more):
+    bias = np.zeros(filter_[3] if filter_[0] == 1 else filter_[0])
+    return {"input": x, "filter": np.ones(filter_), "bias": bias} | WINDOW | more
 
 
 # operation, operands, expected shape, types of data
@@ -42,48 +48,12 @@ CASES = [
     (spec.AVERAGE_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), DATA),
     (spec.MAX_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), DATA),
     (spec.L2_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), FLOATS),
-    (
-        spec.MAX_POOL_2D,
-        {"input": np.zeros((0, 2, 3, 6))} | POOL | {"layout": True},
-        (0, 2, 3, 3),
-        DATA,
-    ),
-    (
-        spec.CONV_2D,
-        {"input": IMAGE, "filter": np.ones((5, 2, 2, 2)), "bias": np.zeros(5)} | WINDOW,
-        (0, 3, 3, 5),
-        FLOATS,
-    ),
-    (
-        spec.CONV_2D,
-        {"input": np.zeros((0, 2, 3, 6)), "filter": np.ones((2, 1, 1, 2))}
-        | BIAS
-        | WINDOW
-        | {"layout": True},
-        (0, 2, 3, 3),
-        FLOATS,
-    ),
-    (
-        spec.DEPTHWISE_CONV_2D,
-        {"input": IMAGE, "filter": np.ones((1, 2, 2, 2))} | BIAS | WINDOW | {"depth_multiplier": 1},
-        (0, 3, 3, 2),
-        FLOATS,
-    ),
-    (
-        spec.GROUPED_CONV_2D,
-        {"input": IMAGE, "filter": np.ones((2, 2, 2, 1))}
-        | BIAS
-        | WINDOW
-        | {"num_groups": 2, "layout": False},
-        (0, 3, 3, 2),
-        FLOATS,
-    ),
-    (
-        spec.FULLY_CONNECTED,
-        {"input": IMAGE, "weights": np.ones((2, 36)), "activation": 0} | BIAS,
-        (0, 2),
-        FLOATS,
-    ),
+    (spec.MAX_POOL_2D, {"input": CHANNELS_FIRST} | POOL | {"layout": True}, (0, 2, 3, 3), DATA),
+    (spec.CONV_2D, conv(5, 2, 2, 2), (0, 3, 3, 5), FLOATS),
+    (spec.CONV_2D, conv(2, 1, 1, 2, x=CHANNELS_FIRST, layout=True), (0, 2, 3, 3), FLOATS),
+    (spec.DEPTHWISE_CONV_2D, conv(1, 2, 2, 2, depth_multiplier=1), (0, 3, 3, 2), FLOATS),
+    (spec.GROUPED_CONV_2D, conv(2, 2, 2, 1, num_groups=2, layout=False), (0, 3, 3, 2), FLOATS),
+    (spec.FULLY_CONNECTED, FULL, (0, 2), FLOATS),
     (spec.RESIZE_BILINEAR, {"input": IMAGE} | SIZE, (0, 5, 4, 2), DATA),
     (spec.RESIZE_NEAREST_NEIGHBOR, {"input": IMAGE} | SIZE | {"layout": False}, (0, 5, 4, 2), DATA),
     (spec.CONCATENATION, {"inputs": [IMAGE, IMAGE], "axis": 3}, (0, 3, 6, 4), DATA),
