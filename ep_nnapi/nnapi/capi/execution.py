@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.argument import (
     Argument,
     ClientSettings,
     ExecutionState,
     ExecutionTimes,
+    Storage,
     merged_dimensions,
     stored,
 )
@@ -86,27 +86,35 @@ class Execution:
             raise bad_state("the execution has been computed, or is")
 
     def set_bytes(
-        self, direction: Direction, index: int, given: AnyOperand | None, raw: Array | None
+        self, direction: Direction, index: int, type_: OperandType, buffer: CData, size: int
     ) -> None:
-        """Sets an input or output in the client's own memory; None omits it."""
-        arguments = self._arguments(direction, index)
-        partial = direction is Direction.OUTPUT or raw is None
-        operand = self.compilation.operand(direction, index)
-        dimensions = merged_dimensions(operand, given, partial)
-        self._claim(arguments, index)
-        arguments[index] = stored(operand, dimensions, raw, self.settings.padded)
+        """Sets an input or output in the client's own memory; (null, 0) omits it."""
+        missing = buffer == ffi.NULL
+        if missing and size:
+            raise unexpected_null("buffer")
+        self.require_preparation()
+        given = _type(type_)
+        if size > MAX_BYTES:
+            raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
+        raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
+        self._put(direction, index, given, raw)
 
     def set_memory(
-        self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: MemoryRegion
+        self,
+        direction: Direction,
+        index: int,
+        type_: OperandType,
+        memory: AnyMemory,
+        offset: int,
+        length: int,
     ) -> None:
         """Sets an input or output in a memory object."""
-        arguments, index = self._arguments(role.direction, role.index), role.index
-        operand = self.compilation.operand(role.direction, index)
-        dimensions = merged_dimensions(operand, given, role.direction is Direction.OUTPUT)
-        memory.check(role, region)
-        self._claim(arguments, index)
+        self.require_preparation()
+        given = _type(type_)
+        region = MemoryRegion(offset, length, None if given is None else given.dimensions)
+        memory.check(Role(self.compilation, direction, index), region)
         storage = memory.bytes(region) if isinstance(memory, FileMemory) else memory
-        arguments[index] = stored(operand, dimensions, storage, self.settings.padded)
+        self._put(direction, index, given, storage)
 
     def compute(self) -> None:
         """Computes synchronously."""
@@ -238,10 +246,18 @@ class Execution:
         self.compilation.operand(direction, index)
         return self._inputs if direction is Direction.INPUT else self._outputs
 
-    def _claim(self, arguments: list[Argument | None], index: int) -> None:
+    def _put(
+        self, direction: Direction, index: int, given: AnyOperand | None, storage: Storage
+    ) -> None:
+        """Stores an argument that has the dimensions of its operand and of its type, if given."""
+        operand = self.compilation.operand(direction, index)
+        arguments = self._arguments(direction, index)
+        partial = direction is Direction.OUTPUT or storage is None
+        dimensions = merged_dimensions(operand, given, partial)
         if arguments[index] is not None:
             raise bad_state(f"argument {index} is set already")
         self.has_arguments = True
+        arguments[index] = stored(operand, dimensions, storage, self.settings.padded)
 
 
 EXECUTIONS: Handles[Execution] = Handles("Execution")
@@ -260,28 +276,28 @@ def Execution_setInput(
     execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
     """Sets an input in the client's memory; (null, 0) omits it."""
-    _set(execution, (Direction.INPUT, index), type_, (buffer, size))
+    execution.set_bytes(Direction.INPUT, index, type_, buffer, size)
 
 
 def Execution_setOutput(
     execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
     """Sets an output in the client's memory; (null, 0) omits it."""
-    _set(execution, (Direction.OUTPUT, index), type_, (buffer, size))
+    execution.set_bytes(Direction.OUTPUT, index, type_, buffer, size)
 
 
 def Execution_setInputFromMemory(
     execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
 ) -> None:
     """Sets an input in a memory object."""
-    _set_memory(execution, (Direction.INPUT, index), type_, (memory, start, size))
+    execution.set_memory(Direction.INPUT, index, type_, memory, start, size)
 
 
 def Execution_setOutputFromMemory(
     execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
 ) -> None:
     """Sets an output in a memory object."""
-    _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, start, size))
+    execution.set_memory(Direction.OUTPUT, index, type_, memory, start, size)
 
 
 def Execution_compute(execution: Execution) -> None:
@@ -367,37 +383,6 @@ def Execution_addExtensionAttribute(
         raise unexpected_null("data")
     execution.require_preparation()
     raise no_extension(name)
-
-
-def _set(
-    execution: Execution,
-    argument: tuple[Direction, int],
-    type_: OperandType,
-    memory: tuple[CData, int],
-) -> None:
-    buffer, size = memory
-    missing = buffer == ffi.NULL
-    if missing and size:
-        raise unexpected_null("buffer")
-    execution.require_preparation()
-    given = _type(type_)
-    if size > MAX_BYTES:
-        raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
-    raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
-    execution.set_bytes(*argument, given, raw)
-
-
-def _set_memory(
-    execution: Execution,
-    argument: tuple[Direction, int],
-    type_: OperandType,
-    place: tuple[AnyMemory, int, int],
-) -> None:
-    memory, offset, length = place
-    execution.require_preparation()
-    given = _type(type_)
-    region = MemoryRegion(offset, length, None if given is None else given.dimensions)
-    execution.set_memory(Role(execution.compilation, *argument), given, memory, region)
 
 
 def _type(pointer: OperandType) -> AnyOperand | None:
