@@ -110,9 +110,9 @@ class OperandAccess:
 
     def scalars(self) -> dict[str, Scalar]:
         """All scalar operands by name."""
-        operand = self.scope.model.operands
-        read = [(name, i) for name, i in self.named.inputs.items() if isinstance(i, int)]
-        scalars = [(name, operand[i]) for name, i in read if not operand[i].type.tensor]
+        given = self.named.inputs.items()
+        read = [(name, self.scope.operand(i)) for name, i in given if isinstance(i, int)]
+        scalars = [(name, operand) for name, operand in read if not operand.type.tensor]
         return {name: _constant(name, scalar).item for name, scalar in scalars}
 
     def number(self, name: str, default: int | None = None) -> int:
