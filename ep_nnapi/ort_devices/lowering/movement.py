@@ -230,28 +230,21 @@ def strided_slice(op: Op) -> None:
 
 
 def gather(op: Op) -> None:
-    """Gathers slices along an axis by index."""
+    """Gathers slices along an axis by index.
+
+    An index below zero becomes one beyond the end, which ONNX Runtime refuses too.
+    """
     axis = op.axis("axis", len(op.shape("input")))
-    _gather(op, "input", "indices", axis)
-
-
-def embedding_lookup(op: Op) -> None:
-    """Rows of `values` by index."""
-    _gather(op, "values", "lookups", 0)
-
-
-def _gather(op: Op, values: str, indices: str, axis: int) -> None:
-    """Gathers; an index below zero becomes one beyond the end, which ONNX Runtime refuses too."""
-    size = op.shape(values)[axis]
-    at = op.stored(indices)
-    if op.scope.constant(op.index(indices)):
-        numbers = op.constant(indices)
+    size = op.shape("input")[axis]
+    at = op.stored("indices")
+    if op.scope.constant(op.index("indices")):
+        numbers = op.constant("indices")
         require(bool(np.all((numbers >= 0) & (numbers < size))), "an index is out of range")
     else:
         negative = op.node("Less", at, op.array(0, np.int32))
         beyond = op.node("Cast", op.sizes([size]), to=TensorProto.INT32)
         at = op.node("Where", negative, beyond, at)
-    op.keep(op.node("Gather", op.stored(values), at, axis=axis))
+    op.keep(op.node("Gather", op.stored("input"), at, axis=axis))
 
 
 def topk_v2(op: Op) -> None:
@@ -281,12 +274,6 @@ def fill(op: Op) -> None:
     op.keep(op.node("Expand", op.real("value"), op.sizes(op.shape("output"))))
 
 
-def rank(op: Op) -> None:
-    """Number of dimensions."""
-    count = op.array(len(op.shape("input")), np.int32)
-    op.scope.define(op.index("output"), count, (), real=False)
-
-
 ROWS = (
     row(spec.RESHAPE, reshape, *NUMBERS),
     row(spec.SQUEEZE, reshape, *DATA),
@@ -300,10 +287,8 @@ ROWS = (
     row(spec.PACK, pack, *NUMBERS),
     row(spec.SPLIT, split, *NUMBERS),
     row(spec.FILL, fill, F32, F16, I32),
-    row(spec.RANK, rank),
     row(spec.SLICE, slice_, *NUMBERS),
     row(spec.STRIDED_SLICE, strided_slice, *DATA),
     row(spec.GATHER, gather, *NUMBERS),
-    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *NUMBERS),
     row(spec.TOPK_V2, topk_v2, *NUMBERS),
 )

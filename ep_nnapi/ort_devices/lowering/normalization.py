@@ -14,8 +14,6 @@ from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import Lowering, Op, row
 from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded
 
-_LEAST_LENGTH = 1e-6
-"""Least L2 norm to divide by, as on Android."""
 _FEW = 400
 """Elements up to which QLinearSoftmax is faster, by a microsecond, than the nodes it stands for."""
 
@@ -46,14 +44,6 @@ def unshifted(scope: Scope, index: int) -> str:
         return scope.value(index, real=True)
     stored = scope.graph.node("Cast", scope.value(index, real=False), to=TensorProto.FLOAT)
     return scope.graph.node("Mul", stored, scope.quantization(operand)[0])
-
-
-def l2_normalization(op: Op) -> None:
-    """Divides by the L2 norm along an axis."""
-    axis = op.axis("axis", len(op.shape("input")), -1)
-    x = op.real("input")
-    length = op.node("ReduceL2", x, op.sizes([axis]), keepdims=1)
-    op.deliver(op.node("Div", x, op.node("Max", length, op.array(_LEAST_LENGTH))))
 
 
 def local_response_normalization(op: Op) -> None:
@@ -99,7 +89,6 @@ def instance_normalization(op: Op) -> None:
 ROWS = (
     row(spec.SOFTMAX, _softmax("Softmax"), *DATA),
     row(spec.LOG_SOFTMAX, _softmax("LogSoftmax"), F32, F16),
-    row(spec.L2_NORMALIZATION, l2_normalization, *DATA),
     row(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32, F16),
     row(spec.INSTANCE_NORMALIZATION, instance_normalization, F32, F16),
 )
