@@ -124,17 +124,6 @@ bool frame_write(int descriptor, const frame *f, frame_wait wait, void *context,
          write_all(descriptor, f->data, f->header.length, wait, context, error);
 }
 
-void frame_seal(frame *f, uint16_t kind, uint32_t id, uint32_t job) {
-  memcpy(f->header.magic, FRAME_MAGIC, sizeof f->header.magic);
-  f->header.version = FRAME_VERSION;
-  f->header.kind = kind;
-  f->header.id = id;
-  f->header.job = job;
-  f->header.limit_ms = 0;
-  f->header.payload_crc = crc32_of(f->data, f->header.length);
-  f->header.header_crc = header_crc(&f->header);
-}
-
 void *frame_extend(frame *f, size_t size) {
   const size_t length = f->header.length;
   if (size > FRAME_MOST_BYTES - length) return NULL;
@@ -144,15 +133,30 @@ void *frame_extend(frame *f, size_t size) {
   return memset(f->data + length, 0, size);
 }
 
-void frame_set_error(frame *f, const ctx_error *failure) {
-  const int32_t code = failure->code;
-  const size_t length = strlen(failure->text);
-  uint8_t *payload;
-  f->header.length = 0;
-  payload = frame_extend(f, sizeof code + length);
-  if (payload == NULL) return;
-  memcpy(payload, &code, sizeof code);
-  memcpy(payload + sizeof code, failure->text, length);
+bool frame_add(frame *f, const void *data, size_t size, ctx_error *error) {
+  void *room = frame_extend(f, size);
+  if (room == NULL) return ctx_out_of_memory(error);
+  if (size > 0) memcpy(room, data, size);
+  return true;
+}
+
+void frame_answer(frame *reply, const frame_header *asked, const ctx_error *failure) {
+  frame_header *header = &reply->header;
+  if (failure != NULL) {
+    const int32_t code = failure->code;
+    ctx_error ignored;
+    header->length = 0;
+    if (frame_add(reply, &code, sizeof code, &ignored))
+      (void)frame_add(reply, failure->text, strlen(failure->text), &ignored);
+  }
+  memcpy(header->magic, FRAME_MAGIC, sizeof header->magic);
+  header->version = FRAME_VERSION;
+  header->kind = failure != NULL ? FRAME_ERROR : (uint16_t)(asked->kind | FRAME_REPLY);
+  header->id = asked->id;
+  header->job = asked->job;
+  header->limit_ms = 0;
+  header->payload_crc = crc32_of(reply->data, header->length);
+  header->header_crc = header_crc(header);
 }
 
 frame_reader frame_payload(const frame *f) {

@@ -52,14 +52,15 @@ bool frame_read(int descriptor, frame *out, bool check, frame_wait wait, void *c
 /* Writes a frame as it is. */
 bool frame_write(int descriptor, const frame *f, frame_wait wait, void *context, ctx_error *error);
 
-/* Makes the header of a frame whose payload is there. */
-void frame_seal(frame *f, uint16_t kind, uint32_t id, uint32_t job);
+/* Makes the header of the reply to a request, whose payload is there; `failure`: that of FRAME_ERROR
+ * instead, the code and the sentence. */
+void frame_answer(frame *reply, const frame_header *asked, const ctx_error *failure);
 
 /* Room for `size` more bytes of payload, zeros; NULL if memory is short. */
 void *frame_extend(frame *f, size_t size);
 
-/* Makes the payload of FRAME_ERROR: the code, and the sentence. */
-void frame_set_error(frame *f, const ctx_error *failure);
+/* Adds bytes to the payload. */
+bool frame_add(frame *f, const void *data, size_t size, ctx_error *error);
 
 /* The next `size` bytes of a payload; NULL if there are fewer. */
 typedef struct {

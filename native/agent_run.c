@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
   MOST_RANK = 64,
@@ -42,12 +41,6 @@ struct agent_runs {
   ANeuralNetworksExecution *execution; /* NULL: the next run makes one */
   order last;                          /* that it was made for */
 };
-
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static size_t element(const end *e) { return ctx_operand_element(e->operand->type); }
 
@@ -115,11 +108,7 @@ agent_runs *agent_runs_make(const ctx_nnapi *nnapi, const ctx_container *c,
         i < r->input_count ? model->inputs.first + i : model->outputs.first + i - r->input_count;
     made = describe(r, &r->ends[i], &c->operands[model->operands.first + c->numbers[at]], error);
   }
-  /* a burst only saves time: a driver without one computes all the same */
-  if (made && nnapi->Burst_create != NULL && nnapi->Execution_burstCompute != NULL &&
-      nnapi->Burst_free != NULL &&
-      nnapi->Burst_create(compiled->compilation, &r->burst) != NN_NO_ERROR)
-    r->burst = NULL;
+  if (made) r->burst = ctx_burst_of(nnapi, compiled->compilation);
   if (made) return r;
   agent_runs_free(r);
   return NULL;
@@ -245,18 +234,6 @@ static bool prepare(agent_runs *r, const order *o, ctx_error *error) {
   return true;
 }
 
-static bool compute(const agent_runs *r, ctx_error *error) {
-  const ctx_nnapi *nnapi = r->nnapi;
-  ANeuralNetworksEvent *event = NULL;
-  int code;
-  if (r->burst != NULL) return NN_CALL(nnapi, Execution_burstCompute, r->execution, r->burst);
-  if (nnapi->Execution_compute != NULL) return NN_CALL(nnapi, Execution_compute, r->execution);
-  CALL(Execution_startCompute, r->execution, &event);
-  code = nnapi->Event_wait(event);
-  nnapi->Event_free(event);
-  return ctx_succeeded(code, "Event_wait", error);
-}
-
 static bool asked(int code, const char *name, ctx_error *error) {
   return code == NN_OUTPUT_INSUFFICIENT_SIZE || ctx_succeeded(code, name, error);
 }
@@ -305,9 +282,9 @@ static bool run_once(agent_runs *r, const order *o, uint64_t *time, ctx_error *e
     ctx_error failure;
     uint64_t begin;
     TRY(prepare(r, o, error));
-    begin = now();
-    ran = compute(r, &failure);
-    *time = now() - begin;
+    begin = ctx_now();
+    ran = ctx_compute(r->nnapi, r->execution, r->burst, &failure);
+    *time = ctx_now() - begin;
     if (ran) return !open || settle(r, false, error);
     if (!open || failure.code != NN_OUTPUT_INSUFFICIENT_SIZE || tries == TRIES ||
         !settle(r, true, error))
@@ -318,15 +295,12 @@ static bool run_once(agent_runs *r, const order *o, uint64_t *time, ctx_error *e
 
 static bool add_times(agent_runs *r, uint64_t time, frame *reply, ctx_error *error) {
   uint64_t times[3] = {time, UINT64_MAX, UINT64_MAX};
-  void *room = frame_extend(reply, sizeof times);
-  if (room == NULL) return ctx_out_of_memory(error);
   if ((r->last.flags & MEASURE) != 0 && r->measurable) {
     const ctx_nnapi *nnapi = r->nnapi;
     CALL(Execution_getDuration, r->execution, NN_DURATION_ON_HARDWARE, &times[1]);
     CALL(Execution_getDuration, r->execution, NN_DURATION_IN_DRIVER, &times[2]);
   }
-  memcpy(room, times, sizeof times);
-  return true;
+  return frame_add(reply, times, sizeof times, error);
 }
 
 static bool add_outputs(const agent_runs *r, frame *reply, ctx_error *error) {
@@ -334,21 +308,17 @@ static bool add_outputs(const agent_runs *r, frame *reply, ctx_error *error) {
   for (i = r->input_count; i < r->count; i++) {
     const end *e = &r->ends[i];
     const size_t sizes = (size_t)e->rank * sizeof *e->sizes;
-    uint32_t head[2] = {(uint32_t)e->rank, (uint32_t)(e->known ? e->bytes : bytes_of(e))};
-    uint8_t *room = frame_extend(reply, sizeof head + sizes);
-    if (room == NULL) return ctx_out_of_memory(error);
+    const uint32_t head[2] = {(uint32_t)e->rank, (uint32_t)(e->known ? e->bytes : bytes_of(e))};
     if (head[1] > e->bytes) return ctx_fail(error, "an output is larger than its buffer");
-    memcpy(room, head, sizeof head);
-    memcpy(room + sizeof head, e->sizes, sizes);
+    TRY(frame_add(reply, head, sizeof head, error) && frame_add(reply, e->sizes, sizes, error));
   }
   for (i = r->input_count; i < r->count; i++) {
     const end *e = &r->ends[i];
     const size_t bytes = e->known ? e->bytes : bytes_of(e);
     const size_t past = reply->header.length % CTX_ALIGNMENT;
     const size_t padding = past > 0 ? CTX_ALIGNMENT - past : 0;
-    uint8_t *room = frame_extend(reply, padding + bytes);
-    if (room == NULL) return ctx_out_of_memory(error);
-    memcpy(room + padding, e->buffer, bytes);
+    if (frame_extend(reply, padding) == NULL) return ctx_out_of_memory(error);
+    TRY(frame_add(reply, e->buffer, bytes, error));
   }
   return true;
 }

@@ -124,7 +124,6 @@ bool agent_put(const char *folder, const frame *request, frame *reply, ctx_error
   frame_reader reader = frame_payload(request);
   place p;
   uint64_t have;
-  void *room;
   int locked;
   bool done;
   TRY(place_of(folder, &reader, &p, error));
@@ -133,11 +132,7 @@ bool agent_put(const char *folder, const frame *request, frame *reply, ctx_error
   done = size_of(p.whole) == p.size || put(&p, reader.at, (size_t)(reader.end - reader.at), error);
   have = size_of(p.whole) == p.size ? p.size : size_of(p.part);
   close(locked);
-  if (!done) return false;
-  room = frame_extend(reply, sizeof have);
-  if (room == NULL) return ctx_out_of_memory(error);
-  memcpy(room, &have, sizeof have);
-  return true;
+  return done && frame_add(reply, &have, sizeof have, error);
 }
 
 static bool is_ours(const char *name) {
@@ -164,16 +159,13 @@ bool agent_store(const char *folder, const frame *request, frame *reply, ctx_err
   while (listed && (entry = readdir(found)) != NULL) {
     char path[MOST_PATH], line[NAME_LENGTH + 40];
     int length;
-    void *room;
     if (!is_ours(entry->d_name) ||
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= MOST_PATH)
       continue;
     length =
         snprintf(line, sizeof line, "%llu %s\n", (unsigned long long)size_of(path), entry->d_name);
     if (removes != 0 && unlink(path) != 0 && errno != ENOENT) listed = failed(path, error);
-    room = frame_extend(reply, (size_t)length);
-    if (room == NULL) listed = ctx_out_of_memory(error);
-    if (listed) memcpy(room, line, (size_t)length);
+    listed = listed && frame_add(reply, line, (size_t)length, error);
   }
   closedir(found); /* and the lock */
   return listed;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent_run.h"
@@ -48,13 +47,6 @@ static bool load(worker *w, ctx_error *error) {
   return w->loaded = true;
 }
 
-static bool add(frame *reply, const void *data, size_t size, ctx_error *error) {
-  void *room = frame_extend(reply, size);
-  if (room == NULL) return ctx_out_of_memory(error);
-  memcpy(room, data, size);
-  return true;
-}
-
 /* The level, the functions that are there by their numbers, and the devices. */
 static bool tell_devices(worker *w, frame *reply, ctx_error *error) {
   const uint32_t level = (uint32_t)w->nnapi.feature_level;
@@ -65,13 +57,14 @@ static bool tell_devices(worker *w, frame *reply, ctx_error *error) {
   };
   const uint32_t head[] = {level, sizeof has, w->devices.count};
   uint32_t i;
-  TRY(add(reply, head, sizeof head, error) && add(reply, has, sizeof has, error));
+  TRY(frame_add(reply, head, sizeof head, error) && frame_add(reply, has, sizeof has, error));
   for (i = 0; i < w->devices.count; i++) {
     const ctx_device *d = &w->devices.items[i];
     const uint32_t about[] = {(uint32_t)d->type, (uint32_t)d->feature_level,
                               (uint32_t)strlen(d->name), (uint32_t)strlen(d->version)};
-    TRY(add(reply, about, sizeof about, error) && add(reply, d->name, about[2], error) &&
-        add(reply, d->version, about[3], error));
+    TRY(frame_add(reply, about, sizeof about, error) &&
+        frame_add(reply, d->name, about[2], error) &&
+        frame_add(reply, d->version, about[3], error));
   }
   return true;
 }
@@ -81,7 +74,7 @@ static bool take_model(worker *w, frame *request, frame *reply, ctx_error *error
   job *j = &w->job;
   const uint32_t level = (uint32_t)w->nnapi.feature_level, none = 0;
   end_job(j);
-  if (request->header.length == 0) return add(reply, &none, sizeof none, error);
+  if (request->header.length == 0) return frame_add(reply, &none, sizeof none, error);
   j->program = *request;
   request->data = NULL;
   request->capacity = 0;
@@ -92,7 +85,8 @@ static bool take_model(worker *w, frame *request, frame *reply, ctx_error *error
   TRY(ctx_weights_open(&j->container, w->beside, &j->weights, error));
   TRY(ctx_models_build(&w->nnapi, &j->container, &j->weights, &j->models, error));
   TRY(ctx_weights_are_right(&j->weights, error));
-  return add(reply, &ctx_chosen_model(&j->container)->operations.count, sizeof(uint32_t), error);
+  return frame_add(reply, &ctx_chosen_model(&j->container)->operations.count, sizeof(uint32_t),
+                   error);
 }
 
 static bool has_model(const worker *w, ctx_error *error) {
@@ -133,8 +127,7 @@ static bool compile(worker *w, const frame *request, frame *reply, ctx_error *er
   job *j = &w->job;
   ctx_options options = {0};
   uint32_t preference, priority;
-  struct timespec begin, end;
-  uint64_t time;
+  uint64_t begin, time;
   if (!frame_take_u64(&reader, &options.compilation_timeout) ||
       !frame_take_u32(&reader, &preference) || !frame_take_u32(&reader, &priority))
     return ctx_fail(error, "a compilation's request is cut");
@@ -142,14 +135,12 @@ static bool compile(worker *w, const frame *request, frame *reply, ctx_error *er
   options.priority = (int32_t)priority;
   TRY(has_model(w, error) && find_device(w, &reader, &options.device, error));
   if (j->compiled != NULL) return ctx_fail(error, "the job is compiled already");
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  begin = ctx_now();
   TRY(ctx_compile(&j->models, NULL, options.device, &options, &j->compiled, error));
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  time = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec -
-         (uint64_t)begin.tv_nsec;
+  time = ctx_now() - begin;
   j->runs =
       agent_runs_make(&w->nnapi, &j->container, j->compiled, options.device->handle != NULL, error);
-  return j->runs != NULL && add(reply, &time, sizeof time, error);
+  return j->runs != NULL && frame_add(reply, &time, sizeof time, error);
 }
 
 static bool run(worker *w, const frame *request, frame *reply, ctx_error *error) {
@@ -163,7 +154,7 @@ static bool tell_memory(frame *reply, ctx_error *error) {
   uint64_t bytes;
   getrusage(RUSAGE_SELF, &usage);
   bytes = (uint64_t)usage.ru_maxrss * 1024;
-  return add(reply, &bytes, sizeof bytes, error);
+  return frame_add(reply, &bytes, sizeof bytes, error);
 }
 
 static bool serve(worker *w, frame *request, frame *reply, ctx_error *error) {
@@ -194,9 +185,7 @@ int agent_work(int descriptor, const ctx_settings *settings, const char *folder)
   while (status == 0 && frame_read(descriptor, &request, false, NULL, NULL, &error)) {
     const frame_header asked = request.header;
     const bool served = serve(&w, &request, &reply, &error);
-    if (!served) frame_set_error(&reply, &error);
-    frame_seal(&reply, served ? (uint16_t)(asked.kind | FRAME_REPLY) : FRAME_ERROR, asked.id,
-               asked.job);
+    frame_answer(&reply, &asked, served ? NULL : &error);
     if (!frame_write(descriptor, &reply, NULL, NULL, &error)) status = 1;
   }
   end_job(&w.job);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "litert.h"
 #include "trial.h"
@@ -506,14 +505,11 @@ static bool run(ctx_choice *x, const void *const *inputs, void *const *outputs, 
 
 bool ctx_choice_run(ctx_choice *x, const void *const *inputs, void *const *outputs,
                     ctx_error *error) {
-  struct timespec begin, end;
-  uint64_t time, least;
+  uint64_t begin, time, least;
   if (!x->system.options.measure) return run(x, inputs, outputs, error);
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  begin = ctx_now();
   TRY(run(x, inputs, outputs, error));
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  time = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)end.tv_nsec -
-         (uint64_t)begin.tv_nsec;
+  time = ctx_now() - begin;
   atomic_fetch_add(&x->total_time, time);
   least = atomic_load(&x->least_time);
   while ((least == 0 || time < least) &&

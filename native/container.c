@@ -5,6 +5,7 @@
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "flow.h"
 #include "inflate.h"
@@ -82,6 +83,12 @@ void *ctx_aligned(size_t size) {
   void *made = NULL;
   if (posix_memalign(&made, CTX_ALIGNMENT, size > 0 ? size : 1) != 0) return NULL;
   return memset(made, 0, size);
+}
+
+uint64_t ctx_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 uint64_t ctx_operand_count(const ctx_container *c, const ctx_operand *operand) {

@@ -77,6 +77,9 @@ size_t ctx_tensor_bytes(const ctx_container *container, const ctx_crossing *cros
 /* Memory of that size, zeros, aligned as weights and tensors want it; NULL if there is none. */
 void *ctx_aligned(size_t size);
 
+/* Nanoseconds of a clock that nobody sets. */
+uint64_t ctx_now(void);
+
 /* The number of elements of an operand whose dimensions are all known. */
 uint64_t ctx_operand_count(const ctx_container *container, const ctx_operand *operand);
 

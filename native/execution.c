@@ -184,7 +184,6 @@ static bool allocate_staging(const ctx_ends *ends, ctx_slot *slot) {
 }
 
 static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
-  const ctx_nnapi *nnapi = compiled->nnapi;
   const size_t count = compiled->ends->count;
   ctx_slot *slot = calloc(1, sizeof *slot);
   bool made = slot != NULL;
@@ -196,11 +195,7 @@ static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
            allocate_staging(compiled->ends, slot);
   }
   if (!made) ctx_out_of_memory(error);
-  /* a burst only saves time: a driver without one computes all the same */
-  if (made && nnapi->Burst_create != NULL && nnapi->Execution_burstCompute != NULL &&
-      nnapi->Burst_free != NULL &&
-      nnapi->Burst_create(compiled->compilation, &slot->burst) != NN_NO_ERROR)
-    slot->burst = NULL;
+  if (made) slot->burst = ctx_burst_of(compiled->nnapi, compiled->compilation);
   if (made) return slot;
   if (slot != NULL) slot_free(compiled, slot);
   return NULL;
@@ -260,19 +255,22 @@ static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *err
   return true;
 }
 
-static bool compute(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
-  const ctx_nnapi *nnapi = compiled->nnapi;
+ANeuralNetworksBurst *ctx_burst_of(const ctx_nnapi *nnapi,
+                                   ANeuralNetworksCompilation *compilation) {
+  ANeuralNetworksBurst *burst = NULL;
+  if (nnapi->Burst_create == NULL || nnapi->Execution_burstCompute == NULL ||
+      nnapi->Burst_free == NULL || nnapi->Burst_create(compilation, &burst) != NN_NO_ERROR)
+    return NULL;
+  return burst;
+}
+
+bool ctx_compute(const ctx_nnapi *nnapi, ANeuralNetworksExecution *execution,
+                 ANeuralNetworksBurst *burst, ctx_error *error) {
   ANeuralNetworksEvent *event = NULL;
   int code;
-  if (slot->burst != NULL) {
-    CALL(Execution_burstCompute, slot->execution, slot->burst);
-    return true;
-  }
-  if (nnapi->Execution_compute != NULL) {
-    CALL(Execution_compute, slot->execution);
-    return true;
-  }
-  CALL(Execution_startCompute, slot->execution, &event);
+  if (burst != NULL) return NN_CALL(nnapi, Execution_burstCompute, execution, burst);
+  if (nnapi->Execution_compute != NULL) return NN_CALL(nnapi, Execution_compute, execution);
+  CALL(Execution_startCompute, execution, &event);
   code = nnapi->Event_wait(event);
   nnapi->Event_free(event);
   return ctx_succeeded(code, "Event_wait", error);
@@ -311,7 +309,8 @@ bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const 
   ctx_slot *slot = take_slot(compiled, error);
   if (slot == NULL) return false;
   enter_all(compiled->ends, slot, inputs, outputs);
-  if (!prepare(compiled, slot, error) || !compute(compiled, slot, error)) {
+  if (!prepare(compiled, slot, error) ||
+      !ctx_compute(compiled->nnapi, slot->execution, slot->burst, error)) {
     slot_free(compiled, slot);
     return false;
   }

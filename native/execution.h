@@ -43,6 +43,13 @@ bool ctx_compile(const ctx_models *models, const ctx_ends *ends, const ctx_devic
                  const ctx_options *options, ctx_compiled **out, ctx_error *error);
 void ctx_compiled_free(ctx_compiled *compiled);
 
+/* The burst of a compilation; NULL: there is none. It only saves time. */
+ANeuralNetworksBurst *ctx_burst_of(const ctx_nnapi *nnapi, ANeuralNetworksCompilation *compilation);
+
+/* Computes an execution. */
+bool ctx_compute(const ctx_nnapi *nnapi, ANeuralNetworksExecution *execution,
+                 ANeuralNetworksBurst *burst, ctx_error *error);
+
 /* Runs it once. */
 bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
                  ctx_error *error);

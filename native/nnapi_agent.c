@@ -66,12 +66,6 @@ typedef struct {
   uint64_t deadline; /* of the request, in nanoseconds; 0: none */
 } agent;
 
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static int fail(int status, const char *sentence) {
   fprintf(stderr, "nnapi_agent: %s\n", sentence);
   return status;
@@ -81,7 +75,7 @@ static int fail(int status, const char *sentence) {
 static void end_of_stream(void) { _exit(0); }
 
 static int milliseconds_left(const agent *a) {
-  const uint64_t at = now();
+  const uint64_t at = ctx_now();
   uint64_t left;
   if (a->deadline == 0) return -1;
   left = a->deadline > at ? (a->deadline - at) / 1000000 + 1 : 0;
@@ -102,7 +96,7 @@ static bool wait_for_worker(void *context, int descriptor, bool writing, ctx_err
       if (ioctl(0, FIONREAD, &waiting) != 0 || waiting == 0) end_of_stream();
       watched[1].fd = -1; /* the next request, already */
     }
-    if (a->deadline == 0 || now() < a->deadline) continue;
+    if (a->deadline == 0 || ctx_now() < a->deadline) continue;
     ctx_fail(error, "the device has not answered within %.3g s, and was ended",
              (double)a->request.header.limit_ms / 1000);
     error->code = NN_MISSED_DEADLINE_PERSISTENT;
@@ -199,7 +193,7 @@ static bool pass_on(agent *a, ctx_error *error) {
   worker *w = find_worker(a, asked->job);
   if (w == NULL) w = start_worker(a, asked->job, error);
   if (w == NULL) return false;
-  a->deadline = asked->limit_ms > 0 ? now() + (uint64_t)asked->limit_ms * 1000000 : 0;
+  a->deadline = asked->limit_ms > 0 ? ctx_now() + (uint64_t)asked->limit_ms * 1000000 : 0;
   *error = (ctx_error){0};
   if (frame_write(w->descriptor, &a->request, wait_for_worker, a, error) &&
       frame_read(w->descriptor, &a->reply, false, wait_for_worker, a, error))
@@ -211,7 +205,6 @@ static bool pass_on(agent *a, ctx_error *error) {
 static bool say_hello(agent *a, ctx_error *error) {
   cpu_set_t cpus;
   char text[MOST_PATH + 512];
-  void *room;
   int length;
   CPU_ZERO(&cpus);
   sched_getaffinity(0, sizeof cpus, &cpus);
@@ -219,10 +212,7 @@ static bool say_hello(agent *a, ctx_error *error) {
                     "release=%s\nprotocol=%d\ncontainer=%d\nabi=%s\npage=%ld\ncpus=%d\nfolder=%s\n",
                     NNAPI_CONTEXT_RELEASE, FRAME_VERSION, CTX_VERSION, ABI, sysconf(_SC_PAGESIZE),
                     CPU_COUNT(&cpus), a->folder);
-  room = frame_extend(&a->reply, (size_t)length);
-  if (room == NULL) return ctx_out_of_memory(error);
-  memcpy(room, text, (size_t)length);
-  return true;
+  return frame_add(&a->reply, text, (size_t)length, error);
 }
 
 static bool free_job(agent *a) {
@@ -247,6 +237,7 @@ static bool serve(agent *a, bool *passed, ctx_error *error) {
 /* Reads and answers until the end of the stream. SIGALRM ends the process when nobody asks, or
  * nobody reads the answer, for too long. */
 static int serve_all(agent *a) {
+  static const frame_header no_request;
   ctx_error error;
   for (;;) {
     const frame_header *asked = &a->request.header;
@@ -257,16 +248,12 @@ static int serve_all(agent *a) {
     while (waitpid(-1, NULL, WNOHANG) > 0) { /* workers of jobs that were freed */
     }
     served = serve(a, &passed, &error);
-    if (!served) frame_set_error(&a->reply, &error);
-    if (!passed)
-      frame_seal(&a->reply, served ? (uint16_t)(asked->kind | FRAME_REPLY) : FRAME_ERROR, asked->id,
-                 asked->job);
+    if (!passed) frame_answer(&a->reply, asked, served ? NULL : &error);
     alarm(a->idle);
     if (!frame_write(a->out, &a->reply, NULL, NULL, &error)) return 0;
   }
   if (error.text[0] == '\0') return 0;
-  frame_set_error(&a->reply, &error);
-  frame_seal(&a->reply, FRAME_ERROR, 0, 0);
+  frame_answer(&a->reply, &no_request, &error);
   if (!frame_write(a->out, &a->reply, NULL, NULL, &error)) return 0;
   return BROKEN;
 }

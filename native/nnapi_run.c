@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "options.h"
 #include "receipt.h"
@@ -59,11 +58,7 @@ typedef struct {
   bool stuck;               /* a driver hangs */
 } job;
 
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+static double now_ms(void) { return (double)ctx_now() / 1e6; }
 
 static int fail(int status, const char *sentence) {
   fprintf(stderr, "nnapi_run: %s\n", sentence);

@@ -21,12 +21,6 @@ struct ctx_program {
   ctx_record record;
 };
 
-static uint64_t now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* Returns true once, after a delay, if the NDK says that another try may succeed. As in Python:
  * ep_nnapi/provider/device_health.py. */
 static bool try_again(const ctx_error *error, bool *tried) {
@@ -122,9 +116,9 @@ static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *we
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
   if (!build(p, nnapi, weights, error)) return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;
-  p->record.compile_time = now();
+  p->record.compile_time = ctx_now();
   p->record.compiled = compile(p, p->options.device, &p->chosen, error);
-  p->record.compile_time = now() - p->record.compile_time;
+  p->record.compile_time = ctx_now() - p->record.compile_time;
   if (p->record.compiled) return true;
   if (p->options.ask) { /* only now: a device that compiles need not be asked */
     ctx_error reason;
@@ -196,12 +190,12 @@ static bool run(ctx_program *p, const void *const *inputs, void *const *outputs,
 
 bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
                      ctx_error *error) {
-  const uint64_t begin = p->options.measure ? now() : 0;
+  const uint64_t begin = p->options.measure ? ctx_now() : 0;
   uint64_t time;
   bool on_device;
   if (!run(p, inputs, outputs, &on_device, error)) return false;
   if (!p->options.measure) return true;
-  time = now() - begin;
+  time = ctx_now() - begin;
   pthread_mutex_lock(&p->lock);
   if (p->record.total_time == 0 || time < p->record.least_time) p->record.least_time = time;
   p->record.total_time += time;

@@ -31,7 +31,7 @@ from ep_nnapi.sessions.cpu import session_of
 from tests.bundling.phone import ABI, needs_abi
 from tests.cli.command import ROOT
 from tests.end_to_end.sessions import nnapi_session
-from tests.nnapi.library.recorded import needs_compiler
+from tests.native.build import needs_compiler
 from tests.onnx_graph import model_of, nodes_of
 from tests.remote.agents import Bench, agents_folder, bench, phone
 

@@ -23,7 +23,8 @@ from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import CONVOLUTIONAL, assert_close, built
-from tests.nnapi.library.recorded import CODED, Shim, needs_compiler
+from tests.native.build import needs_compiler
+from tests.nnapi.library.recorded import CODED, Shim
 from tests.nnapi.library.recorded import built as built_shim
 
 pytestmark = needs_compiler

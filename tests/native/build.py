@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -84,17 +84,24 @@ class Build:
         """The file compiled, for all tests until it, a header or the command changes."""
         flags = (*self.flags, *self.more.get(source.stem, ()))
         command = [self.compiler, "-std=c11", '-DNNAPI_CONTEXT_RELEASE="test"', *flags]
-        command += [*WARNINGS, "-fvisibility=hidden", "-fPIC", f"-I{NATIVE}", "-c", str(source)]
-        digest = hashlib.sha256(repr(command).encode())
-        for path in (source, *sorted(NATIVE.glob("*.h"))):
-            digest.update(path.read_bytes())
-        made = OBJECTS / f"{source.stem}-{digest.hexdigest()[:16]}.o"
-        if not made.exists():
-            OBJECTS.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=OBJECTS, suffix=".o", delete=False) as own:
-                subprocess.run([*command, "-o", own.name], check=True, timeout=300)
-            os.replace(own.name, made)
-        return made
+        command += [*WARNINGS, "-fvisibility=hidden", "-fPIC", f"-I{NATIVE}", "-c"]
+        return made_once(command, source, ".o", sorted(NATIVE.glob("*.h")))
+
+
+def made_once(
+    command: Sequence[str], source: Path, suffix: str, includes: Sequence[Path] = ()
+) -> Path:
+    """What a compiler makes of the file, until what it reads or the command changes."""
+    digest = hashlib.sha256(repr(command).encode())
+    for path in (source, *includes):
+        digest.update(path.read_bytes())
+    made = OBJECTS / f"{source.stem}-{digest.hexdigest()[:16]}{suffix}"
+    if not made.exists():
+        OBJECTS.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=OBJECTS, suffix=suffix, delete=False) as own:
+            subprocess.run([*command, str(source), "-o", own.name], check=True, timeout=300)
+        os.replace(own.name, made)
+    return made
 
 
 def sanitized(folder: Path) -> Build:

@@ -12,8 +12,9 @@ import pytest
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
+from tests.native.build import needs_compiler
 from tests.native.sessions import REFERENCE, prepared, session
-from tests.nnapi.library.recorded import Shim, built, needs_compiler
+from tests.nnapi.library.recorded import Shim, built
 from tests.programs import python
 
 ROOT = Path(__file__).resolve().parents[2]

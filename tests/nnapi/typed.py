@@ -1,7 +1,8 @@
 """Operands by short type names, for tests of signatures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from ep_nnapi.nnapi.codes import OperandCode
@@ -29,6 +30,7 @@ PER_CHANNEL = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 SAMPLES = Path(__file__).with_name("signatures.txt")
 
 
+@cache
 def operand(
     code: OperandCode, *dims: int, scale: float = 0.1, zero_point: int = 0, channel: int = 0
 ) -> Operand:
@@ -61,13 +63,15 @@ def operands(text: str) -> list[TypedOperand]:
     return typed(made)
 
 
-def samples() -> Iterator[tuple[str, int, list[OperandCode], list[OperandCode]]]:
+@cache
+def samples() -> list[tuple[str, int, list[OperandCode], list[OperandCode]]]:
     """Lists that NNAPI accepts: operation, lowest level, codes of inputs and of outputs."""
-    name = ""
+    name, found = "", []
     for line in SAMPLES.read_text().splitlines():
         if line.startswith(" "):
             level, _, signature = line.strip().partition(" ")
             ins, outs = signature.split(" > ")
-            yield name, int(level), codes(ins), codes(outs)
+            found.append((name, int(level), codes(ins), codes(outs)))
         elif not line.startswith("#"):
             name = line
+    return found

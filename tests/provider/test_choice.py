@@ -19,9 +19,10 @@ from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
 from tests.litert.needs import LITERT
 from tests.native import sessions
+from tests.native.build import needs_compiler
 from tests.native.sessions import prepared
 from tests.native.test_choice import FEEDS, MODEL, RIGHT
-from tests.nnapi.library.recorded import Shim, built, needs_compiler
+from tests.nnapi.library.recorded import Shim, built
 from tests.onnx_graph import parsed
 from tests.preparation.test_alternatives import PARTS, contents
 

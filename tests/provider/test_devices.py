@@ -40,7 +40,8 @@ from ep_nnapi.report.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice
 from tests.native import sessions
-from tests.nnapi.library.recorded import built, needs_compiler
+from tests.native.build import needs_compiler
+from tests.nnapi.library.recorded import built
 from tests.onnx_graph import graph_of, model_of, parsed
 from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only
