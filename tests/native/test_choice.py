@@ -38,11 +38,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sessions.prepared(MODEL, folder, alternatives="nnapi:4,nnapi:1,cpu")
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    return built(tmp_path_factory.mktemp("shim"))
-
-
 def outcome(path: Path, folder: Path, runs: int = 2, **options: str) -> dict:
     """The cluster of the receipt of a session whose runs are all right."""
     receipt = folder / "receipt.json"

@@ -13,7 +13,7 @@ import pytest
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
 from tests.epcontext.forging import branching, forged, lowered, quantized_digits, several
-from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
+from tests.native.build import ROOT, Build, environment, needs_compiler
 from tests.native.sessions import prepared
 from tests.onnx_graph import parsed
 from tests.preparation.damage import damaged
@@ -22,17 +22,6 @@ from tests.programs import ran
 pytestmark = needs_compiler
 BATCH = 5_000
 VALGRIND = ("valgrind", "--leak-check=full", "--track-fds=yes", "--error-exitcode=98")
-
-
-@pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    return sanitized(tmp_path_factory.mktemp("sanitized"))
-
-
-@pytest.fixture(scope="module")
-def reader(build: Build) -> list[str]:
-    """The command, without the file."""
-    return [str(build.program("read_many")), str(build.stand_in)]
 
 
 def read(

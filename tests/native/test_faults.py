@@ -34,16 +34,6 @@ RUNNING = (
 CODES = [code for code in ResultCode if code]
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    return built(tmp_path_factory.mktemp("shim"))
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path_factory.mktemp("model"))
-
-
 @pytest.mark.parametrize("name", CREATING)
 def test_a_fault_while_a_session_is_made_is_one_error(name: str, shim: Shim, model: Path) -> None:
     for code in CODES:

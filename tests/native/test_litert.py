@@ -16,10 +16,9 @@ from tests.litert.needs import LITERT
 from tests.native import sessions
 from tests.native.build import ROOT, environment, needs_compiler, sanitized
 from tests.native.test_choice import FEEDS, MODEL, RIGHT, outcome
-from tests.native.test_damage import BATCH, build, drawn, read, reader
+from tests.native.test_damage import BATCH, drawn, read
 from tests.onnx_graph import parsed
 
-__all__ = ["build", "reader"]  # fixtures
 pytestmark = [needs_compiler, LITERT]
 SUM = "(float[2,3] x) => (float[2,3] y) { b = Exp (x)  y = Add (x, b) }"
 DIGITS = onnx.load(ROOT / "models" / "digits.onnx")

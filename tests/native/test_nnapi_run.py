@@ -37,11 +37,6 @@ def program(build: Build) -> Path:
     return build.program("nnapi_run")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path_factory.mktemp("model"))
-
-
 def run(*words: object, status: int = 0, runtime: object = LIBRARY) -> tuple[str, str]:
     command = [*map(str, words), "--runtime", str(runtime)]
     done = ran(*command, status=status, timeout=300)

@@ -16,32 +16,16 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.nnapi.codes import ResultCode
-from tests.native.build import HERE, ROOT, Build, environment, needs_compiler, sanitized
+from tests.native.build import HERE, ROOT, Build, environment, needs_compiler
 from tests.native.forged_models import forged
 from tests.native.ort_program import linked
-from tests.native.sessions import LIBRARY, REFERENCE, prepared, session
-from tests.nnapi.library.recorded import Shim, built
+from tests.native.sessions import LIBRARY, REFERENCE, session
+from tests.nnapi.library.recorded import Shim
 from tests.programs import ran
 
 pytestmark = needs_compiler
 IMAGE = {"image": np.load(ROOT / "models" / "digits" / "samples.npz")["images"][:1]}
 ODD = 'c"\\\n\x85\u202eZ\u00fcrich\U0001f600'
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Leaks are findings."""
-    return sanitized(tmp_path_factory.mktemp("sanitized"))
-
-
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    return built(tmp_path_factory.mktemp("shim"))
 
 
 def read(path: Path) -> dict[str, Any]:
