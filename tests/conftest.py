@@ -45,25 +45,23 @@ def _runtime() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _reference_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions run on nnapi-reference: a test compares with ONNX, not with the CPU provider.
-
-    They also take single nodes that only move bytes. Tests marked `fast_devices` are about the
-    devices and nodes that are chosen without this.
-    """
-    if "fast_devices" not in request.keywords:
-        monkeypatch.setattr(devices, "FAST_DEVICES", ())
-        monkeypatch.setattr(cluster_selection, "MOVES_BYTES", frozenset())
-
-
 @pytest.fixture(scope="session")
 def _server() -> Iterator[WorkerPool]:
     with step_pool() as pool:
         yield pool
 
 
-@pytest.fixture
-def one_server(_server: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each `prepare` of the test uses the same server, which has its imports; workers are new."""
+@pytest.fixture(autouse=True)
+def _as_tests_want_it(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _server: WorkerPool
+) -> None:
+    """Sessions run on nnapi-reference: a test compares with ONNX, not with the CPU provider.
+
+    They also take single nodes that only move bytes. Tests marked `fast_devices` are about the
+    devices and nodes that are chosen without this. Each `prepare` uses the same server, which has
+    its imports; workers are new.
+    """
     monkeypatch.setattr(batch, "step_pool", lambda: nullcontext(_server))
+    if "fast_devices" not in request.keywords:
+        monkeypatch.setattr(devices, "FAST_DEVICES", ())
+        monkeypatch.setattr(cluster_selection, "MOVES_BYTES", frozenset())

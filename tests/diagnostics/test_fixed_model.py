@@ -18,8 +18,6 @@ from ep_nnapi.options.table import parse
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of, parsed
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 HIDDEN = 8
 
 

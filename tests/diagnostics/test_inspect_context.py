@@ -16,8 +16,6 @@ from tests.faulty import FaultyDevice, installed
 from tests.html_report.models import embedded
 from tests.onnx_graph import model_of, nodes_of, parsed
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
 SAMPLES = DIGITS.parent / "digits" / "samples.npz"
 

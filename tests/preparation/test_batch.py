@@ -17,8 +17,6 @@ from ep_nnapi.preparation.manifest import Status, merged
 from ep_nnapi.preparation.task import locked
 from tests.onnx_graph import parsed
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 ROOT = Path(__file__).parents[2]
 
 

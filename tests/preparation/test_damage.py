@@ -10,7 +10,9 @@ import pytest
 import ep_nnapi
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.preparation import batch
 from ep_nnapi.preparation.manifest import Prepared
+from ep_nnapi.preparation.worker_pool import step_pool
 from tests.preparation.damage import Outcome, damaged, outcomes
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -91,6 +93,7 @@ def test_names_need_not_be_utf_8(
 ) -> None:
     """Neither with protobuf's implementation in Python, which onnxruntime_extensions asks for."""
     monkeypatch.setenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", protobuf)
+    monkeypatch.setattr(batch, "step_pool", step_pool)  # whose server has the variable
     path = model(tmp_path, suffix)
     renamed = path.read_bytes().replace(b"Reshape_9", b"Reshap\xe5_9")
     assert renamed != path.read_bytes()

@@ -12,8 +12,6 @@ from models.builder import Graph
 from models.layers import linear
 from models.text import WIDTH, attention, layer_norm
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 SIZES = (1, 8)
 HALVES = 4e-3  # tens of roundings to float16 that either side makes in another place
 

@@ -19,8 +19,6 @@ from tests.onnx_graph import parsed
 from tests.preparation.fresh import CPU
 from tests.preparation.test_pipeline import SIZES
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 DIGITS = Path(zoo.__file__).parent / "digits.onnx"
 
 

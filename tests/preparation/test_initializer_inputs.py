@@ -24,8 +24,6 @@ from tests.onnx_graph import parsed
 from tests.preparation.fresh import Arrays, apart
 from tests.preparation.test_pipeline import SIZES
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 SHORT = ("espcn",)
 LOADED = [c for c in COMBINATIONS if c.format is not Format.TFLITE]  # by ONNX Runtime
 ROWS = [(row, level) for row in LOADED for level in row.levels]

@@ -17,8 +17,6 @@ from tests.preparation.fresh import apart, original, run
 from tests.preparation.tables import DIGITS, LEVELS, left_by
 from tests.preparation.test_batch import statuses, tiny
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 
 def hard_swish(path: Path) -> Path:
     """A function of ONNX that NNAPI has as one operation, and the CPU provider only in parts."""

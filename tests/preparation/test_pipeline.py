@@ -33,8 +33,6 @@ from tests.ort.models import model, tensor
 from tests.ort.models import node as make
 from tests.preparation.fresh import CPU, Load, apart, loading, original, run, run_all
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 SIZES = SMALL | {
     "vgg_small": 32,
     "detector": 96,

@@ -20,8 +20,6 @@ from tests.onnx_graph import model_of, parsed
 from tests.preparation.fresh import original
 from tests.preparation.test_batch import tiny
 
-pytestmark = pytest.mark.usefixtures("one_server")
-
 
 def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
     path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
