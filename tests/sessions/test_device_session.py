@@ -67,7 +67,8 @@ def test_a_session_has_the_threads_and_their_settings(settings: Settings):
 
 
 def test_by_default_threads_spin_during_runs_only():
-    assert Threads().settings == (("session.force_spinning_stop", "1"),)
+    assert Threads().settings == SPIN_IN_RUNS
+    assert ("session.force_spinning_stop", "1") in SPIN_IN_RUNS
 
 
 def test_the_first_opener_that_can_opens(monkeypatch: pytest.MonkeyPatch):
