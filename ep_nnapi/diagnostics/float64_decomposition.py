@@ -241,10 +241,34 @@ def _concat(graph: Float64Graph, node: onnx.NodeProto) -> None:
     graph.quantize(found, node.input[:2], node.output[0])
 
 
+def _dynamic_quantize_lstm(graph: Float64Graph, node: onnx.NodeProto) -> None:
+    """An LSTM, for which there is a kernel in float32 only, of the numbers that weights stand for.
+
+    These are [directions, input, 4 hidden], an LSTM's [directions, 4 hidden, input].
+    """
+    given = _padded(node, 12)
+    weights = [(given[i], *given[j : j + 2]) for i, j in ((1, 8), (2, 10))]
+    wide = []
+    for weight in weights:
+        wide.append(graph.add("Transpose", graph.dequantize(weight, axis=0)))
+        graph.set_attribute("perm", (0, 2, 1))
+    operands = [given[0], *wide, *given[3:8]]
+    kept = {i: n for i, n in enumerate(operands) if n and i != 4}  # 4: lengths
+    narrow = {i: graph.cast(n, TensorProto.FLOAT) for i, n in kept.items()}
+    inputs = [narrow.get(i, n) for i, n in enumerate(operands)]
+    outputs = [f"{n}~narrow" if n else "" for n in node.output]
+    lstm = helper.make_node("LSTM", inputs, outputs)
+    lstm.attribute.extend(node.attribute)
+    graph.nodes.append(lstm)
+    for name in filter(None, node.output):
+        graph.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
+
+
 DECOMPOSITIONS: Mapping[str, Callable[[Float64Graph, onnx.NodeProto], None]] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
+    "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
     "MatMulInteger": _matmul_integer,
     "ConvInteger": _conv_integer,
     "QLinearConv": _qlinear_conv,

@@ -209,6 +209,25 @@ def test_dynamic_quantization_passes_the_numbers_on() -> None:
     assert (scale, zero) == (1, 0)
 
 
+def test_a_dynamically_quantized_lstm_is_one_of_its_weights_numbers() -> None:
+    names = ["x", "w", "r", "", "", "", "", "", "sw", "zw", "sr", "zr"]
+    node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "", "c"], hidden_size=2)
+    x = np.random.default_rng(1).standard_normal((3, 1, 4))
+    w, r = drawn(1, 4, 8), drawn(1, 2, 8, seed=1)
+    scales = {
+        "sw": np.array([SX]),
+        "zw": np.array([ZX]),
+        "sr": np.array([SW]),
+        "zr": np.array([ZX]),
+    }
+    found = decomposed(node, {"x": x, "w": w, "r": r, **scales}, TensorProto.FLOAT)
+    plain = helper.make_node("LSTM", ["x", "w", "r"], ["y", "", "c"], hidden_size=2)
+    turned = (real(a, s, ZX).transpose(0, 2, 1) for a, s in ((w, SX), (r, SW)))
+    given = {n: a.astype(np.float32) for n, a in zip("xwr", (x, *turned), strict=True)}
+    for got, want in zip(found, ReferenceEvaluator(plain).run(None, given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)  # float32
+
+
 def test_attributes_have_a_default() -> None:
     node = helper.make_node("QLinearConcat", [], [], axis=3)
     assert attribute(node, "axis", 0) == 3
