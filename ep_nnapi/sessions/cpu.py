@@ -164,6 +164,8 @@ def session_of(
     """
     chosen = exact_options() if options is None else options
     register_custom_ops(chosen)
+    for key in _MAPPED:  # here, since ONNX Runtime warns of what is set a second time
+        chosen.add_session_config_entry(key, "1")
     try:
         return _create_session(model, chosen, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
@@ -179,8 +181,6 @@ def _create_session(
     providers: Sequence[object],
     without: Sequence[str],
 ) -> onnxruntime.InferenceSession:
-    for key in _MAPPED:
-        options.add_session_config_entry(key, "1")
     left_out = {"disabled_optimizers": list(without)} if without else {}
     made = onnxruntime.InferenceSession(model, options, providers=list(providers), **left_out)
     keep_in_children(made)
