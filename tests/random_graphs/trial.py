@@ -140,8 +140,13 @@ def _causes(model: bytes, subject: Subject) -> frozenset[str]:
 
     Nodes that differ by no more than results may are left out.
     """
-    logging.getLogger("ep_nnapi").setLevel(logging.ERROR)
-    found = ep_nnapi.compare(model, dict(subject.feeds), by_node=True, **subject.options)
+    logger = logging.getLogger("ep_nnapi")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        found = ep_nnapi.compare(model, dict(subject.feeds), by_node=True, **subject.options)
+    finally:
+        logger.setLevel(level)
     differ = [n.verdict for n in (*found.nodes.values(), *_culprits(found)) if n.negative]
     wrong = [v for v in differ if v.worst > (CLOSE_HALF if subject.half else CLOSE)]
     known = all(v.note for v in wrong)
