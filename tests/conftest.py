@@ -59,8 +59,9 @@ def _as_tests_want_it(
 
     They also take single nodes that only move bytes. Tests marked `fast_devices` are about the
     devices and nodes that are chosen without this. Each `prepare` uses the same server, which has
-    its imports; workers are new.
+    its imports; workers are new. That objects are frozen is known: counting them takes 10 ms.
     """
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 1)
     monkeypatch.setattr(batch, "step_pool", lambda: nullcontext(_server))
     if "fast_devices" not in request.keywords:
         monkeypatch.setattr(devices, "FAST_DEVICES", ())

@@ -9,8 +9,9 @@ from ep_nnapi.collection import paused_collection
 
 
 @pytest.fixture(autouse=True)
-def _nothing_frozen() -> Iterator[None]:
-    """As in a process of a user: the suite's is frozen."""
+def _nothing_frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process of a user: the suite's is frozen, and counts nothing."""
+    monkeypatch.undo()
     gc.unfreeze()
     yield
     gc.collect()
