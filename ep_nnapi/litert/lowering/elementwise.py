@@ -61,7 +61,10 @@ def _comparison(operator: str, kind: str) -> FlatLowering:
 
 
 def select(op: FlatOp) -> None:
-    """Elements of input1 where the condition holds, else of input2."""
+    """Elements of input1 where the condition holds, else of input2.
+
+    Source: NDK ANEURALNETWORKS_SELECT.
+    """
     shapes = {op.shape(name) for name in ("condition", "input1", "input2")}
     require(len(shapes) == 1, "the operands have different shapes")
     signed = op.signed("input1", "input2")
@@ -76,7 +79,7 @@ def _unary(operator: str, kind: str = "") -> FlatLowering:
 
 
 def elu(op: FlatOp) -> None:
-    """ELU; LiteRT's has the coefficient 1."""
+    """ELU; LiteRT's has the coefficient 1. Source: NDK ANEURALNETWORKS_ELU."""
     alpha = float(op.scalar("alpha"))
     if alpha == 1.0:
         op.run("ELU", ["input"])
@@ -90,19 +93,22 @@ def elu(op: FlatOp) -> None:
 
 
 def dequantize(op: FlatOp) -> None:
-    """Real numbers of quantized ones."""
+    """Real numbers of quantized ones. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
     op.run("DEQUANTIZE", ["input"], "Dequantize")
 
 
 def quantize(op: FlatOp) -> None:
-    """Quantized numbers of real ones."""
+    """Quantized numbers of real ones. Source: NDK ANEURALNETWORKS_QUANTIZE."""
     signed = is_signed(op.operand("output").type)
     outputs = [op.out(signed=signed)]
     op.graph.operator("QUANTIZE", [op.tensor("input")], outputs, ("Quantize", {}))
 
 
 def cast(op: FlatOp) -> None:
-    """Converts stored numbers, to the nearest ones that the output has."""
+    """Converts stored numbers, to the nearest ones that the output has.
+
+    Source: NDK ANEURALNETWORKS_CAST.
+    """
     source, result = op.operand("input").type, op.operand("output").type
     signed = is_signed(source)
     value = op.tensor("input", signed=signed)
@@ -120,7 +126,7 @@ def cast(op: FlatOp) -> None:
 
 
 def divide_integers(op: FlatOp) -> None:
-    """Quotients rounded down."""
+    """Quotients rounded down. Source: NDK ANEURALNETWORKS_DIV."""
     require(op.number("activation") == 0, "LiteRT's FLOOR_DIV has no activation")
     safe = not np.isin(op.constant("input2"), (0, -1)).any()
     require(safe, "a divisor is 0 or -1, which may end LiteRT's process")

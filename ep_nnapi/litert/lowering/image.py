@@ -28,7 +28,7 @@ def _resize(operator: str, kind: str) -> FlatLowering:
 
 
 def channel_shuffle(op: FlatOp) -> None:
-    """Interleaves the channels of all groups."""
+    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
     op.same_quantization("input")
     shape, signed = op.shape("input"), op.signed("input")
     at, groups = op.axis("axis", len(shape)), op.number("num_groups")

@@ -13,7 +13,10 @@ from ep_nnapi.ort_devices.operation import row
 
 
 def reshape(op: FlatOp) -> None:
-    """The same elements in another shape."""
+    """The same elements in another shape.
+
+    Source: NDK ANEURALNETWORKS_RESHAPE, ANEURALNETWORKS_SQUEEZE, ANEURALNETWORKS_EXPAND_DIMS.
+    """
     op.same_quantization("input")
     signed = op.signed("input")
     shape = op.shape("output")
@@ -21,7 +24,7 @@ def reshape(op: FlatOp) -> None:
 
 
 def transpose(op: FlatOp) -> None:
-    """Permutes the axes."""
+    """Permutes the axes. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
     rank = op.rank("input")
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
     signed = op.signed("input")
@@ -30,7 +33,10 @@ def transpose(op: FlatOp) -> None:
 
 
 def concatenation(op: FlatOp) -> None:
-    """Concatenates along an axis; quantized inputs unlike the output are requantized."""
+    """Concatenates along an axis; quantized inputs unlike the output are requantized.
+
+    Source: NDK ANEURALNETWORKS_CONCATENATION.
+    """
     signed = op.signed("inputs")
     axis = op.axis("axis", op.rank("output"))
     parts = [op.requantized(index, signed=signed) for index in op.indexes("inputs")]
@@ -39,13 +45,13 @@ def concatenation(op: FlatOp) -> None:
 
 
 def pad(op: FlatOp) -> None:
-    """Pads with zeros."""
+    """Pads with zeros. Source: NDK ANEURALNETWORKS_PAD."""
     op.same_quantization("input")
     op.run("PAD", ["input", "paddings"], "Pad")
 
 
 def pad_v2(op: FlatOp) -> None:
-    """Pads with a stored value."""
+    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
     op.same_quantization("input")
     signed, operand = op.signed("input"), op.operand("input")
     value = op.tensor("input", signed=signed)
@@ -57,22 +63,22 @@ def pad_v2(op: FlatOp) -> None:
 
 
 def mirror_pad(op: FlatOp) -> None:
-    """Pads by mirroring the input at its edges."""
+    """Pads by mirroring the input at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
     op.run("MIRROR_PAD", ["input", "paddings"], "MirrorPad", mode=op.number("mode"))
 
 
 def reverse(op: FlatOp) -> None:
-    """Reverses an axis."""
+    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
     op.run("REVERSE_V2", ["input", "axis"], "ReverseV2")
 
 
 def tile(op: FlatOp) -> None:
-    """Repeats the tensor along each axis."""
+    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
     op.run("TILE", ["input", "multiples"], "Tile")
 
 
 def pack(op: FlatOp) -> None:
-    """Stacks tensors along a new axis."""
+    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
     signed = op.signed("inputs")
     parts = [op.scope.value(index, signed=signed) for index in op.indexes("inputs")]
     fields = {"axis": op.axis("axis", op.rank("output")), "valuesCount": len(parts)}
@@ -80,7 +86,7 @@ def pack(op: FlatOp) -> None:
 
 
 def split(op: FlatOp) -> None:
-    """Splits into equal parts along an axis."""
+    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
     signed = op.signed("input")
     axis = op.graph.ints([op.axis("axis", op.rank("input"))])
     parts = []
@@ -92,7 +98,7 @@ def split(op: FlatOp) -> None:
 
 
 def fill(op: FlatOp) -> None:
-    """A tensor of one number."""
+    """A tensor of one number. Source: NDK ANEURALNETWORKS_FILL."""
     result = op.described(signed=False)
     if op.scope.constant(op.index("value")):
         value = op.graph.array(np.array(op.scalar("value"), result.dtype))
@@ -102,18 +108,18 @@ def fill(op: FlatOp) -> None:
 
 
 def rank(op: FlatOp) -> None:
-    """The number of axes."""
+    """The number of axes. Source: NDK ANEURALNETWORKS_RANK."""
     op.finish(op.graph.array(np.array(op.rank("input"), np.int32)))
 
 
 def slice_(op: FlatOp) -> None:
-    """Copies a block."""
+    """Copies a block. Source: NDK ANEURALNETWORKS_SLICE."""
     op.same_quantization("input")
     op.run("SLICE", ["input", "begin", "size"], "Slice")
 
 
 def strided_slice(op: FlatOp) -> None:
-    """Copies a block with strides."""
+    """Copies a block with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
     op.same_quantization("input")
     masks = {
         "beginMask": op.number("begin_mask"),
@@ -126,7 +132,7 @@ def strided_slice(op: FlatOp) -> None:
 
 
 def gather(op: FlatOp) -> None:
-    """Gathers slices along an axis by index."""
+    """Gathers slices along an axis by index. Source: NDK ANEURALNETWORKS_GATHER."""
     op.same_quantization("input")
     _check_indexes(op, "indices", op.shape("input")[op.axis("axis", op.rank("input"))])
     axis = op.axis("axis", op.rank("input"))
@@ -136,7 +142,7 @@ def gather(op: FlatOp) -> None:
 
 
 def embedding_lookup(op: FlatOp) -> None:
-    """Rows of `values` by index."""
+    """Rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
     op.same_quantization("values")
     _check_indexes(op, "lookups", op.shape("values")[0])
     signed = op.signed("values")
@@ -148,6 +154,7 @@ def topk_v2(op: FlatOp) -> None:
     """The k largest elements along the last axis and their indexes.
 
     Of equal elements LiteRT has the first one first, NNAPI the last: the axis is reversed.
+    Source: NDK ANEURALNETWORKS_TOPK_V2.
     """
     signed = op.signed("input")
     value, last = op.tensor("input", signed=signed), op.rank("input") - 1

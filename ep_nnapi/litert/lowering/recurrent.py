@@ -153,7 +153,7 @@ class Lstm(Cell):
         return self.both("ADD", total, self.product(auxiliary, self.stacked(AUXILIARY)))
 
     def step(self, sums: int, states: States) -> States:
-        """The next states."""
+        """The next states. Source: NDK ANEURALNETWORKS_LSTM."""
         hidden, cell = states
         total = self.both("ADD", sums, self.product(hidden, self.stacked(RECURRENT)))
         gates = self._split(total, self.op.graph.tensors[cell])
@@ -303,7 +303,10 @@ def _both_ways(kind: Kind) -> FlatLowering:
 
 
 def svdf(op: FlatOp) -> None:
-    """Weights each filter's recent results by time; `rank` filters are summed per unit."""
+    """Weights each filter's recent results by time; `rank` filters are summed per unit.
+
+    Source: NDK ANEURALNETWORKS_SVDF.
+    """
     cell, graph = Cell(op), op.graph
     filters, memory = op.shape("weights_time")
     batches, rank = op.shape("input")[0], op.number("rank")

@@ -5,7 +5,6 @@ operand names of `spec.py`: a tensor operand is passed as `Tensor`, a scalar as 
 `**scalars` takes all others. It returns the output's dimensions, or a list for several outputs.
 None is a size, or a whole shape, that is unknown until the operation runs (data-dependent).
 It raises `UnknownOperand` (when it reads an unknown property of a `Tensor`) and `ShapeError`.
-Source of each: the NDK's description of the operation in its row.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def roi(
     layout: bool,
     **scalars: Scalar,
 ) -> Dims:
-    """One image of the given size for each region."""
+    """One image of the given size for each region. Source: NDK …_ROI_ALIGN, …_ROI_POOLING."""
     batch, height, width, channels = nhwc_dims(input, layout)
     for size in (batch, height, width, channels):
         require(size != 0, f"an image of {input.dims} has no pixels")
@@ -38,7 +38,7 @@ def roi(
 def axis_aligned_bbox_transform(
     rois: Tensor, deltas: Tensor, batch_indices: Tensor, image_info: Tensor
 ) -> Dims:
-    """One box for each class."""
+    """One box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
     count = unify(_boxes(rois), vector(batch_indices))
     rows, numbers = _matrix(deltas)
     require(numbers != 0, "deltas have no class")
@@ -48,7 +48,7 @@ def axis_aligned_bbox_transform(
 
 
 def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> list[Dims | None]:
-    """Data-dependent number of results."""
+    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
     count, classes = _matrix(scores)
     require(classes is None or classes > 1, "scores have only the background class")
     rows, numbers = _matrix(rois)
@@ -60,7 +60,7 @@ def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> l
 def generate_proposals(
     scores: Tensor, deltas: Tensor, anchors: Tensor, image_info: Tensor, layout: bool
 ) -> list[Dims | None]:
-    """Data-dependent number of results."""
+    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS."""
     batch, height, width, count = nhwc_dims(scores, layout)
     *sizes, moves = nhwc_dims(deltas, layout)
     for size, other in zip((batch, height, width), sizes, strict=True):
@@ -71,7 +71,7 @@ def generate_proposals(
 
 
 def heatmap_max_keypoint(heatmap: Tensor, boxes: Tensor, layout: bool) -> list[Dims | None]:
-    """Score and position of each keypoint."""
+    """Score and position of each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
     batch, height, width, keypoints = nhwc_dims(heatmap, layout)
     size = unify(height, width)
     require(size is None or size > 1, f"heatmap has {size} x {size} pixels; it takes 2 x 2 or more")
@@ -89,7 +89,10 @@ def detection_postprocessing(
     max_detections_per_class: int,
     **scalars: Scalar,
 ) -> list[Dims | None]:
-    """Sizes for the maximum number of results: without regular NMS, several for each detection."""
+    """Sizes for the maximum number of results: without regular NMS, several for each detection.
+
+    Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
+    """
     require(scores.rank == deltas.rank == 3, "scores and deltas have 3 dimensions")
     batch, count, classes = scores.dims
     numbers = deltas.dims[2]

@@ -63,7 +63,7 @@ def prelu(input: Tensor, alpha: Tensor) -> Dims:
 
 
 def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
-    """The common dimensions of all three inputs."""
+    """The common dimensions of all three inputs. Source: NDK ANEURALNETWORKS_SELECT."""
     require(condition.rank == input1.rank == input2.rank, "SELECT takes tensors of equal rank")
     sizes = zip(condition.dims, input1.dims, input2.dims, strict=True)
     return tuple(reduce(unify, each) for each in sizes)
@@ -81,7 +81,10 @@ def reduced(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
 
 
 def without_axis(input: Tensor, axis: int) -> Dims:
-    """The input's dimensions without `axis`; at least [1] remains."""
+    """The input's dimensions without `axis`; at least [1] remains.
+
+    Source: NDK ANEURALNETWORKS_ARGMAX, ARGMIN.
+    """
     at = axis_of(axis, input.rank)
     require(input.dims[at] != 0, f"axis {axis} has no elements")
     return (*input.dims[:at], *input.dims[at + 1 :]) or (1,)

@@ -98,7 +98,7 @@ def rnn_cell(operands: CellOperands, order: str = _STATE_PATTERN) -> Sizes:
 
 
 def lstm(**operands: Operand) -> Shapes:
-    """A scratch buffer, both states and the output."""
+    """A scratch buffer, both states and the output. Source: NDK ANEURALNETWORKS_LSTM."""
     sizes = lstm_cell(operands)
     gates = len(GATES) if INPUT_GATE[0] in operands else len(GATES) - 1
     scratch = None if sizes["units"] is None else gates * sizes["units"]
@@ -107,20 +107,23 @@ def lstm(**operands: Operand) -> Shapes:
 
 
 def quantized_lstm(**operands: Operand) -> Shapes:
-    """Both states and the output."""
+    """Both states and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
     output, cell = _lstm_states(lstm_cell(operands))
     return [output, cell, output]
 
 
 def quantized_16bit_lstm(**operands: Operand) -> Shapes:
-    """The cell's state and the output."""
+    """The cell's state and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
     _need(INPUT_GATE, operands)
     output, cell = _lstm_states(lstm_cell(operands))
     return [cell, output]
 
 
 def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shapes:
-    """The outputs of all time steps, and the last states."""
+    """The outputs of all time steps, and the last states.
+
+    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
+    """
     order = _SEQUENCE_PATTERNS[time_major]
     sizes = lstm_cell(operands, order)
     return [_of(sizes, f"{order} outputs"), *_lstm_states(sizes)]
@@ -129,7 +132,10 @@ def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shape
 def bidirectional_sequence_lstm(
     time_major: bool, merge_outputs: bool, **operands: Operand
 ) -> Shapes:
-    """The outputs of both directions, merged on request, and the last states of both cells."""
+    """The outputs of both directions, merged on request, and the last states of both cells.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
+    """
     order = _SEQUENCE_PATTERNS[time_major]
     forward, backward = (lstm_cell(cell, order) for cell in _linked(operands, AUXILIARY[1], order))
     outputs = _of(forward, f"{order} outputs"), _of(backward, f"{order} outputs")
@@ -138,13 +144,16 @@ def bidirectional_sequence_lstm(
 
 
 def rnn(**operands: Operand) -> Shapes:
-    """The state and the output, of the same shape."""
+    """The state and the output, of the same shape. Source: NDK ANEURALNETWORKS_RNN."""
     state = _of(rnn_cell(operands), "batches units")
     return [state, state]
 
 
 def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
-    """The outputs of all time steps, and the last state."""
+    """The outputs of all time steps, and the last state.
+
+    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
+    """
     require(time_major in (0, 1), f"time_major {time_major} is neither 0 nor 1")
     order = _SEQUENCE_PATTERNS[bool(time_major)]
     sizes = rnn_cell(operands, order)
@@ -154,7 +163,10 @@ def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
 def bidirectional_sequence_rnn(
     time_major: bool, merge_outputs: bool, **operands: Operand
 ) -> Shapes:
-    """The outputs of both directions, merged on request, and the last states of both cells."""
+    """The outputs of both directions, merged on request, and the last states of both cells.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
+    """
     order = _SEQUENCE_PATTERNS[time_major]
     cells = [rnn_cell(cell, order) for cell in _linked(operands, "aux_weights", order)]
     outputs = [_of(sizes, f"{order} units") for sizes in cells]

@@ -52,17 +52,20 @@ def sliding(op: Op, window: WindowGeometry, taps: tuple[int, int]) -> dict[str, 
 
 
 def conv_2d(op: Op) -> None:
-    """2-D convolution, filter [O, kH, kW, C]."""
+    """2-D convolution, filter [O, kH, kW, C]. Source: NDK ANEURALNETWORKS_CONV_2D."""
     _convolve(op, _OIHW, 1)
 
 
 def grouped_conv_2d(op: Op) -> None:
-    """Convolution in groups of channels."""
+    """Convolution in groups of channels. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
     _convolve(op, _OIHW, op.number("num_groups"))
 
 
 def depthwise_conv_2d(op: Op) -> None:
-    """Convolution of each channel by itself, filter [1, kH, kW, O]."""
+    """Convolution of each channel by itself, filter [1, kH, kW, O].
+
+    Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
+    """
     multiplier = op.number("depth_multiplier")
     require(multiplier > 0, "the depth multiplier is not positive")
     _convolve(op, _DEPTHWISE, op.shape("filter")[3] // multiplier)
@@ -126,7 +129,10 @@ def weights(op: Op, name: str, perm: Perm) -> tuple[str, str, str]:
 
 
 def transpose_conv_2d(op: Op) -> None:
-    """Transposed convolution, of quantized tensors by way of real numbers."""
+    """Transposed convolution, of quantized tensors by way of real numbers.
+
+    Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
+    """
     window = WindowGeometry.of(**op.scalars())
     layout = to_nchw(window)
     _, _, high, wide = permuted(op.shape("filter"), _OIHW)
@@ -188,7 +194,7 @@ def _window(op: Op) -> tuple[WindowGeometry, dict[str, Attribute]]:
 
 
 def max_pool_2d(op: Op) -> None:
-    """Max pooling."""
+    """Max pooling. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     op.finish(op.node("MaxPool", op.real("input", layout), **attributes), layout)
@@ -206,7 +212,7 @@ def max_pool_2d_quantized(op: Op) -> None:
 
 
 def average_pool_2d(op: Op) -> None:
-    """Average pooling, excluding padding."""
+    """Average pooling, excluding padding. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     value = op.node("AveragePool", op.real("input", layout), count_include_pad=0, **attributes)
@@ -230,7 +236,7 @@ def average_pool_2d_quantized(op: Op) -> None:
 
 
 def l2_pool_2d(op: Op) -> None:
-    """Root of the mean square."""
+    """Root of the mean square. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     x = op.real("input", layout)

@@ -43,7 +43,10 @@ def _quantized(op_type: str) -> Lowering:
 
 
 def div_integers(op: Op) -> None:
-    """Quotient rounded towards minus infinity, by constants that no quotient overflows for."""
+    """Quotient rounded towards minus infinity, by constants that no quotient overflows for.
+
+    Source: NDK ANEURALNETWORKS_DIV.
+    """
     divisors = op.constant("input2")
     require(bool(np.all((divisors != 0) & (divisors != -1))), "a divisor is 0 or -1")
     a, b = op.real("input1"), op.real("input2")
@@ -119,13 +122,13 @@ def _clip(activation: FuseCode) -> Lowering:
 
 
 def elu(op: Op) -> None:
-    """ELU with coefficient alpha."""
+    """ELU with coefficient alpha. Source: NDK ANEURALNETWORKS_ELU."""
     perm = op.layout("input")
     op.deliver(op.node("Elu", op.real("input", perm), alpha=float(op.scalar("alpha"))), perm)
 
 
 def hard_swish(op: Op) -> None:
-    """Computes x * clip(x + 3, 0, 6) / 6."""
+    """Computes x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
     perm = op.layout("input")
     x = op.real("input", perm)
     gate = op.node("HardSigmoid", x, alpha=SIXTH, beta=0.5)
@@ -155,7 +158,10 @@ _REALS = (F32, F16)
 
 
 def cast(op: Op) -> None:
-    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate."""
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
+
+    Source: NDK ANEURALNETWORKS_CAST.
+    """
     before, after = op.operand("input").type, op.operand("output").type
     layout = op.layout("input")
     value = op.stored("input", layout)
@@ -170,13 +176,16 @@ def cast(op: Op) -> None:
 
 
 def quantize(op: Op) -> None:
-    """Quantizes; ties are rounded to even, not away from zero."""
+    """Quantizes; ties are rounded to even, not away from zero.
+
+    Source: NDK ANEURALNETWORKS_QUANTIZE.
+    """
     layout = op.layout("input")
     op.deliver(op.real("input", layout), layout)
 
 
 def dequantize(op: Op) -> None:
-    """Dequantizes."""
+    """Dequantizes. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
     layout = op.layout("input")
     op.keep(op.real("input", layout), layout)
 

@@ -68,7 +68,10 @@ def _reduction(op_type: str, *, stored: bool = False) -> Lowering:
 
 
 def mean(op: Op) -> None:
-    """The mean; that of a small image's pixels as a pool, which works on blocks of channels."""
+    """Arithmetic mean; that of a small image's pixels as a pool, which works on blocks of channels.
+
+    Source: NDK ANEURALNETWORKS_MEAN.
+    """
     axes, layout = _along(op)
     keep = _keeps(op)
     value = op.real("input", layout)

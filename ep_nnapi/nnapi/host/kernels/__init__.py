@@ -6,7 +6,6 @@ A family's file holds one function per operation and one table, `KERNELS`. A fun
 operation's operands by their parameter names in `spec.py`: tensors as numpy arrays, scalars as
 Python values, a variadic parameter as a tuple. Optional operands have a default here. The
 operation's shape function has already passed; raise `ShapeError` for values that do not fit.
-The source is the NDK's description of the operation in the function's row.
 
 Besides operands a function may have these parameters:
     out     the array, or tuple of arrays, that receives the result: uninitialised, C-contiguous, of

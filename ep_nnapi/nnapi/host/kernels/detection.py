@@ -129,7 +129,10 @@ def soft(factor: Factor, least: float) -> Lower:
 
 
 def factor_of(number: int, threshold: float, sigma: float) -> Factor:
-    """Returns NNAPI's kernel 0 (hard), 1 (linear) or 2 (Gaussian); ShapeError for others."""
+    """Returns NNAPI's kernel 0 (hard), 1 (linear) or 2 (Gaussian); ShapeError for others.
+
+    Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
+    """
     kernels: tuple[Factor, ...] = (
         lambda overlaps: (overlaps < threshold).astype(np.float32),
         lambda overlaps: np.where(overlaps < threshold, np.float32(1), 1 - overlaps),
@@ -214,7 +217,10 @@ def axis_aligned_bbox_transform(
     types: Types,
     out: Array,
 ) -> None:
-    """Moves each box by the deltas of each class, and clips it to its image."""
+    """Moves each box by the deltas of each class, and clips it to its image.
+
+    Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM.
+    """
     require_scale(types, "rois", "image_info")
     require_boxes(rois)
     require_batches(batch_indices, len(image_info))
@@ -228,6 +234,7 @@ def box_with_nms_limit(
     """Returns scores, boxes, classes and batches after soft NMS per class, without class 0.
 
     Sorted by batch, then class, then descending score.
+    Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
     """
     require_scale(types, "rois")
     boxes = rois.reshape(*scores.shape, 4)
@@ -260,6 +267,7 @@ def generate_proposals(
     """Returns scores, boxes and batches of the best anchors of all pixels, moved by their deltas.
 
     Sorted by batch, then descending score. A limit of zero or less means no limit.
+    Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS.
     """
     require_scale(types, "anchors", "image_info")
     require_boxes(anchors)
@@ -300,7 +308,7 @@ def detection_postprocessing(
 ) -> None:
     """Stores scores, boxes (y1, x1, y2, x2) and labels of the best anchors, and their number.
 
-    Unused entries are zero.
+    Unused entries are zero. Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
     """
     boxes = _centred(anchors, deltas, scalars)
     choose = _of_classes if scalars["use_regular_nms"] else _of_boxes

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 
 def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
-    """Softmax of beta * x along `axis`."""
+    """Softmax of beta * x along `axis`. Source: NDK ANEURALNETWORKS_SOFTMAX."""
     require(beta > 0, f"beta {beta:g} is not positive")
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
@@ -24,14 +24,14 @@ def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
 
 
 def log_softmax(input: Array, beta: float, axis: int, *, out: Array) -> None:
-    """Logarithm of `softmax`."""
+    """Logarithm of `softmax`. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
     out -= np.log(total(np.exp(out), (axis,))).astype(out.dtype)
 
 
 def l2_normalization(input: Array, axis: int = -1, *, out: Array) -> None:
-    """Divides by the L2 norm along `axis`."""
+    """Divides by the L2 norm along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
     length = np.sqrt(total_of_squares(input, (axis,)))
     np.multiply(input, (1 / np.maximum(length, _LEAST_LENGTH)).astype(np.float32), out=out)
 
@@ -46,7 +46,10 @@ def local_response_normalization(
     *,
     out: Array,
 ) -> None:
-    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta."""
+    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
+
+    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
+    """
     source, result = np.moveaxis(input, axis, 0), np.moveaxis(out, axis, 0)
     sums = _window_sums(np.square(source), min(radius, max(0, len(source) - 1)))
     sums *= np.float32(alpha)
@@ -82,7 +85,10 @@ def instance_normalization(
     *,
     out: Array,
 ) -> None:
-    """Normalizes each channel of each image to mean `beta` and standard deviation `gamma`."""
+    """Normalizes each channel of each image to mean `beta` and standard deviation `gamma`.
+
+    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
+    """
     variance, rest = subtract_mean(input, (2, 3) if layout else (1, 2), out)
     scale = gamma / np.sqrt(variance + epsilon)
     out *= scale.astype(np.float32)

@@ -266,7 +266,7 @@ class RnnCell:
         return RnnCell(columns(read), columns(recurrent_weights), bias, activation)
 
     def step(self, sums: Array, state: State) -> State:
-        """Returns the next output, which is also the state."""
+        """Returns the next output, which is also the state. Source: NDK ANEURALNETWORKS_RNN."""
         sums += product(state[0], self.recurrent)
         activate(sums, self.activation)
         return (sums,)
@@ -287,6 +287,7 @@ def svdf(
 
     The state [batches, filters * memory] holds the results, oldest first. The new result is stored
     last; then all are shifted by one, which leaves zero in the last place, as on Android.
+    Source: NDK ANEURALNETWORKS_SVDF.
     """
     state_out, output = out
     filters, memory = weights_time.shape

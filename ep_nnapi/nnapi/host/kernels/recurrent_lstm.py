@@ -91,7 +91,7 @@ class LstmCell:
         )
 
     def step(self, sums: Array, state: State) -> State:
-        """Returns the next output and cell state."""
+        """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
         hidden, cell = state
         sums += product(hidden, self.recurrent)
         gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])

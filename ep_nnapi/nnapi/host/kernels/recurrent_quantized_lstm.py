@@ -116,7 +116,7 @@ class QuantizedLstmCell:
     clips: tuple[int, int]
 
     def step(self, input: Array, output: Array, cell: Array) -> tuple[Array, Array]:
-        """Returns the next output and cell state."""
+        """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
         sums = saturate(saturate(self.read(input)) + self.recurrent(output))
         gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
         entry = self._look(gates[:, :-2], cell, slice(None, -1))
@@ -287,7 +287,7 @@ def quantized_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """Quantized LSTM step."""
+    """Quantized LSTM step. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
     output_state, cell_state, output = out
     output[...], cell_state[...] = cell.step(input, output_state_in, cell_state_in.astype(np.int64))
     output_state[...] = output
@@ -330,7 +330,7 @@ def quantized_16bit_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """Quantized LSTM step, 16-bit state."""
+    """Quantized LSTM step, 16-bit state. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
     state, output = out
     sums = saturate(gates(np.hstack([input, output_state_in])))
     entry, forget, cell, last = np.split(sums, len(GATES), axis=1)
