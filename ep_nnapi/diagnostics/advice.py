@@ -114,7 +114,7 @@ def advise(model: str, options: Options = _DEFAULTS) -> tuple[OtherRuntime, ...]
     Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
     """
     loaded = source(model)
-    if read_model(loaded) is None:
+    if read_model(loaded, weights=False) is None:
         raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
     with fixed_model(loaded, options) as (static, rest):
         level = Level.ORT_ENABLE_BASIC

@@ -68,7 +68,7 @@ def mentions(model: Loadable, *texts: bytes) -> bool:
 
 
 def read_model(model: Loadable, *, weights: bool = True) -> ModelProto | None:
-    """Returns the ONNX model of a file or of bytes; None if it is none or has no nodes.
+    """Returns the ONNX model of a file or of bytes; None if it is none.
 
     weights   False: external data of a file are not read
     """
@@ -79,7 +79,7 @@ def read_model(model: Loadable, *, weights: bool = True) -> ModelProto | None:
             proto = onnx.load(model, load_external_data=weights)
     except (DecodeError, UnicodeDecodeError, OSError):
         return None
-    return proto if proto.graph.node else None
+    return proto if proto.HasField("graph") else None
 
 
 @contextmanager
