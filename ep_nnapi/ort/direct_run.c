@@ -106,14 +106,13 @@ static OrtStatus *narrow(Tensor *tensor, Converted *made) {
 static OrtStatus *convert(const DirectRun *run, const DirectTensor *wanted, const OrtValue *value,
                           Converted *made) {
   Tensor tensor;
-  int64_t count = 1;
-  size_t i;
+  int64_t count;
   TRY(read_tensor(value, &tensor));
   if (wanted->narrowed) TRY(narrow(&tensor, made));
   made->data = (void *)tensor.data;
   if (run->session == NULL) return NULL;
   if (wanted->flat) {
-    for (i = 0; i < tensor.rank; i++) count *= tensor.dims[i];
+    count = count_elements(tensor.dims, tensor.rank);
     tensor.dims = &count;
     tensor.rank = 1;
   }

@@ -343,7 +343,7 @@ def _saving_options(
 ) -> onnxruntime.SessionOptions:
     """Returns session options that save the model.
 
-    apart   store weights of an .onnx file as external data, so that edits need not copy them
+    external_weights   store those of an .onnx file as external data: edits need not copy them
     """
     options = quiet_options(_LEVELS[job.level])
     options.optimized_model_filepath = str(out)

@@ -7,38 +7,45 @@ one; nothing else does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.litert.source import LITERT_DEVICES
-from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
-from ep_nnapi.nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.codes import (
+    HIGHEST_LEVEL,
+    DeviceCode,
+    PreferenceCode,
+    PriorityCode,
+    ResultCode,
+    failure,
+)
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure, module_logger, suggestion
 from ep_nnapi.nnapi.files import os_errors, require_writable
 from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
-from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, Options
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import (
+    REFERENCE_DEVICE,
+    Compilation,
+    CompileOptions,
+    Device,
+    Runtime,
+    Spin,
+)
+from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, SYSTEM, Options
 from ep_nnapi.options.target import NnapiFlag, Target
-from ep_nnapi.options.values import Relaxed, Spinning, is_remote
+from ep_nnapi.options.values import Preferred, Relaxed, Spinning, is_remote
 from ep_nnapi.ort_devices.device import HOST_CPU
 from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.provider.dynamic_options import nanoseconds
+from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, ResultCode, failure
-from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
-from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import Compilation
-from ep_nnapi.options.table import SYSTEM
-from ep_nnapi.options.values import Preferred
-from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 
 logger = module_logger(__name__)
 FAST_DEVICES = (HOST_CPU, *LITERT_DEVICES.names)

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.cluster_record import ClusterRecord
-from ep_nnapi.provider.compiled_cluster import (
-    CompiledCluster,
-    Runner,
-)
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
+from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
 from ep_nnapi.report.report import ClusterReport
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.container import ContainerContent
     from ep_nnapi.provider.choice import ChosenCluster
-import re
-from enum import IntEnum
-
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
 
 
 @frozen

@@ -51,15 +51,17 @@ def _is_empty(value: Value) -> bool:
     return is_sized(value) and 0 in value.shape
 
 
+_MAY_COPY = frozenset({"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Split"})
+"""Operators whose output may be equal to their first input."""
+
+
 def _copied(node: GraphNode, y: Value) -> Value | None:
     """The input that `y`, the node's only output, is equal to, if it is one."""
     x, *rest = node.inputs
     if node.op_type == "Where" and x is not None and x.constant is not None:
         chosen = x.constant.array
         x = rest[0] if chosen.all() else rest[1] if not chosen.any() else None
-    elif (node.op_type == "Concat" and rest) or node.op_type not in (
-        *("Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Split"),
-    ):
+    elif (node.op_type == "Concat" and rest) or node.op_type not in _MAY_COPY:
         return None
     if x is None or x.dtype is not y.dtype or not (is_sized(x) and is_sized(y)):
         return None

@@ -30,8 +30,14 @@ which take objects for handles, and raise Refused or RuntimeFailure."""
 HANDLES: Mapping[str, Handles[Any]] = {
     handles.kind: handles
     for handles in (
-        *(device.DEVICES, model.MODELS, compilation.COMPILATIONS, execution.EXECUTIONS),
-        *(burst.BURSTS, event.EVENTS, memory.DESCRIPTORS, memory.MEMORIES),
+        device.DEVICES,
+        model.MODELS,
+        compilation.COMPILATIONS,
+        execution.EXECUTIONS,
+        burst.BURSTS,
+        event.EVENTS,
+        memory.DESCRIPTORS,
+        memory.MEMORIES,
     )
 }
 """The live objects by kind."""
