@@ -5,6 +5,7 @@ either exact or saturate in 16 bits, as x86-64 processors without VNNI do (the i
 VPMADDUBSW adds two products and saturates). All other nodes the CPU provider computes, one by one.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -97,15 +98,16 @@ def _less(sums: Sums, a: np.ndarray, b: np.ndarray, za: object, zb: object) -> n
 def _convolved(
     sums: Sums, node: onnx.NodeProto, x: np.ndarray, w: np.ndarray, zx: object, zw: object
 ) -> np.ndarray:
-    """The sums of a convolution [N, M, H, W]: windows by filters, group by group."""
+    """The sums of a convolution [N, M, ...]: windows by filters, group by group."""
     zx = np.asarray(0 if zx is None else zx, x.dtype)
-    high, wide = _attribute(node, "dilations", [1, 1])
-    down, across = _attribute(node, "strides", [1, 1])
-    size = ((w.shape[2] - 1) * high + 1, (w.shape[3] - 1) * wide + 1)
-    pads = ((0, 0), (0, 0), *_pads(node, x.shape[2:], size, (down, across)))
+    axes = range(2, x.ndim)
+    dilations = _attribute(node, "dilations", [1] * len(axes))
+    strides = _attribute(node, "strides", [1] * len(axes))
+    size = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], dilations, strict=True)]
+    pads = ((0, 0), (0, 0), *_pads(node, x.shape[2:], size, strides))
     padded = np.pad(x, pads, constant_values=zx.item())
-    seen = np.lib.stride_tricks.sliding_window_view(padded, size, (2, 3))
-    seen = seen[:, :, ::down, ::across, ::high, ::wide]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, size, tuple(axes))
+    seen = seen[:, :, *(slice(None, None, step) for step in (*strides, *dilations))]
     groups = _attribute(node, "group", 1)
     parts = []
     zeros = np.broadcast_to(np.asarray(0 if zw is None else zw, np.int64), w.shape[:1])
@@ -113,21 +115,22 @@ def _convolved(
         *(np.split(a, groups, axis=i) for a, i in ((seen, 1), (w, 0), (zeros, 0))), strict=True
     )
     for part, filters, zero in of_group:
-        n, c, h, v, *_ = part.shape
-        rows = part.transpose(0, 2, 3, 1, 4, 5).reshape(n, h * v, c * w.shape[2] * w.shape[3])
+        rows = np.moveaxis(part, 1, x.ndim - 1)  # the channels before their windows
+        n, *sizes = rows.shape[: x.ndim - 1]
+        rows = rows.reshape(n, math.prod(sizes), -1)
         found = _less(sums, rows, filters.reshape(len(filters), -1).T, zx, zero)
-        parts.append(found.transpose(0, 2, 1).reshape(n, -1, h, v))
+        parts.append(found.transpose(0, 2, 1).reshape(n, -1, *sizes))
     return np.concatenate(parts, axis=1)
 
 
 def _pads(
     node: onnx.NodeProto, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Padding before and after each axis of an image."""
+    """Padding before and after each spatial axis."""
     same = _attribute(node, "auto_pad", b"NOTSET")
     if same not in (b"SAME_UPPER", b"SAME_LOWER"):
-        top, left, bottom, right = _attribute(node, "pads", [0, 0, 0, 0])
-        return [(top, bottom), (left, right)]
+        pads = _attribute(node, "pads", [0] * 2 * len(sizes))
+        return list(zip(pads[: len(sizes)], pads[len(sizes) :], strict=True))
     found = []
     for size, window, stride in zip(sizes, windows, strides, strict=True):
         total = max(0, (-(-size // stride) - 1) * stride + window - size)

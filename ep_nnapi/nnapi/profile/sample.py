@@ -46,7 +46,8 @@ def quantized(spec: OperationSpec, name: str, operand: Operand) -> Operand:
         dim = _CHANNEL_DIMS.get(spec.name, 0)
         count = operand.dimensions[dim] if operand.dimensions else 1
         return replace(operand, channels=ChannelQuantization(dim, (SCALE,) * count))
-    if not ((code.quantized and code.tensor) or (spec.name, name) in _FIXED):
+    scaled = code.quantized or ((spec.name, name) in _FIXED and code is OperandCode.TENSOR_INT32)
+    if not (scaled and code.tensor):
         return operand
     corners = code is OperandCode.TENSOR_QUANT16_ASYMM
     usual = _CORNERS if corners else (SCALE, ZERO_POINTS.get(code, (0,))[0])

@@ -29,8 +29,8 @@ from ep_nnapi.nnapi.profile.file import read, to_text
 from ep_nnapi.nnapi.profile.flaws import Defect, Flaw
 from ep_nnapi.nnapi.profile.form import OperationUse, form_of
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all, record_operation
-from ep_nnapi.nnapi.profile.sample import model_of
-from ep_nnapi.nnapi.profile.seeds import seeds_of
+from ep_nnapi.nnapi.profile.sample import model_of, use_of
+from ep_nnapi.nnapi.profile.seeds import seeds, seeds_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.nnapi.spec import BY_NAME
 from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
@@ -313,6 +313,15 @@ FEW = ("CONCATENATION", "MEAN", "SOFTMAX", "RESHAPE", "TRANSPOSE")
 
 def test_each_example_has_a_file_and_each_file_an_example():
     assert {p.name for p in FOLDER.iterdir()} == {path_of(d.name).name for d in devices()}
+
+
+def test_each_typing_of_each_operation_has_a_legal_sample():
+    """Without one, profiles would say nothing of it."""
+    legal: dict[str, bool] = {}
+    for sample in seeds():
+        typing = f"{sample.spec.name} {sample.typing}"
+        legal[typing] = legal.get(typing, False) or use_of(sample) is not None
+    assert [typing for typing, found in legal.items() if not found] == []
 
 
 def test_examples_are_up_to_date_in_a_few_operations():
