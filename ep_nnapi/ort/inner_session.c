@@ -42,12 +42,12 @@ void note_run(InnerSession *session, int64_t elements, int64_t ns) {
   __atomic_store_n(&session->ns, ns, __ATOMIC_RELAXED);
 }
 
-/* Attention takes time by the square of a length, other operations less. */
+/* By the time that an element took: a run of few takes longer for each, attention less. */
 int may_grow_long(const InnerSession *session, int64_t elements, int64_t long_ns) {
   int64_t most = __atomic_load_n(&session->most, __ATOMIC_RELAXED);
   double growth = most > 0 ? (double)elements / (double)most : 1;
   double ns = (double)__atomic_load_n(&session->ns, __ATOMIC_RELAXED);
-  return growth > 1 && ns * growth * growth > (double)long_ns;
+  return growth > 1 && ns * growth > (double)long_ns;
 }
 
 /* Creates values over the tensors; those without data stay NULL. Returns the first error. */

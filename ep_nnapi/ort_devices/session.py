@@ -97,7 +97,7 @@ class PreparedSession:
     def _may_grow_long(self, elements: int) -> bool:
         """True if a run may be long for more elements than any before, as `may_grow_long` in C."""
         most, seconds = self._largest
-        return elements > most > 0 and seconds * (elements / most) ** 2 > device_session.LONG_RUN
+        return elements > most > 0 and seconds * (elements / most) > device_session.LONG_RUN
 
     def direct_session(self) -> DeviceSession | None:
         """Return the session if its runs need no supervision, as `DirectCompilation`."""
