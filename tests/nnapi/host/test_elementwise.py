@@ -6,7 +6,8 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.oracle import BOOL8, DATA, F16, F32, FLOATS, I32, Q8S, matches, store
+from tests.cases import each
+from tests.nnapi.host.oracle import BOOL8, DATA, FLOATS, I32, Q8S, matches, store
 
 SEED = 20260801
 SHAPES = {
@@ -55,102 +56,86 @@ def test_activation_clips_the_sum(activation):
     )
 
 
-def test_division_matches():
-    # |divisor| >= 0.5: half's error is relative to quotients up to 8
-    divisor = np.where(drawn(3, 4) > 0, drawn(3, 4, low=0.5), drawn(3, 4, high=-0.5))
-    matches(
-        spec.DIV, np.divide, input1=drawn(2, 3, 4), input2=divisor, activation=0, types=(F32, F16)
-    )
-
-
-def test_integer_division_rounds_down():
-    matches(
+TWO = {"input1": drawn(2, 3, 4), "input2": drawn(3, 1)}
+# |divisor| >= 0.5: half's error is relative to quotients up to 8
+DIVISOR = np.where(drawn(3, 4) > 0, drawn(3, 4, low=0.5), drawn(3, 4, high=-0.5))
+# of the range of the second, so that they are equal in 8 bits too
+COMPARED = {"input1": np.array([[-1.0, 0, 1], [2, 2, 2]]), "input2": np.array([-1.0, 0, 2])}
+BOOLS = {"input1": store([[0, 0], [1, 1]], BOOL8), "input2": store([0, 1], BOOL8)}
+INTEGERS = {"input1": store([7, -7, 7, -7, 0], I32), "input2": store([2, 2, -2, -2, 3], I32)}
+CONDITION = store([[1, 0, 1], [0, 0, 1]], BOOL8)
+SELECTED = {"condition": CONDITION, "input1": drawn(2, 3), "input2": -drawn(2, 3)}
+COMPARISONS = {
+    spec.EQUAL: np.equal,
+    spec.NOT_EQUAL: np.not_equal,
+    spec.LESS: np.less,
+    spec.LESS_EQUAL: np.less_equal,
+    spec.GREATER: np.greater,
+    spec.GREATER_EQUAL: np.greater_equal,
+}
+WHOLE, ONLY_BOOLS = (*DATA, I32), (BOOL8,)
+CASES = [
+    (spec.DIV, np.divide, FLOATS, {"input1": drawn(2, 3, 4), "input2": DIVISOR, "activation": 0}),
+    (spec.DIV, np.floor_divide, (I32,), INTEGERS | {"activation": 0}),
+    # as Android validates it
+    (
         spec.DIV,
-        np.floor_divide,
-        input1=store([7, -7, 7, -7, 0], I32),
-        input2=store([2, 2, -2, -2, 3], I32),
-        activation=0,
-        types=(I32,),
-    )
-
-
-def test_power_matches():
+        np.divide,
+        (Q8S,),
+        {"input1": drawn(12), "input2": drawn(12, low=2.0), "activation": 0},
+    ),
     # float32's power is within 4 units in the last place
-    matches(
-        spec.POW, np.power, base=drawn(2, 3, 1, low=0.5, high=2), exponent=drawn(4), types=FLOATS
-    )
+    (
+        spec.POW,
+        np.power,
+        FLOATS,
+        {"base": drawn(2, 3, 1, low=0.5, high=2), "exponent": drawn(4)},
+    ),
+    (spec.MAXIMUM, np.maximum, WHOLE, TWO),
+    (spec.MINIMUM, np.minimum, WHOLE, TWO),
+    (spec.LOGICAL_AND, np.logical_and, ONLY_BOOLS, BOOLS),
+    (spec.LOGICAL_OR, np.logical_or, ONLY_BOOLS, BOOLS),
+    (spec.LOGICAL_NOT, np.logical_not, ONLY_BOOLS, {"input": store([1, 0, 1], BOOL8)}),
+    (spec.SELECT, np.where, WHOLE, SELECTED),
+    *(
+        (
+            spec.PRELU,
+            lambda x, slope: np.where(x >= 0, x, x * slope),
+            DATA,
+            {"input": drawn(2, 3, 4), "alpha": drawn(*slopes)},
+        )
+        for slopes in ((4,), (1, 3, 1), (2, 3, 4))
+    ),
+    (
+        spec.ELU,
+        lambda x: np.where(x >= 0, x, 0.5 * np.expm1(x)),
+        FLOATS,
+        {"input": drawn(30), "alpha": 0.5},
+    ),
+    *(
+        (row, function, FLOATS, {"input": drawn(40, low=0.1, high=9)})
+        for row, function in (
+            (spec.LOG, np.log),
+            (spec.SQRT, np.sqrt),
+            (spec.RSQRT, lambda x: 1 / np.sqrt(x)),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("row", "function"), [(spec.MAXIMUM, np.maximum), (spec.MINIMUM, np.minimum)], ids=str
-)
-def test_extremes_match(row, function):
-    matches(row, function, input1=drawn(2, 3, 4), input2=drawn(3, 1), types=(*DATA, I32))
+@each(("row", "function", "types", "operands"), CASES)
+def test_operations_match(row, function, types, operands):
+    matches(row, function, types=types, **operands)
 
 
-@pytest.mark.parametrize(
-    ("row", "function"),
-    [
-        (spec.EQUAL, np.equal),
-        (spec.NOT_EQUAL, np.not_equal),
-        (spec.LESS, np.less),
-        (spec.LESS_EQUAL, np.less_equal),
-        (spec.GREATER, np.greater),
-        (spec.GREATER_EQUAL, np.greater_equal),
-    ],
-    ids=str,
-)
-def test_comparisons_match(row, function):
-    numbers = np.array([[-1.0, 0, 1], [2, 2, 2]])  # of input2's range, so equal in 8 bits too
-    matches(
-        row,
-        function,
-        input1=numbers,
-        input2=np.array([-1.0, 0, 2]),
-        out=Operand(BOOL8),
-        types=(*DATA, I32),
-    )
+@each("row", COMPARISONS)
+def test_comparisons_match(row):
+    matches(row, COMPARISONS[row], types=WHOLE, out=Operand(BOOL8), **COMPARED)
 
 
-def test_booleans_compare():
-    a, b = store([0, 0, 1, 1], BOOL8), store([0, 1, 0, 1], BOOL8)
-    for row, function in ((spec.EQUAL, np.equal), (spec.LESS, np.less)):
-        matches(row, function, input1=a, input2=b, types=(BOOL8,))
-
-
-@pytest.mark.parametrize(
-    ("row", "function"),
-    [(spec.LOGICAL_AND, np.logical_and), (spec.LOGICAL_OR, np.logical_or)],
-    ids=str,
-)
-def test_logic_matches(row, function):
-    a, b = store([[0, 0], [1, 1]], BOOL8), store([0, 1], BOOL8)
-    matches(row, function, input1=a, input2=b, types=(BOOL8,))
-
-
-def test_logical_not_matches():
-    matches(spec.LOGICAL_NOT, np.logical_not, types=(BOOL8,), input=store([1, 0, 1], BOOL8))
-
-
-@pytest.mark.parametrize("slopes", [(4,), (1, 3, 1), (2, 3, 4)], ids=str)
-def test_prelu_matches(slopes):
-    matches(
-        spec.PRELU,
-        lambda x, slope: np.where(x >= 0, x, x * slope),
-        input=drawn(2, 3, 4),
-        alpha=drawn(*slopes),
-    )
-
-
-def test_select_takes_the_first_where_the_condition_holds():
-    matches(
-        spec.SELECT,
-        np.where,
-        condition=store([[1, 0, 1], [0, 0, 1]], BOOL8),
-        input1=drawn(2, 3),
-        input2=-drawn(2, 3),
-        types=(*DATA, I32),
-    )
+@each("row", [spec.EQUAL, spec.LESS])
+def test_booleans_compare(row):
+    matches(row, COMPARISONS[row], types=ONLY_BOOLS, **BOOLS)
 
 
 UNARY = {
@@ -172,32 +157,3 @@ UNARY = {
 @pytest.mark.parametrize("shape", [(3, 5, 2), (0, 4)], ids=str)
 def test_unary_matches(row, function, types, shape):
     matches(row, function, types=types, input=drawn(*shape, low=-9, high=9))
-
-
-@pytest.mark.parametrize(
-    ("row", "function", "types"),
-    [
-        (spec.LOG, np.log, FLOATS),
-        (spec.SQRT, np.sqrt, FLOATS),
-        (spec.RSQRT, lambda x: 1 / np.sqrt(x), FLOATS),
-    ],
-    ids=["log", "sqrt", "rsqrt"],
-)
-def test_functions_of_positive_numbers_match(row, function, types):
-    matches(row, function, types=types, input=drawn(40, low=0.1, high=9))
-
-
-def test_elu_bends_below_zero():
-    matches(
-        spec.ELU,
-        lambda x: np.where(x >= 0, x, 0.5 * np.expm1(x)),
-        input=drawn(30),
-        alpha=0.5,
-        types=FLOATS,
-    )
-
-
-def test_signed_division_is_as_android_validates_it():
-    matches(
-        spec.DIV, np.divide, input1=drawn(12), input2=drawn(12, low=2.0), activation=0, types=(Q8S,)
-    )

@@ -1,6 +1,7 @@
 """Operations that move elements, against numpy."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
+from tests.cases import each
 from tests.nnapi.host.oracle import (
     DATA,
     F16,
@@ -31,15 +33,43 @@ def drawn(*shape):
     return np.random.default_rng([SEED, *shape]).integers(-100, 100, shape).astype(np.float64)
 
 
-@pytest.mark.parametrize("shape", [(24,), (4, -1), (-1, 2, 3), (1, 24, 1, 1)], ids=str)
-def test_reshape_matches(shape):
+def operand(numbers):
+    """A list of numbers, or an operand that is left out."""
+    return None if numbers is None else integers(*numbers)
+
+
+PADDINGS = [(0, 0), (1, 2), (0, 3)]
+MIRRORED = [(2, 1), (0, 0), (1, 2)]
+PADS, MIRRORS = store(PADDINGS, I32), store(MIRRORED, I32)
+SHAPES = [(24,), (4, -1), (-1, 2, 3), (1, 24, 1, 1)]
+ORDERS = [((2, 3), None), ((2, 3, 4), (0, 2, 1)), ((2, 3, 4), (2, 0, 1))]
+MOVES = [  # numpy's function, its argument, sizes of the input, other operands
+    *((spec.RESHAPE, np.reshape, s, (2, 3, 4), {"shape": integers(*s)}) for s in SHAPES),
+    *(
+        (spec.SQUEEZE, np.squeeze, axes, (1, 2, 1, 1), {"axes": operand(axes)})
+        for axes in (None, (0,), (-1, 2))
+    ),
+    *((spec.EXPAND_DIMS, np.expand_dims, a, (2, 3), {"axis": a}) for a in (0, 2, -1, -3)),
+    *((spec.TRANSPOSE, np.transpose, p, shape, {"perm": operand(p)}) for shape, p in ORDERS),
+    *((spec.REVERSE, np.flip, a, (2, 3, 4), {"axis": integers(a)}) for a in (0, 1, 2)),
+    (spec.TILE, np.tile, (3, 1, 2), (2, 3, 4), {"multiples": integers(3, 1, 2)}),
+    (spec.PAD, np.pad, PADDINGS, (2, 1, 3), {"paddings": PADS}),
+    *(
+        (row, partial(np.pad, mode=name), MIRRORED, (3, 1, 3), {"paddings": MIRRORS, "mode": mode})
+        for row, mode, name in ((spec.MIRROR_PAD, 0, "reflect"), (spec.MIRROR_PAD, 1, "symmetric"))
+    ),
+]
+
+
+@each(("row", "function", "argument", "shape", "operands"), MOVES)
+def test_elements_are_moved(row, function, argument, shape, operands):
     matches(
-        spec.RESHAPE,
-        lambda x, _: x.reshape(shape),
-        types=NUMBERS,
+        row,
+        lambda x, *_: function(x, argument),
+        types=tuple(c for c in NUMBERS if any(t.types["T"] is c for t in row.typings)),
         same_scale=True,
-        input=drawn(2, 3, 4),
-        shape=integers(*shape),
+        input=drawn(*shape),
+        **operands,
     )
 
 
@@ -53,42 +83,6 @@ def test_reshape_refuses_a_shape_of_other_size(shape):
         )
 
 
-@pytest.mark.parametrize("axes", [None, (0,), (-1, 2)], ids=str)
-def test_squeeze_matches(axes):
-    matches(
-        spec.SQUEEZE,
-        lambda x, *_: x.squeeze(axes),
-        same_scale=True,
-        input=drawn(1, 2, 1, 1),
-        axes=None if axes is None else integers(*axes),
-    )
-
-
-@pytest.mark.parametrize("axis", [0, 2, -1, -3])
-def test_expand_dims_matches(axis):
-    matches(
-        spec.EXPAND_DIMS,
-        lambda x: np.expand_dims(x, axis),
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(2, 3),
-        axis=axis,
-    )
-
-
-@pytest.mark.parametrize(
-    ("shape", "perm"), [((2, 3), None), ((2, 3, 4), (0, 2, 1)), ((2, 3, 4), (2, 0, 1))], ids=str
-)
-def test_transpose_matches(shape, perm):
-    matches(
-        spec.TRANSPOSE,
-        lambda x, *_: x.transpose(perm),
-        same_scale=True,
-        input=drawn(*shape),
-        perm=None if perm is None else integers(*perm),
-    )
-
-
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_concatenation_matches(axis):
     """Quantized inputs have scales of their own."""
@@ -96,21 +90,15 @@ def test_concatenation_matches(axis):
     matches(spec.CONCATENATION, lambda parts: np.concatenate(parts, axis), inputs=parts, axis=axis)
 
 
-PADDINGS = [(0, 0), (1, 2), (0, 3)]
-
-
-@pytest.mark.parametrize("row", [spec.PAD, spec.PAD_V2], ids=str)
-def test_pad_matches(row):
-    paddings = store(np.array(PADDINGS), I32)
-    value = {} if row is spec.PAD else {"pad_value": 0.5}
+def test_pad_v2_matches():
     matches(
-        row,
-        lambda x, _: np.pad(x, PADDINGS, constant_values=0.0 if row is spec.PAD else 0.5),
-        types=DATA if row is spec.PAD else FLOATS,
+        spec.PAD_V2,
+        lambda x, _: np.pad(x, PADDINGS, constant_values=0.5),
+        types=FLOATS,
         same_scale=True,
         input=drawn(2, 1, 3),
-        paddings=paddings,
-        **value,
+        paddings=PADS,
+        pad_value=0.5,
     )
 
 
@@ -123,49 +111,12 @@ def test_pad_v2_takes_a_stored_number(code):
     np.testing.assert_array_equal(result, np.pad(source.array, ((1, 0), (0, 1)), constant_values=9))
 
 
-@pytest.mark.parametrize(("mode", "name"), [(0, "reflect"), (1, "symmetric")])
-def test_mirror_pad_matches(mode, name):
-    pads = ((2, 1), (0, 0), (1, 2))
-    matches(
-        spec.MIRROR_PAD,
-        lambda x, _: np.pad(x, pads, mode=name),
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(3, 1, 3),
-        paddings=store(np.array(pads), I32),
-        mode=mode,
-    )
-
-
 @pytest.mark.parametrize(("mode", "most"), [(0, 2), (1, 3)], ids=["reflect", "symmetric"])
 def test_mirror_pad_stops_at_what_there_is_to_mirror(mode, most):
     given = {"input": store(drawn(3), F32), "mode": mode}
     run(spec.MIRROR_PAD, given | {"paddings": store([[most, 0]], I32)}, Operand(F32))
     with pytest.raises(RuntimeFailure, match=f"paddings {most + 1}, 0 of a size of 3"):
         run(spec.MIRROR_PAD, given | {"paddings": store([[most + 1, 0]], I32)}, Operand(F32))
-
-
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_reverse_matches(axis):
-    matches(
-        spec.REVERSE,
-        lambda x, _: np.flip(x, axis),
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(2, 3, 4),
-        axis=integers(axis),
-    )
-
-
-def test_tile_matches():
-    matches(
-        spec.TILE,
-        lambda x, _: np.tile(x, (3, 1, 2)),
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(2, 3, 4),
-        multiples=integers(3, 1, 2),
-    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -1,5 +1,7 @@
 """Reductions and normalizations against numpy in float64."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -89,68 +91,62 @@ def test_first_extreme_is_found(row, function, axis):
     )
 
 
-def softmax(x, beta, axis):
+def softmax(x, beta=1.0, axis=-1):
     powers = np.exp(beta * (x - x.max(axis=axis, keepdims=True)))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, -2])
-def test_softmax_matches(axis):
-    operands = {} if axis is None else {"axis": axis}
-    matches(
-        spec.SOFTMAX,
-        lambda x: softmax(x, 2.0, -1 if axis is None else axis),
-        types=FLOATS,
-        input=drawn(2, 3, 5, low=-8, high=8),
-        beta=2.0,
-        **operands,
-    )
+def direction(x, axis=-1):
+    return x / np.sqrt((x**2).sum(axis=axis, keepdims=True))
 
 
-@pytest.mark.parametrize(("code", "zero_point"), [(Q8, 0), (Q8S, -128)], ids=["Q8", "Q8S"])
-def test_quantized_softmax_matches(code, zero_point):
-    output = Operand(code, (), 1 / 256, zero_point)
-    source = store(drawn(4, 10, low=-5, high=5), code)
-    (result,) = run(spec.SOFTMAX, {"input": source, "beta": 1.0}, output)
-    compare(result, output, softmax(source.real, 1.0, -1), 0, code.name)
+AT = {None: {}} | {axis: {"axis": axis} for axis in (0, 1, -1, -2)}
+WIDE, BETA, BETA_HALF = drawn(2, 3, 5, low=-8, high=8), {"beta": 2.0}, {"beta": 0.5}
+NORMALIZED = [
+    *((spec.SOFTMAX, WIDE, BETA | AT[a], a, partial(softmax, beta=2.0)) for a in (None, 0, 1, -2)),
+    *(
+        (
+            spec.LOG_SOFTMAX,
+            drawn(3, 4, low=-9, high=9),
+            BETA_HALF | AT[a],
+            a,
+            lambda x, axis: np.log(softmax(x, 0.5, axis)),
+        )
+        for a in (0, -1)
+    ),
+    *((spec.L2_NORMALIZATION, drawn(2, 3, 4), AT[a], a, direction) for a in (None, 0, 1)),
+]
+
+
+@each(("row", "x", "operands", "axis", "function"), NORMALIZED)
+def test_normalizations_along_an_axis_match(row, x, operands, axis, function):
+    at = -1 if axis is None else axis
+    matches(row, lambda x: function(x, axis=at), types=FLOATS, input=x, **operands)
+
+
+FIXED_SCALES = [
+    *(
+        (spec.SOFTMAX, Operand(code, (), 1 / 256, zero), drawn(4, 10, low=-5, high=5), softmax)
+        for code, zero in ((Q8, 0), (Q8S, -128))
+    ),
+    *(
+        (spec.L2_NORMALIZATION, Operand(code, (), 1 / 128, zero), drawn(3, 6), direction)
+        for code, zero in ((Q8, 128), (Q8S, 0))
+    ),
+]
+
+
+@each(("row", "output", "x", "function"), FIXED_SCALES)
+def test_quantized_normalizations_match(row, output, x, function):
+    source = store(x, output.type)
+    beta = {"beta": 1.0} if row is spec.SOFTMAX else {}
+    (result,) = run(row, {"input": source, **beta}, output)
+    compare(result, output, function(source.real), 0, f"{row} of {output.type.name}")
 
 
 def test_softmax_refuses_a_beta_of_zero():
     with pytest.raises(RuntimeFailure, match="beta 0 is not positive"):
         run(spec.SOFTMAX, {"input": store(drawn(2, 3), F32), "beta": 0.0}, Operand(F32))
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_log_softmax_matches(axis):
-    matches(
-        spec.LOG_SOFTMAX,
-        lambda x: np.log(softmax(x, 0.5, axis)),
-        types=FLOATS,
-        input=drawn(3, 4, low=-9, high=9),
-        beta=0.5,
-        axis=axis,
-    )
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1])
-def test_l2_normalization_matches(axis):
-    at = -1 if axis is None else axis
-    matches(
-        spec.L2_NORMALIZATION,
-        lambda x: x / np.sqrt((x**2).sum(axis=at, keepdims=True)),
-        types=FLOATS,
-        input=drawn(2, 3, 4),
-        **({} if axis is None else {"axis": axis}),
-    )
-
-
-@pytest.mark.parametrize(("code", "zero_point"), [(Q8, 128), (Q8S, 0)], ids=["Q8", "Q8S"])
-def test_quantized_l2_normalization_matches(code, zero_point):
-    output = Operand(code, (), 1 / 128, zero_point)
-    source = store(drawn(3, 6), code)
-    (result,) = run(spec.L2_NORMALIZATION, {"input": source}, output)
-    length = np.sqrt((source.real**2).sum(axis=-1, keepdims=True))
-    compare(result, output, source.real / length, 0, code.name)
 
 
 def test_a_vector_of_zeros_keeps_no_direction():

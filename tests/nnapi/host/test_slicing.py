@@ -8,6 +8,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
+from tests.cases import each
 from tests.nnapi.host.oracle import DATA, F32, I32, integers, matches, run, store
 
 SEED = 20260807
@@ -18,92 +19,68 @@ def drawn(*shape):
     return np.random.default_rng([SEED, *shape]).integers(-100, 100, shape).astype(np.float64)
 
 
-def test_slice_matches():
-    matches(
-        spec.SLICE,
-        lambda x, *_: x[1:3, 0:0, 2:],
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(4, 3, 5),
-        begin=integers(1, 0, 2),
-        size=integers(2, 0, -1),
-    )
+SLICED = {"begin": integers(1, 0, 2), "size": integers(2, 0, -1)}
+STRIDED = [  # begin, end, strides, masks, which part it is
+    ((1, 0), (3, 4), (1, 2), (0, 0, 0), np.s_[1:3, 0:4:2]),
+    ((3, -1), (0, -9), (-1, -2), (0, 0, 0), np.s_[3:0:-1, ::-2]),
+    ((9, 1), (0, 2), (1, 1), (0b01, 0b11, 0), np.s_[:, 1:]),
+    ((0, 0), (0, 0), (-1, -1), (0b11, 0b11, 0), np.s_[::-1, ::-1]),
+    ((2, 1), (3, 4), (1, 1), (0, 0, 0b01), np.s_[2, 1:4]),
+    ((2, -1), (3, 5), (1, 1), (0, 0, 0b11), np.s_[2:3, 4]),
+    ((3, 0), (1, 5), (1, 1), (0, 0, 0), np.s_[3:1, 0:5]),
+]
 
 
-@pytest.mark.parametrize(("begin", "size"), [(3, 2), (0, 5), (-1, 2), (5, -1)], ids=str)
-def test_slice_refuses_what_is_not_there(begin, size):
-    given = {"input": store(drawn(4), F32), "begin": integers(begin), "size": integers(size)}
-    with pytest.raises(RuntimeFailure, match="OP_FAILED"):
-        run(spec.SLICE, given, Operand(F32))
+def strided(begin, end, strides, masks):
+    lists = dict(zip(("begin", "end", "strides"), (begin, end, strides), strict=True))
+    names = ("begin_mask", "end_mask", "shrink_axis_mask")
+    return {n: integers(*v) for n, v in lists.items()} | dict(zip(names, masks, strict=True))
 
 
-STRIDED = {
-    "forward": ((1, 0), (3, 4), (1, 2), 0, 0, 0, np.s_[1:3, 0:4:2]),
-    "backward": ((3, -1), (0, -9), (-1, -2), 0, 0, 0, np.s_[3:0:-1, ::-2]),
-    "open": ((9, 1), (0, 2), (1, 1), 0b01, 0b11, 0, np.s_[:, 1:]),
-    "open backward": ((0, 0), (0, 0), (-1, -1), 0b11, 0b11, 0, np.s_[::-1, ::-1]),
-    "one element removed": ((2, 1), (3, 4), (1, 1), 0, 0, 0b01, np.s_[2, 1:4]),
-    "all removed": ((2, -1), (3, 5), (1, 1), 0, 0, 0b11, np.s_[2:3, 4]),
-    "nothing": ((3, 0), (1, 5), (1, 1), 0, 0, 0, np.s_[3:1, 0:5]),
-}
+PARTS = [
+    (spec.SLICE, NUMBERS, (4, 3, 5), SLICED, lambda x: x[1:3, 0:0, 2:]),
+    *(
+        (spec.STRIDED_SLICE, DATA, (4, 5), strided(*lists), lambda x, at=at: x[at])
+        for *lists, at in STRIDED
+    ),
+    *(
+        (
+            spec.GATHER,
+            NUMBERS,
+            (3, 4, 3),
+            {"axis": axis, "indices": store(np.array(indices), I32)},
+            lambda x, indices=indices, axis=axis: np.take(x, indices, axis),
+        )
+        for indices in ((1,), (2, 0, 2), ((1, 0), (1, 1)))
+        for axis in (0, 1, -1)
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "strides", "begin_mask", "end_mask", "shrink", "at"),
-    STRIDED.values(),
-    ids=STRIDED,
-)
-def test_strided_slice_matches(begin, end, strides, begin_mask, end_mask, shrink, at):
-    matches(
-        spec.STRIDED_SLICE,
-        lambda x, *_: x[at],
-        same_scale=True,
-        input=drawn(4, 5),
-        begin=integers(*begin),
-        end=integers(*end),
-        strides=integers(*strides),
-        begin_mask=begin_mask,
-        end_mask=end_mask,
-        shrink_axis_mask=shrink,
-    )
+@each(("row", "types", "shape", "operands", "part"), PARTS)
+def test_parts_match(row, types, shape, operands, part):
+    x = drawn(*shape)
+    matches(row, lambda x, *_: part(x), types=types, same_scale=True, input=x, **operands)
 
 
-@pytest.mark.parametrize(
-    ("stride", "shrink"), [(0, 0), (-1, 1), (1, 1)], ids=["zero", "backward", "two removed"]
-)
-def test_strided_slice_refuses(stride, shrink):
-    given = {
-        "input": store(drawn(4), F32),
-        "begin": integers(2),
-        "end": integers(0 if stride < 0 else 4),
-        "strides": integers(stride),
-        "begin_mask": 0,
-        "end_mask": 0,
-        "shrink_axis_mask": shrink,
-    }
-    with pytest.raises(RuntimeFailure, match="OP_FAILED"):
-        run(spec.STRIDED_SLICE, given, Operand(F32))
+OUTSIDE = "an index is outside a dimension of "
+REFUSED = [
+    *(
+        (spec.SLICE, {"begin": integers(begin), "size": integers(size)}, "OP_FAILED")
+        for begin, size in ((3, 2), (0, 5), (-1, 2), (5, -1))
+    ),
+    (spec.STRIDED_SLICE, strided((2,), (4,), (0,), (0, 0, 0)), "OP_FAILED"),
+    (spec.STRIDED_SLICE, strided((2,), (0,), (-1,), (0, 0, 1)), "OP_FAILED"),  # backward
+    (spec.STRIDED_SLICE, strided((2,), (4,), (1,), (0, 0, 1)), "OP_FAILED"),  # two removed
+    (spec.GATHER, {"axis": 0, "indices": integers(0, -1)}, f"{OUTSIDE}4"),
+    (spec.GATHER, {"axis": 0, "indices": integers(0, 4)}, f"{OUTSIDE}4"),
+]
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("indices", [(1,), (2, 0, 2), ((1, 0), (1, 1))], ids=str)
-def test_gather_matches(axis, indices):
-    matches(
-        spec.GATHER,
-        lambda x, _: np.take(x, indices, axis),
-        types=NUMBERS,
-        same_scale=True,
-        input=drawn(3, 4, 3),
-        axis=axis,
-        indices=store(np.array(indices), I32),
-    )
-
-
-@pytest.mark.parametrize("index", [-1, 3])
-def test_gather_refuses_an_index_outside(index):
-    given = {"input": store(drawn(3), F32), "axis": 0, "indices": integers(0, index)}
-    with pytest.raises(RuntimeFailure, match="an index is outside a dimension of 3"):
-        run(spec.GATHER, given, Operand(F32))
+@each(("row", "operands", "message"), REFUSED)
+def test_what_is_not_there_is_refused(row, operands, message):
+    with pytest.raises(RuntimeFailure, match=message):
+        run(row, {"input": store(drawn(4), F32), **operands}, Operand(F32))
 
 
 @pytest.mark.parametrize("code", NUMBERS, ids=lambda c: c.name)

@@ -106,13 +106,6 @@ def test_buffers_that_grow_stay_beside_given_arrays() -> None:
         assert functions.calls["Execution_compute"] == computed
 
 
-def test_a_given_array_of_another_shape_is_refused() -> None:
-    made = executor(Recorded(), 0, 3)
-    for shape in ((1, 3), (3, 2)):  # too small, and of the same size
-        with pytest.raises(RuntimeFailure, match=r"the output has \(2, 3\)"):
-            run(made, X, [np.empty(shape, np.float32)])
-
-
 class Insufficient(Recorded):
     """Computes, and says each time that the output's buffer is too small."""
 

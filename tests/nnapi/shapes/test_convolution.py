@@ -124,19 +124,6 @@ def test_same_padding_gives_the_size_divided_by_the_stride():
     assert [window.width.extent(size, 3) for size in (1, 6, 7, None)] == [1, 3, 4, None]
 
 
-@pytest.mark.parametrize(
-    ("scalars", "message"),
-    [
-        ({"padding": 3, **SCALARS}, "padding scheme 3"),
-        ({"padding": 2, **SCALARS, "stride_width": 0}, "stride 0 is not positive"),
-        ({"padding": 2, **SCALARS, "dilation_width": 0}, "dilation 0 is not positive"),
-    ],
-)
-def test_windows_that_cannot_be(scalars: dict[str, int], message: str):
-    with pytest.raises(ShapeError, match=message):
-        WindowGeometry.of(**scalars)
-
-
 def test_images_are_in_either_layout():
     assert nhwc_dims(t(1, 2, 3, 4), nchw=True) == (1, 3, 4, 2)
     assert nhwc_dims(t(1, 2, 3, 4), nchw=False) == (1, 2, 3, 4)

@@ -4,11 +4,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes import ShapeError, Tensor, infer
-
-
-def t(*dims):
-    return Tensor(dims)
-
+from tests.nnapi.shapes.operands import t
 
 REGIONS = {
     "input": t(2, 7, 9, 5),

@@ -5,11 +5,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
 from tests.nnapi.host.lstm_cells import shapes
-
-
-def t(*dims):
-    return Tensor(dims)
-
+from tests.nnapi.shapes.operands import t
 
 UNKNOWN = Tensor(None)
 
