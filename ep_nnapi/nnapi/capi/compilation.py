@@ -51,6 +51,10 @@ _NOT_RETRIED = (
 """Failures that are not retried on another device."""
 
 
+ALIGNMENT, PADDING = 64, 1
+"""Preferred alignment and padding of the devices: a cache line, and no padding."""
+
+
 class Direction(StrEnum):
     """Use of an operand or a memory by an execution."""
 
@@ -60,7 +64,7 @@ class Direction(StrEnum):
 
 @dataclass(eq=False)
 class CompilationBuilder:
-    """The object behind ANeuralNetworksCompilation; every method may raise Refused.
+    """The object of ANeuralNetworksCompilation_*, its methods; each of them may raise Refused.
 
     devices  those that the client named; None to let the runtime choose
     options  relaxed models are computed in float32, as on Android's own CPU device
@@ -72,20 +76,88 @@ class CompilationBuilder:
     finished: bool = False
     _compiled: tuple[Device, Compilation] | None = None
 
-    @property
-    def is_executable(self) -> bool:
-        """True if executions can be created."""
-        return self._compiled is not None
+    @staticmethod
+    def create(model: ModelBuilder) -> CompilationBuilder:
+        """Creates a compilation of a finished model; the runtime chooses the device."""
+        return CompilationBuilder(model.finished)
+
+    @staticmethod
+    def createForDevices(model: ModelBuilder, devices: CData, count: int) -> CompilationBuilder:
+        """Creates a compilation for named devices: the first that takes the whole model is used."""
+        if count == 0:
+            raise bad_data("no devices are given")
+        chosen = selected_devices(devices, count)
+        return CompilationBuilder(model.finished, chosen)
+
+    def setPreference(self, preference: int) -> None:
+        """Sets the execution preference (PreferenceCode)."""
+        self.require_unfinished()
+        if preference not in set(PreferenceCode):
+            raise bad_data(f"no preference has the code {preference}")
+        self.options = replace(self.options, preference=PreferenceCode(preference))
+
+    def setPriority(self, priority: int) -> None:
+        """Sets the priority relative to other compilations."""
+        self.require_unfinished()
+        if priority not in set(PriorityCode):
+            raise bad_data(f"no priority has the code {priority}")
+        self.options = replace(self.options, priority=PriorityCode(priority))
+
+    def setTimeout(self, duration: int) -> None:
+        """Sets the time limit of finishing, in nanoseconds; 0 for no limit."""
+        self.require_unfinished()
+        self.require_single_device("a timeout")
+        self.options = replace(self.options, timeout_ns=duration or None)
+
+    def setCaching(self, directory: str, token: CData) -> None:
+        """Sets the cache directory, and a token of 32 bytes that identifies the model."""
+        self.require_unfinished()
+        digest = bytes(ffi.buffer(token, TOKEN_BYTES))
+        self.options = replace(self.options, cache_dir=directory, token=digest)
+
+    def getPreferredMemoryAlignmentForInput(self, index: int) -> int:
+        """Gets the preferred alignment of an input's address, in bytes."""
+        return self._preferred(Direction.INPUT, index, ALIGNMENT)
+
+    def getPreferredMemoryPaddingForInput(self, index: int) -> int:
+        """Gets the number of bytes to whose multiple an input's length is best padded."""
+        return self._preferred(Direction.INPUT, index, PADDING)
+
+    def getPreferredMemoryAlignmentForOutput(self, index: int) -> int:
+        """Gets the preferred alignment of an output's address, in bytes."""
+        return self._preferred(Direction.OUTPUT, index, ALIGNMENT)
+
+    def getPreferredMemoryPaddingForOutput(self, index: int) -> int:
+        """Gets the number of bytes to whose multiple an output's length is best padded."""
+        return self._preferred(Direction.OUTPUT, index, PADDING)
+
+    def addExtensionAttribute(self, name: str, code: int, data: CData, length: int) -> None:
+        """Always refused: no device here has vendor extensions."""
+        if data == ffi.NULL and length:
+            raise unexpected_null("data")
+        self.require_unfinished()
+        raise no_extension(name)
+
+    def require_ready(self) -> tuple[Device, Compilation]:
+        """Returns what executes it; raises Refused(BAD_STATE) if it is unfinished or failed."""
+        if self._compiled is None:
+            raise bad_state("the compilation is not finished, or failed")
+        return self._compiled
+
+    def _preferred(self, use: Direction, index: int, value: int) -> int:
+        self.require_ready()
+        self.operand(use, index)
+        return value
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:
         """The model's inputs."""
-        return _operands(self._model, self.model.inputs)
+        return tuple(self._model.operands[i] for i in self.model.inputs)
 
     @cached_property
     def outputs(self) -> tuple[Operand, ...]:
         """The model's outputs."""
-        return _operands(self._model, self.model.outputs)
+        return tuple(self._model.operands[i] for i in self.model.outputs)
 
     def operand(self, direction: Direction, index: int) -> Operand:
         """Returns an input or output; raises Refused(BAD_DATA) for an index out of range."""
@@ -95,7 +167,7 @@ class CompilationBuilder:
         return operands[index]
 
     def finish(self) -> None:
-        """Compiles the model; a compilation that fails cannot be executed."""
+        """Compiles the model."""
         self.require_unfinished()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
@@ -110,9 +182,7 @@ class CompilationBuilder:
         If the runtime chose the device and it fails, the reference device runs the model instead.
         A result whose shape contradicts the output's raises Refused(OP_FAILED).
         """
-        if self._compiled is None:
-            raise bad_state("the compilation is not finished, or failed")
-        device, compiled = self._compiled
+        device, compiled = self.require_ready()
         try:
             return compiled.run(inputs, outputs, options)
         except RuntimeFailure as failure:
@@ -121,7 +191,8 @@ class CompilationBuilder:
             if not self._may_fall_back(device) or code_of(failure) in _NOT_RETRIED:
                 raise
             logger.warning("%s failed, %s takes over: %s", device.name, REFERENCE_DEVICE, failure)
-        self._compiled = self._compile(_reference())
+        reference = [d for d in runtime().devices() if d.name == REFERENCE_DEVICE]
+        self._compiled = self._compile(reference)
         return self._compiled[1].run(inputs, outputs, options)
 
     def require_single_device(self, what: str) -> None:
@@ -172,15 +243,7 @@ class CompilationBuilder:
         return self.devices is None and device.name != REFERENCE_DEVICE
 
 
-def _reference() -> tuple[Device, ...]:
-    return tuple(d for d in runtime().devices() if d.name == REFERENCE_DEVICE)
-
-
-def _operands(model: Model, indexes: Sequence[int]) -> tuple[Operand, ...]:
-    return tuple(model.operands[i] for i in indexes)
-
-
-COMPILATIONS: Handles[CompilationBuilder] = Handles("Compilation")
+COMPILATIONS: Handles[CompilationBuilder] = Handles("Compilation", CompilationBuilder)
 
 
 @cache
@@ -196,110 +259,6 @@ def wait_at_exit() -> None:
 @ffi.def_extern(name="before_exit")
 def _before_exit() -> None:
     CONCURRENT_RUNS.before_exit()
-
-
-ALIGNMENT, PADDING = 64, 1
-"""Preferred alignment and padding of the devices: a cache line, and no padding."""
-
-
-def Compilation_create(model: ModelBuilder) -> CompilationBuilder:
-    """Creates a compilation of a finished model; the runtime chooses the device."""
-    return CompilationBuilder(model.finished)
-
-
-def Compilation_createForDevices(
-    model: ModelBuilder, devices: CData, count: int
-) -> CompilationBuilder:
-    """Creates a compilation for named devices: the first that supports the whole model is used."""
-    if count == 0:
-        raise bad_data("no devices are given")
-    chosen = selected_devices(devices, count)
-    return CompilationBuilder(model.finished, chosen)
-
-
-def Compilation_setPreference(compilation: CompilationBuilder, preference: int) -> None:
-    """Sets the execution preference (PreferenceCode)."""
-    compilation.require_unfinished()
-    if preference not in set(PreferenceCode):
-        raise bad_data(f"no preference has the code {preference}")
-    compilation.options = replace(compilation.options, preference=PreferenceCode(preference))
-
-
-def Compilation_setPriority(compilation: CompilationBuilder, priority: int) -> None:
-    """Sets the priority relative to other compilations."""
-    compilation.require_unfinished()
-    if priority not in set(PriorityCode):
-        raise bad_data(f"no priority has the code {priority}")
-    compilation.options = replace(compilation.options, priority=PriorityCode(priority))
-
-
-def Compilation_setTimeout(compilation: CompilationBuilder, duration: int) -> None:
-    """Sets the time limit of finishing, in nanoseconds; 0 for no limit."""
-    compilation.require_unfinished()
-    compilation.require_single_device("a timeout")
-    compilation.options = replace(compilation.options, timeout_ns=duration or None)
-
-
-def Compilation_setCaching(compilation: CompilationBuilder, directory: str, token: CData) -> None:
-    """Sets the cache directory, and a token of 32 bytes that identifies the model."""
-    compilation.require_unfinished()
-    digest = bytes(ffi.buffer(token, TOKEN_BYTES))
-    compilation.options = replace(compilation.options, cache_dir=directory, token=digest)
-
-
-def Compilation_finish(compilation: CompilationBuilder) -> None:
-    """Compiles the model."""
-    compilation.finish()
-
-
-def Compilation_getPreferredMemoryAlignmentForInput(
-    compilation: CompilationBuilder, index: int
-) -> int:
-    """Gets the preferred alignment of an input's address, in bytes."""
-    return _preferred(compilation, Direction.INPUT, index, ALIGNMENT)
-
-
-def Compilation_getPreferredMemoryPaddingForInput(
-    compilation: CompilationBuilder, index: int
-) -> int:
-    """Gets the number of bytes to whose multiple an input's length is best padded."""
-    return _preferred(compilation, Direction.INPUT, index, PADDING)
-
-
-def Compilation_getPreferredMemoryAlignmentForOutput(
-    compilation: CompilationBuilder, index: int
-) -> int:
-    """Gets the preferred alignment of an output's address, in bytes."""
-    return _preferred(compilation, Direction.OUTPUT, index, ALIGNMENT)
-
-
-def Compilation_getPreferredMemoryPaddingForOutput(
-    compilation: CompilationBuilder, index: int
-) -> int:
-    """Gets the number of bytes to whose multiple an output's length is best padded."""
-    return _preferred(compilation, Direction.OUTPUT, index, PADDING)
-
-
-def Compilation_addExtensionAttribute(
-    compilation: CompilationBuilder, name: str, code: int, data: CData, length: int
-) -> None:
-    """Always refused: no device here has vendor extensions."""
-    if data == ffi.NULL and length:
-        raise unexpected_null("data")
-    compilation.require_unfinished()
-    raise no_extension(name)
-
-
-def require_ready(compilation: CompilationBuilder) -> None:
-    """Raises Refused(BAD_STATE) unless executions can be created."""
-    if not compilation.is_executable:
-        raise bad_state("the compilation is not finished, or failed")
-
-
-def _preferred(compilation: CompilationBuilder, use: Direction, index: int, value: int) -> int:
-    require_ready(compilation)
-    compilation.operand(use, index)
-    return value
 
 
 logger = module_logger(__name__)

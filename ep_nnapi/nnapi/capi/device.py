@@ -42,6 +42,29 @@ class CDevice:
     name: CData
     version: CData
 
+    def getName(self) -> CData:
+        """Gets the device's unique name."""
+        return self.name
+
+    def getVersion(self) -> CData:
+        """Gets the device's version, free text."""
+        return self.version
+
+    def getType(self) -> int:
+        """Gets the device's DeviceTypeCode."""
+        return self.device.type
+
+    def getFeatureLevel(self) -> int:
+        """Gets the code of the device's feature level."""
+        return feature_level_code(self.device.feature_level)
+
+    def getExtensionSupport(self, name: str) -> bool:
+        """Always false: no device here has vendor extensions."""
+        return False
+
+    def wait(self) -> None:
+        """Returns at once: host devices are always ready."""
+
 
 @cache
 def runtime() -> Runtime:
@@ -66,7 +89,7 @@ def feature_level() -> int:
     return runtime().feature_level
 
 
-DEVICES: Handles[CDevice] = Handles("Device")
+DEVICES: Handles[CDevice] = Handles("Device", CDevice)
 
 
 @cache
@@ -172,32 +195,3 @@ def getMaximumLoopTimeout() -> int:
 def getRuntimeFeatureLevel() -> int:
     """Returns the code of the feature level that models are validated against."""
     return feature_level_code(feature_level())
-
-
-def Device_getName(device: CDevice) -> CData:
-    """Gets the device's unique name."""
-    return device.name
-
-
-def Device_getVersion(device: CDevice) -> CData:
-    """Gets the device's version, free text."""
-    return device.version
-
-
-def Device_getType(device: CDevice) -> int:
-    """Gets the device's DeviceTypeCode."""
-    return device.device.type
-
-
-def Device_getFeatureLevel(device: CDevice) -> int:
-    """Gets the code of the device's feature level."""
-    return feature_level_code(device.device.feature_level)
-
-
-def Device_getExtensionSupport(device: CDevice, name: str) -> bool:
-    """Always false: no device here has vendor extensions."""
-    return False
-
-
-def Device_wait(device: CDevice) -> None:
-    """Returns at once: host devices are always ready."""

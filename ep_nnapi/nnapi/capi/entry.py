@@ -24,9 +24,6 @@ from ep_nnapi.nnapi.interrupts import escaped, hold
 logger = module_logger(__name__)
 
 Implementation: TypeAlias = Callable[..., Any]
-FAMILIES = (device, model, compilation, execution, burst, event, memory)
-"""Implementations, a module for each kind of object: functions with the NDK's names without prefix,
-which take objects for handles, and raise Refused or RuntimeFailure."""
 HANDLES: Mapping[str, Handles[Any]] = {
     handles.kind: handles
     for handles in (
@@ -40,7 +37,8 @@ HANDLES: Mapping[str, Handles[Any]] = {
         memory.MEMORIES,
     )
 }
-"""The live objects by kind."""
+"""The live objects by kind. Their classes have the NDK's functions of the kind as methods, which
+take objects for handles, and raise Refused or RuntimeFailure."""
 LOG_VARIABLE = "EP_NNAPI_LOG"
 _ESCAPED = escaped(lib.interrupt_later)
 
@@ -56,13 +54,11 @@ def connect() -> int:
 
 def implementation(function: Function) -> Implementation:
     """Returns the Python function, of C's arguments, that implements an exported function."""
-    name = function.python_name
-    found = [vars(family)[name] for family in FAMILIES if name in vars(family)]
-    if name.endswith("_free"):
-        return found[0] if found else _freeing(HANDLES[name.removesuffix("_free")])
-    if len(found) != 1:
-        raise LookupError(f"{name} is there {len(found)} times")
-    return _of_c(function, found[0])
+    kind, _, name = function.python_name.rpartition("_")
+    owner = HANDLES[kind].owner if kind else device
+    if name == "free":
+        return getattr(owner, name, None) or _freeing(HANDLES[kind])
+    return _of_c(function, getattr(owner, name))
 
 
 def _freeing(handles: Handles[Any]) -> Implementation:

@@ -58,10 +58,27 @@ class Event:
         return failure.code if failure else ResultCode.NO_ERROR
 
     def wait(self) -> None:
-        """Waits for the execution to end; raises Refused if it failed."""
+        """Waits for the execution to end; returns its result code."""
         failure = self._outcome()
         if failure is not None:
             raise Refused(failure.code, str(failure))
+
+    @staticmethod
+    def free(event: int) -> None:
+        """Waits for the execution to end, then releases the handle."""
+        found = EVENTS.remove(event)
+        if found is not None:
+            found.wait_for_result_code()
+
+    @staticmethod
+    def createFromSyncFenceFd(fd: int) -> Event:
+        """Always BAD_DATA: this system has no Android sync fences."""
+        raise bad_data(f"descriptor {fd} is no sync fence")
+
+    def getSyncFenceFd(self, out: CData) -> None:
+        """Always BAD_DATA, as the NDK specifies for events without a sync fence."""
+        out[0] = -1
+        raise bad_data("the event is not backed by a sync fence")
 
     def _outcome(self) -> Refused | None:
         if self._waiters_compute and not self._done.is_set():
@@ -70,30 +87,7 @@ class Event:
         return self._failure
 
 
-EVENTS: Handles[Event] = Handles("Event")
-
-
-def Event_wait(event: Event) -> None:
-    """Waits for the execution to end; returns its result code."""
-    event.wait()
-
-
-def Event_free(event: int) -> None:
-    """Waits for the execution to end, then releases the handle."""
-    found = EVENTS.remove(event)
-    if found is not None:
-        found.wait_for_result_code()
-
-
-def Event_createFromSyncFenceFd(fd: int) -> Event:
-    """Always BAD_DATA: this system has no Android sync fences."""
-    raise bad_data(f"descriptor {fd} is no sync fence")
-
-
-def Event_getSyncFenceFd(event: Event, out: CData) -> None:
-    """Always BAD_DATA, as the NDK specifies for events without a sync fence."""
-    out[0] = -1
-    raise bad_data("the event is not backed by a sync fence")
+EVENTS: Handles[Event] = Handles("Event", Event)
 
 
 def dependency(handle: int) -> Event:

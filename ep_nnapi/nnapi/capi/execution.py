@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from _thread import start_new_thread
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,11 +23,12 @@ from ep_nnapi.nnapi.capi.argument import (
     merged_dimensions,
     stored,
 )
+from ep_nnapi.nnapi.capi.burst import Burst
 from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type
-from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction, require_ready
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
 from ep_nnapi.nnapi.capi.device import feature_level
 from ep_nnapi.nnapi.capi.event import Event, dependency
-from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, FileMemory, MemoryRegion, Role
+from ep_nnapi.nnapi.capi.memory import DeviceMemory, Memory, MemoryRegion, Role
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
     Refused,
@@ -50,12 +50,13 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData, OperandType
 
 
+_UNMEASURED = 2**64 - 1
 _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
 
 
 @dataclass(eq=False)
 class Execution:
-    """The object behind ANeuralNetworksExecution; every method may raise Refused."""
+    """The object of ANeuralNetworksExecution_*, its methods; each of them may raise Refused."""
 
     compilation: CompilationBuilder
     settings: ClientSettings = field(default_factory=ClientSettings)
@@ -75,45 +76,100 @@ class Execution:
         if self._state is ExecutionState.COMPUTATION:
             self._ended, self._state = ResultCode.DEAD_OBJECT, ExecutionState.COMPLETED
 
-    def change(self, **settings: bool | int | None) -> None:
+    def _change(self, **settings: bool | int | None) -> None:
         """Changes settings; only before the first computation."""
-        self.require_preparation()
+        self._require_preparation()
         self.settings = replace(self.settings, **settings)  # type: ignore[arg-type]
 
-    def require_preparation(self) -> None:
+    def _require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
         if self._state is not ExecutionState.PREPARATION:
             raise bad_state("the execution has been computed, or is")
 
-    def set_bytes(
+    @staticmethod
+    def create(compilation: CompilationBuilder) -> Execution:
+        """Creates an execution of a finished compilation."""
+        compilation.require_ready()
+        return Execution(compilation)
+
+    def setInput(self, index: int, type_: OperandType, buffer: CData, size: int) -> None:
+        """Sets an input in the client's memory; (null, 0) omits it."""
+        self._set_bytes(Direction.INPUT, index, type_, buffer, size)
+
+    def setOutput(self, index: int, type_: OperandType, buffer: CData, size: int) -> None:
+        """Sets an output in the client's memory; (null, 0) omits it."""
+        self._set_bytes(Direction.OUTPUT, index, type_, buffer, size)
+
+    def setInputFromMemory(
+        self, index: int, type_: OperandType, memory: Memory, start: int, size: int
+    ) -> None:
+        """Sets an input in a memory object."""
+        self._set_memory(Direction.INPUT, index, type_, memory, (start, size))
+
+    def setOutputFromMemory(
+        self, index: int, type_: OperandType, memory: Memory, start: int, size: int
+    ) -> None:
+        """Sets an output in a memory object."""
+        self._set_memory(Direction.OUTPUT, index, type_, memory, (start, size))
+
+    def setMeasureTiming(self, measure: bool) -> None:
+        """Enables or disables timing."""
+        self.compilation.require_single_device("measuring")
+        self._change(measure=measure)
+
+    def setTimeout(self, duration: int) -> None:
+        """Sets the time limit of a computation, in nanoseconds; 0 for no limit."""
+        self.compilation.require_single_device("a timeout")
+        self._change(timeout=duration or None)
+
+    def setLoopTimeout(self, duration: int) -> None:
+        """Sets the time limit of a WHILE loop, in nanoseconds, capped at the maximum."""
+        self._change(loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS))
+
+    def enableInputAndOutputPadding(self, enable: bool) -> None:
+        """Allows or forbids buffers longer than needed; only before any buffer is set."""
+        self._require_preparation()
+        if self.has_arguments:
+            raise bad_state("padding is chosen before an input or output is set")
+        self._change(padded=enable)
+
+    def setReusable(self, reusable: bool) -> None:
+        """Allows or forbids computing the execution more than once."""
+        self._change(reusable=reusable)
+
+    def addExtensionAttribute(self, name: str, code: int, data: CData, length: int) -> None:
+        """Always refused: no device here has vendor extensions."""
+        if data == ffi.NULL and length:
+            raise unexpected_null("data")
+        self._require_preparation()
+        raise no_extension(name)
+
+    def _set_bytes(
         self, direction: Direction, index: int, type_: OperandType, buffer: CData, size: int
     ) -> None:
-        """Sets an input or output in the client's own memory; (null, 0) omits it."""
         missing = buffer == ffi.NULL
         if missing and size:
             raise unexpected_null("buffer")
-        self.require_preparation()
+        self._require_preparation()
         given = _type(type_)
         if size > MAX_BYTES:
             raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
         raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
         self._put(direction, index, given, raw)
 
-    def set_memory(
+    def _set_memory(
         self,
         direction: Direction,
         index: int,
         type_: OperandType,
-        memory: AnyMemory,
-        offset: int,
-        length: int,
+        memory: Memory,
+        region: tuple[int, int],
     ) -> None:
-        """Sets an input or output in a memory object."""
-        self.require_preparation()
+        self._require_preparation()
         given = _type(type_)
-        region = MemoryRegion(offset, length, None if given is None else given.dimensions)
-        memory.check(Role(self.compilation, direction, index), region)
-        storage = memory.bytes(region) if isinstance(memory, FileMemory) else memory
+        dimensions = None if given is None else given.dimensions
+        role = Role(self.compilation, direction, index)
+        storage = memory.storage(role, MemoryRegion(*region, dimensions))
         self._put(direction, index, given, storage)
 
     def compute(self) -> None:
@@ -122,16 +178,33 @@ class Execution:
         self._begin()
         self._complete(requested, None)
 
-    def start(self) -> Event:
-        """Computes on a new thread, or on the one that waits for the event."""
+    def burstCompute(self, burst: Burst) -> None:
+        """Computes synchronously as part of a burst."""
+        if self.compilation is not burst.compilation:
+            raise bad_data("burst and execution are of different compilations")
+        if not burst.running.acquire(blocking=False):
+            raise bad_state("the burst is running")
+        try:
+            self.compute()
+        finally:
+            burst.running.release()
+
+    def startCompute(self) -> Event:
+        """Starts computing; the event signals the end.
+
+        On a new thread, or on the one that waits for the event.
+        """
         requested = time.monotonic_ns()
         self._begin()
         event = Event(lambda: self._complete(requested, None), waiters_compute=True)
         return self._started(event)
 
-    def start_after(self, events: Sequence[Event], limit: int | None) -> Event:
-        """Computes on a new thread once `events` have ended, then within `limit` nanoseconds."""
-        requested = time.monotonic_ns()
+    def startComputeWithDependencies(self, dependencies: CData, count: int, duration: int) -> Event:
+        """Starts computing after other events, then within `duration` nanoseconds."""
+        if count and dependencies == ffi.NULL:
+            raise unexpected_null("dependencies")
+        events = [dependency(dependencies[place]) for place in range(count)]
+        limit, requested = duration or None, time.monotonic_ns()
         self._begin()
         try:
             if limit is not None:
@@ -148,7 +221,33 @@ class Execution:
 
         return self._started(Event(compute))
 
-    def output(self, index: int) -> Argument:
+    def getOutputOperandRank(self, index: int, out: CData) -> None:
+        """Gets the rank of an output of the last computation, even if its buffer was too small."""
+        output = self._output(index)
+        out[0] = len(output.dimensions)
+        output.require_sufficient()
+
+    def getOutputOperandDimensions(self, index: int, out: CData) -> None:
+        """Gets an output's dimensions in the last computation, even if its buffer was too small."""
+        output = self._output(index)
+        if not output.dimensions:
+            raise bad_data(f"output {index} is a scalar")
+        for place, size in enumerate(output.dimensions):
+            out[place] = size
+        output.require_sufficient()
+
+    def getDuration(self, code: int, out: CData) -> None:
+        """Gets the duration of the last computation, in nanoseconds."""
+        if code not in set(DurationCode):
+            raise bad_data(f"no duration has the code {code}")
+        out[0] = _UNMEASURED
+        if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
+            raise bad_state("the execution is not completed, or failed")
+        if not self.settings.measure or self._timing is None:
+            raise bad_state("the execution was not measured")
+        out[0] = self._timing.duration(DurationCode(code))
+
+    def _output(self, index: int) -> Argument:
         """Returns an output of a finished computation."""
         if self._state is not ExecutionState.COMPLETED or self._ended not in _WITH_DIMENSIONS:
             raise bad_state("the execution is not completed, or failed")
@@ -156,15 +255,6 @@ class Execution:
         if found is None:
             raise bad_state("the execution is not completed")
         return found
-
-    @property
-    def timing(self) -> ExecutionTimes:
-        """Returns the timing; BAD_STATE if it was not measured or the computation failed."""
-        if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
-            raise bad_state("the execution is not completed, or failed")
-        if not self.settings.measure or self._timing is None:
-            raise bad_state("the execution was not measured")
-        return self._timing
 
     def _begin(self) -> None:
         """Marks the execution as computing; BAD_STATE while it runs, or if it cannot be reused."""
@@ -260,129 +350,7 @@ class Execution:
         arguments[index] = stored(operand, dimensions, storage, self.settings.padded)
 
 
-EXECUTIONS: Handles[Execution] = Handles("Execution")
-
-
-_UNMEASURED = 2**64 - 1
-
-
-def Execution_create(compilation: CompilationBuilder) -> Execution:
-    """Creates an execution of a finished compilation."""
-    require_ready(compilation)
-    return Execution(compilation)
-
-
-def Execution_setInput(
-    execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
-) -> None:
-    """Sets an input in the client's memory; (null, 0) omits it."""
-    execution.set_bytes(Direction.INPUT, index, type_, buffer, size)
-
-
-def Execution_setOutput(
-    execution: Execution, index: int, type_: OperandType, buffer: CData, size: int
-) -> None:
-    """Sets an output in the client's memory; (null, 0) omits it."""
-    execution.set_bytes(Direction.OUTPUT, index, type_, buffer, size)
-
-
-def Execution_setInputFromMemory(
-    execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
-) -> None:
-    """Sets an input in a memory object."""
-    execution.set_memory(Direction.INPUT, index, type_, memory, start, size)
-
-
-def Execution_setOutputFromMemory(
-    execution: Execution, index: int, type_: OperandType, memory: AnyMemory, start: int, size: int
-) -> None:
-    """Sets an output in a memory object."""
-    execution.set_memory(Direction.OUTPUT, index, type_, memory, start, size)
-
-
-def Execution_compute(execution: Execution) -> None:
-    """Computes synchronously."""
-    execution.compute()
-
-
-def Execution_startCompute(execution: Execution) -> Event:
-    """Starts computing; the event signals the end."""
-    return execution.start()
-
-
-def Execution_startComputeWithDependencies(
-    execution: Execution, dependencies: CData, count: int, duration: int
-) -> Event:
-    """Starts computing after other events, then within `duration` nanoseconds."""
-    if count and dependencies == ffi.NULL:
-        raise unexpected_null("dependencies")
-    events = [dependency(dependencies[place]) for place in range(count)]
-    return execution.start_after(events, duration or None)
-
-
-def Execution_getOutputOperandRank(execution: Execution, index: int, out: CData) -> None:
-    """Gets the rank of an output of the last computation, even if its buffer was too small."""
-    output = execution.output(index)
-    out[0] = len(output.dimensions)
-    output.require_sufficient()
-
-
-def Execution_getOutputOperandDimensions(execution: Execution, index: int, out: CData) -> None:
-    """Gets the dimensions of an output of the last computation, even if its buffer is too small."""
-    output = execution.output(index)
-    if not output.dimensions:
-        raise bad_data(f"output {index} is a scalar")
-    for place, size in enumerate(output.dimensions):
-        out[place] = size
-    output.require_sufficient()
-
-
-def Execution_setMeasureTiming(execution: Execution, measure: bool) -> None:
-    """Enables or disables timing."""
-    execution.compilation.require_single_device("measuring")
-    execution.change(measure=measure)
-
-
-def Execution_getDuration(execution: Execution, code: int, out: CData) -> None:
-    """Gets the duration of the last computation, in nanoseconds."""
-    if code not in set(DurationCode):
-        raise bad_data(f"no duration has the code {code}")
-    out[0] = _UNMEASURED
-    out[0] = execution.timing.duration(DurationCode(code))
-
-
-def Execution_setTimeout(execution: Execution, duration: int) -> None:
-    """Sets the time limit of a computation, in nanoseconds; 0 for no limit."""
-    execution.compilation.require_single_device("a timeout")
-    execution.change(timeout=duration or None)
-
-
-def Execution_setLoopTimeout(execution: Execution, duration: int) -> None:
-    """Sets the time limit of a WHILE loop, in nanoseconds, capped at the maximum."""
-    execution.change(loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS))
-
-
-def Execution_enableInputAndOutputPadding(execution: Execution, enable: bool) -> None:
-    """Allows or forbids buffers longer than needed; only before any buffer is set."""
-    execution.require_preparation()
-    if execution.has_arguments:
-        raise bad_state("padding is chosen before an input or output is set")
-    execution.change(padded=enable)
-
-
-def Execution_setReusable(execution: Execution, reusable: bool) -> None:
-    """Allows or forbids computing the execution more than once."""
-    execution.change(reusable=reusable)
-
-
-def Execution_addExtensionAttribute(
-    execution: Execution, name: str, code: int, data: CData, length: int
-) -> None:
-    """Always refused: no device here has vendor extensions."""
-    if data == ffi.NULL and length:
-        raise unexpected_null("data")
-    execution.require_preparation()
-    raise no_extension(name)
+EXECUTIONS: Handles[Execution] = Handles("Execution", Execution)
 
 
 def _type(pointer: OperandType) -> AnyOperand | None:

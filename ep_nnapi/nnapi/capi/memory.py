@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,7 +19,6 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
-from ep_nnapi.nnapi.capi.model import ModelBuilder
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
     Refused,
@@ -56,15 +56,12 @@ class MemoryRegion:
     dimensions: Dimensions | None = None
 
 
-class FileMemory:
-    """A mapping of `size` bytes of a file; later changes of the file are visible."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
+class Memory(ABC):
+    """The object of ANeuralNetworksMemory_*, its methods; each of them may raise Refused."""
 
     @staticmethod
-    def map(size: int, protect: int, fd: int, offset: int) -> FileMemory:
-        """Maps the file; raises Refused: BAD_DATA, or UNMAPPABLE if the file cannot be mapped."""
+    def createFromFd(size: int, protect: int, fd: int, offset: int) -> Memory:
+        """Creates a memory from a mapped file; the descriptor may be closed afterwards."""
         readable = protect & (mmap.PROT_READ | mmap.PROT_WRITE)
         if size == 0 or fd < 0 or not readable:
             raise bad_data(f"{size} bytes of descriptor {fd} with protection {protect}")
@@ -80,28 +77,75 @@ class FileMemory:
             raise Refused(ResultCode.UNMAPPABLE, f"cannot be mapped: {error}") from error
         return FileMemory(np.frombuffer(mapped, np.uint8)[begin:])
 
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        return self.array.size
+    @staticmethod
+    def createFromAHardwareBuffer(buffer: int) -> Memory:
+        """Always UNMAPPABLE: hardware buffers exist on Android only."""
+        if buffer == 0:
+            raise unexpected_null("ahwb")
+        raise Refused(ResultCode.UNMAPPABLE, "this system has no hardware buffers")
 
-    def bytes(self, region: MemoryRegion) -> Array:
+    @staticmethod
+    def createFromDesc(desc: Descriptor) -> Memory:
+        """Creates a device memory for the roles of a descriptor."""
+        if not desc.finished or desc.operand is None:
+            raise bad_state("the descriptor is not finished")
+        return DeviceMemory(frozenset(desc.roles), desc.operand, desc.dimensions)
+
+    def copy(self, target: Memory) -> None:
+        """Copies the whole of one memory into another."""
+        if self is not target:
+            target._write(self)
+
+    @abstractmethod
+    def bytes(self, offset: int, length: int) -> Array:
+        """Returns the bytes of a region, as a constant."""
+
+    @abstractmethod
+    def storage(self, role: Role, region: MemoryRegion) -> Array | DeviceMemory:
+        """Returns where a region is; Refused(BAD_DATA) if an execution may not use it so."""
+
+    @abstractmethod
+    def _content(self) -> Array: ...
+
+    @abstractmethod
+    def _write(self, source: Memory) -> None: ...
+
+
+class FileMemory(Memory):
+    """A mapping of bytes of a file; later changes of the file are visible."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def _content(self) -> Array:
+        return self.array
+
+    def bytes(self, offset: int, length: int) -> Array:
         """Returns the bytes of a region; raises Refused(BAD_DATA) if it is out of bounds."""
-        if region.offset == 0 and region.length == 0:
+        if offset == 0 and length == 0:
             raise bad_data("the length of a region of a file cannot be implied")
-        if region.offset + region.length > self.size:
-            raise bad_data(f"bytes {region.offset} + {region.length} of {self.size}")
-        return self.array[region.offset : region.offset + region.length]
+        if offset + length > self.array.size:
+            raise bad_data(f"bytes {offset} + {length} of {self.array.size}")
+        return self.array[offset : offset + length]
 
-    def check(self, role: Role, region: MemoryRegion) -> None:
-        """Raises Refused(BAD_DATA) unless an execution may use the region in this role."""
-        self.bytes(region)
+    def storage(self, role: Role, region: MemoryRegion) -> Array:
+        """Returns the bytes, which must be writable for outputs."""
+        found = self.bytes(region.offset, region.length)
         if role.direction is Direction.OUTPUT and not self.array.flags.writeable:
             raise bad_data("the memory is mapped for reading only")
+        return found
+
+    def _write(self, source: Memory) -> None:
+        content = source._content()
+        if content.size != self.array.size:
+            raise bad_data(f"{content.size} bytes do not fill {self.array.size}")
+        if not self.array.flags.writeable:
+            raise bad_data("the target is mapped for reading only")
+        self.array[:] = content
 
 
 @dataclass(slots=True, eq=False)
-class DeviceMemory:
+class DeviceMemory(Memory):
     """A tensor or scalar in device memory: opaque, usable only in its declared roles.
 
     value   None until an execution or a copy writes it, and after one of these failed
@@ -112,14 +156,24 @@ class DeviceMemory:
     initial: Dimensions
     value: Array | None = None
 
-    def check(self, role: Role, region: MemoryRegion) -> None:
-        """Raises Refused(BAD_DATA) unless an execution may use the memory in this role."""
+    def _content(self) -> Array:
+        if self.value is None:
+            raise bad_data("the source has no value")
+        return self.value.reshape(-1).view(np.uint8)
+
+    def bytes(self, offset: int, length: int) -> Array:
+        """Raises Refused(BAD_DATA): the contents are accessible only through the roles."""
+        raise bad_data("a device's memory is no model constant")
+
+    def storage(self, role: Role, region: MemoryRegion) -> DeviceMemory:
+        """Returns the memory, which must have been described for the role."""
         if role not in self.roles:
             raise bad_data(f"the memory was not described for this {role.direction}")
         if region.offset or region.length:
             raise bad_data("a device's memory is used as a whole: offset and length are 0")
         if region.dimensions is not None:
             combined(region.dimensions, self.initial)
+        return self
 
     def read(self, dimensions: Dimensions) -> Array:
         """Returns the value; raises Refused(OP_FAILED) if unwritten, or of other dimensions."""
@@ -129,51 +183,19 @@ class DeviceMemory:
             raise op_failed(f"a memory of {self.value.shape} is read as {dimensions}")
         return self.value
 
-    def bytes(self, region: MemoryRegion) -> Array:
-        """Raises Refused(BAD_DATA): the contents are accessible only through the roles."""
-        raise bad_data("a device's memory is no model constant")
-
-
-AnyMemory: TypeAlias = FileMemory | DeviceMemory
-
-
-def copy(source: AnyMemory, target: AnyMemory) -> None:
-    """Copies a whole memory; a device memory has no value after a failed copy into it."""
-    if source is target:
-        return
-    if isinstance(target, FileMemory):
-        _copy_to_file(_content(source), target)
-        return
-    target.value = None
-    target.value = _content_for(source, target)
-
-
-def _content(source: AnyMemory) -> Array:
-    if isinstance(source, FileMemory):
-        return source.array
-    if source.value is None:
-        raise bad_data("the source has no value")
-    return source.value.reshape(-1).view(np.uint8)
-
-
-def _copy_to_file(content: Array, target: FileMemory) -> None:
-    if content.size != target.size:
-        raise bad_data(f"{content.size} bytes do not fill {target.size}")
-    if not target.array.flags.writeable:
-        raise bad_data("the target is mapped for reading only")
-    target.array[:] = content
-
-
-def _content_for(source: AnyMemory, target: DeviceMemory) -> Array:
-    content, operand = _content(source), target.operand
-    dimensions = target.initial
-    if isinstance(source, DeviceMemory):
-        if not same_type(source.operand, operand):
-            raise bad_data("source and target differ in type, scale, zero point or channels")
-        dimensions = combined(source.value.shape if source.value is not None else (), dimensions)
-    if content.size != bytes_of(operand, dimensions):
-        raise bad_data(f"{content.size} bytes are no {operand.type.name} {list(dimensions)}")
-    return content.copy().view(operand.type.numpy).reshape(dimensions)
+    def _write(self, source: Memory) -> None:
+        self.value = None  # also after a failed copy
+        content, dimensions = source._content(), self.initial
+        if isinstance(source, DeviceMemory):
+            if not same_type(source.operand, self.operand):
+                raise bad_data("source and target differ in type, scale, zero point or channels")
+            dimensions = combined(
+                source.value.shape if source.value is not None else (), dimensions
+            )
+        if content.size != bytes_of(self.operand, dimensions):
+            wanted = f"{self.operand.type.name} {list(dimensions)}"
+            raise bad_data(f"{content.size} bytes are no {wanted}")
+        self.value = content.copy().view(self.operand.type.numpy).reshape(dimensions)
 
 
 def same_type(a: Operand, b: Operand) -> bool:
@@ -190,19 +212,32 @@ def combined(a: Dimensions, b: Dimensions) -> Dimensions:
     return tuple(x or y for x, y in zip(a, b, strict=True))
 
 
-MEMORIES: Handles[AnyMemory] = Handles("Memory")
+MEMORIES: Handles[Memory] = Handles("Memory", Memory)
 
 
 @dataclass(slots=True, eq=False)
 class Descriptor:
-    """The object behind ANeuralNetworksMemoryDesc; every method may raise Refused."""
+    """The object of ANeuralNetworksMemoryDesc_*, its methods; each of them may raise Refused."""
 
     roles: list[Role] = field(default_factory=list)
     operand: Operand | None = None
     dimensions: Dimensions = ()
     finished: bool = False
 
-    def add_role(self, role: Role, frequency: float) -> None:
+    @staticmethod
+    def create() -> Descriptor:
+        """Creates an empty descriptor."""
+        return Descriptor()
+
+    def addInputRole(self, compilation: CompilationBuilder, index: int, frequency: float) -> None:
+        """Lets the memory be input `index` of the compilation's executions."""
+        self._add_role(Role(compilation, Direction.INPUT, index), frequency)
+
+    def addOutputRole(self, compilation: CompilationBuilder, index: int, frequency: float) -> None:
+        """Lets the memory be output `index` of the compilation's executions."""
+        self._add_role(Role(compilation, Direction.OUTPUT, index), frequency)
+
+    def _add_role(self, role: Role, frequency: float) -> None:
         """Adds a role; all roles must have the same operand type."""
         self._open()
         if role in self.roles:
@@ -218,8 +253,11 @@ class Descriptor:
         self.roles.append(role)
         self.operand, self.dimensions = operand, dimensions
 
-    def set_dimensions(self, dimensions: Dimensions) -> None:
+    def setDimensions(self, rank: int, sizes: CData) -> None:
         """Sets dimensions that the models leave unknown."""
+        if rank and sizes == ffi.NULL:
+            raise unexpected_null("dimensions")
+        dimensions = numbers(sizes, rank)
         self._open()
         if dimensions and self.operand is not None and not self.operand.type.tensor:
             raise bad_data("a scalar has no dimensions")
@@ -232,12 +270,6 @@ class Descriptor:
             raise bad_data("a memory takes at least one role")
         self.finished = True
 
-    def allocate(self) -> DeviceMemory:
-        """Returns a new device memory, not yet written."""
-        if not self.finished or self.operand is None:
-            raise bad_state("the descriptor is not finished")
-        return DeviceMemory(frozenset(self.roles), self.operand, self.dimensions)
-
     def _open(self) -> None:
         if self.finished:
             raise bad_state("the descriptor is finished")
@@ -245,70 +277,11 @@ class Descriptor:
 
 def role_operand(role: Role) -> Operand:
     """Returns the operand of a role; Refused(BAD_DATA) also if the compilation is unfinished."""
-    if not role.compilation.is_executable:
-        raise bad_data("the compilation is not finished, or failed")
+    try:
+        role.compilation.require_ready()
+    except Refused as refused:
+        raise bad_data(str(refused)) from None
     return role.compilation.operand(role.direction, role.index)
 
 
-DESCRIPTORS: Handles[Descriptor] = Handles("MemoryDesc")
-
-
-def Memory_createFromFd(size: int, protect: int, fd: int, offset: int) -> AnyMemory:
-    """Creates a memory from a mapped file; the descriptor may be closed afterwards."""
-    return FileMemory.map(size, protect, fd, offset)
-
-
-def Memory_createFromAHardwareBuffer(buffer: int) -> AnyMemory:
-    """Always UNMAPPABLE: hardware buffers exist on Android only."""
-    if buffer == 0:
-        raise unexpected_null("ahwb")
-    raise Refused(ResultCode.UNMAPPABLE, "this system has no hardware buffers")
-
-
-def Memory_createFromDesc(desc: Descriptor) -> AnyMemory:
-    """Creates a device memory for the roles of a descriptor."""
-    return desc.allocate()
-
-
-def Memory_copy(source: AnyMemory, target: AnyMemory) -> None:
-    """Copies the whole of one memory into another."""
-    copy(source, target)
-
-
-def MemoryDesc_create() -> Descriptor:
-    """Creates an empty descriptor."""
-    return Descriptor()
-
-
-def MemoryDesc_addInputRole(
-    desc: Descriptor, compilation: CompilationBuilder, index: int, frequency: float
-) -> None:
-    """Lets the memory be input `index` of the compilation's executions."""
-    desc.add_role(Role(compilation, Direction.INPUT, index), frequency)
-
-
-def MemoryDesc_addOutputRole(
-    desc: Descriptor, compilation: CompilationBuilder, index: int, frequency: float
-) -> None:
-    """Lets the memory be output `index` of the compilation's executions."""
-    desc.add_role(Role(compilation, Direction.OUTPUT, index), frequency)
-
-
-def MemoryDesc_setDimensions(desc: Descriptor, rank: int, dimensions: CData) -> None:
-    """Sets dimensions that the models leave unknown."""
-    if rank and dimensions == ffi.NULL:
-        raise unexpected_null("dimensions")
-    desc.set_dimensions(numbers(dimensions, rank))
-
-
-def MemoryDesc_finish(desc: Descriptor) -> None:
-    """Finishes the descriptor."""
-    desc.finish()
-
-
-def Model_setOperandValueFromMemory(
-    model: ModelBuilder, index: int, memory: AnyMemory, offset: int, length: int
-) -> None:
-    """Sets a constant from a memory object, which is referenced, not copied."""
-    model.check_constant(index, length)
-    model.set_value(index, memory.bytes(MemoryRegion(offset, length)))
+DESCRIPTORS: Handles[Descriptor] = Handles("MemoryDesc", Descriptor)

@@ -36,7 +36,6 @@ from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import (
-    ChannelQuantization,
     Data,
     Model,
     Omitted,
@@ -49,6 +48,7 @@ from ep_nnapi.nnapi.validate import MAX_BYTES, check_operation, execution_order,
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData, ChannelParams, OperandType
+    from ep_nnapi.nnapi.capi.memory import Memory
 
 
 class ModelState(Enum):
@@ -76,7 +76,7 @@ class FinishedModel:
 
 @dataclass(slots=True)
 class ModelBuilder:
-    """The object behind ANeuralNetworksModel; every method may raise Refused."""
+    """The object of ANeuralNetworksModel_*, its methods; each of them may raise Refused."""
 
     level: int
     operands: list[AnyOperand] = field(default_factory=list)
@@ -86,6 +86,11 @@ class ModelBuilder:
     relaxed: bool = False
     state: ModelState = ModelState.OPEN
     _finished: FinishedModel | None = None
+
+    @staticmethod
+    def create() -> ModelBuilder:
+        """Creates an empty model."""
+        return ModelBuilder(feature_level())
 
     @property
     def finished(self) -> FinishedModel:
@@ -106,7 +111,30 @@ class ModelBuilder:
             raise bad_data(f"operand {index} of {len(self.operands)}")
         return self.operands[index]
 
-    def check_constant(self, index: int, length: int, *, copied: bool = False) -> None:
+    def addOperand(self, described: OperandType) -> None:
+        """Appends an operand of the given type."""
+        self.require_unfinished()
+        self.operands.append(operand_type(described, self.level))
+
+    def setOperandValue(self, index: int, buffer: CData, length: int) -> None:
+        """Sets a constant from the client's memory; (null, 0) omits the operand."""
+        if buffer != ffi.NULL:
+            self._check_constant(index, length, copied=True)
+            self._set_bytes(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
+        elif length:
+            raise unexpected_null("buffer")
+        else:
+            self.operand(index)
+            self._put(index, Omitted.NO_VALUE)
+
+    def setOperandValueFromMemory(
+        self, index: int, memory: Memory, offset: int, length: int
+    ) -> None:
+        """Sets a constant from a memory object, which is referenced, not copied."""
+        self._check_constant(index, length)
+        self._set_bytes(index, memory.bytes(offset, length))
+
+    def _check_constant(self, index: int, length: int, *, copied: bool = False) -> None:
         """Raises Refused(BAD_DATA) unless operand `index` takes a constant of `length` bytes.
 
         copied   True if the data is in the client's own memory; a vendor's scalar then takes any
@@ -124,15 +152,11 @@ class ModelBuilder:
         if length > MAX_BYTES:
             raise bad_data(f"{operand.type.name} takes at most {MAX_BYTES} bytes, not {length}")
 
-    def set_value(self, index: int, data: Array | None) -> None:
-        """Sets a checked constant; None omits the operand. Up to 128 bytes are copied."""
-        if data is None:
-            self.operand(index)
-            self._put(index, Omitted.NO_VALUE)
-            return
+    def _set_bytes(self, index: int, data: Array) -> None:
+        """Sets a checked constant. Up to 128 bytes are copied."""
         self._put(index, Data(data.copy() if data.size <= COPIED_AT_ONCE else data))
 
-    def set_value_from_model(self, index: int, value: ModelBuilder) -> None:
+    def setOperandValueFromModel(self, index: int, value: ModelBuilder) -> None:
         """Sets the referenced model of an IF or WHILE."""
         self.require_unfinished()
         finished = value.finished
@@ -141,30 +165,27 @@ class ModelBuilder:
             raise bad_data(f"operand {index} is {operand.type.name}, which holds no such model")
         self._put(index, finished.model)
 
-    def set_channels(self, index: int, channels: ChannelQuantization) -> None:
-        """Sets the scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
-        operand = self.per_channel(index)
-        self.operands[index] = replace(operand, channels=channels)
-
-    def per_channel(self, index: int) -> Operand:
-        """Returns operand `index`; raises Refused(BAD_DATA) if it cannot have channel scales."""
+    def setOperandSymmPerChannelQuantParams(self, index: int, params: ChannelParams) -> None:
+        """Sets the per-channel scales of an operand."""
         operand = self.operand(index)
-        if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        per_channel = operand.type is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
+        if not per_channel or isinstance(operand, OemOperand):
             raise bad_data(f"operand {index} is {operand.type.name}, which has no channels")
-        if not isinstance(operand, Operand):
-            raise bad_data(f"operand {index} is a vendor's")
-        return operand
+        self.operands[index] = replace(operand, channels=channels(params, operand))
 
-    def add_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def addOperation(
+        self, code: int, n_inputs: int, c_inputs: CData, n_outputs: int, c_outputs: CData
+    ) -> None:
         """Appends an operation; its operands must have been added."""
         self.require_unfinished()
+        inputs, outputs = numbers(c_inputs, n_inputs), numbers(c_outputs, n_outputs)
         if code != OEM_OPERATION and code not in BY_CODE:
             raise bad_data(f"no operation has the code {code}")
         known = self._known(inputs) & self._known(outputs)
         if code == OEM_OPERATION:
             self.operations.append(None)
             return
-        operation = Operation(BY_CODE[code], tuple(inputs), tuple(outputs))
+        operation = Operation(BY_CODE[code], inputs, outputs)
         if not known:
             raise bad_data(f"{operation.spec.name} takes no vendor's operand")
         try:
@@ -173,22 +194,62 @@ class ModelBuilder:
             raise bad_data(str(error)) from error
         self.operations.append(operation)
 
-    def identify(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Sets the model's inputs and outputs, in the order that executions use.
+    def identifyInputsAndOutputs(
+        self, n_inputs: int, c_inputs: CData, n_outputs: int, c_outputs: CData
+    ) -> None:
+        """Sets the model's inputs and outputs.
 
         An operand stays marked even when the call fails: it cannot be named a second time.
         """
         self.require_unfinished()
+        inputs, outputs = numbers(c_inputs, n_inputs), numbers(c_outputs, n_outputs)
         self._known(inputs)
         self._known(outputs)
         for index in (*inputs, *outputs):
             if index in self.identified or self.operands[index].value is not None:
                 raise bad_data(f"operand {index} has a value, or is an input or output already")
             self.identified.add(index)
-        self.ends = tuple(inputs), tuple(outputs)
+        self.ends = inputs, outputs
+
+    def relaxComputationFloat32toFloat16(self, allow: bool) -> None:
+        """Allows or forbids computing float32 as float16; nnapi-reference always uses float32."""
+        self.require_unfinished()
+        self.relaxed = allow
+
+    def getSupportedOperationsForDevices(
+        self, devices: CData, count: int, supported: CData
+    ) -> None:
+        """Gets for each operation, in the order added, whether one of the devices supports it."""
+        if count == 0:
+            raise bad_data("no devices are given")
+        finished = self.finished
+        chosen = selected_devices(devices, count)
+        answers = [False] * len(finished.order)
+        for device in chosen:
+            if finished.model is not None:
+                able = runtime().supported(finished.model, device)
+                for place, yes in zip(finished.order, able, strict=True):
+                    answers[place] |= yes
+        for place, answer in enumerate(answers):
+            supported[place] = answer
+
+    def getExtensionOperandType(self, name: str, code: int) -> int:
+        """Always BAD_DATA: there are no vendor extensions."""
+        raise no_extension(name)
+
+    def getExtensionOperationType(self, name: str, code: int) -> int:
+        """Always BAD_DATA: there are no vendor extensions."""
+        raise no_extension(name)
+
+    def setOperandExtensionData(self, index: int, data: CData, length: int) -> None:
+        """Always refused: no operand here has an extension type."""
+        if data == ffi.NULL and length:
+            raise unexpected_null("data")
+        self.operand(index)
+        raise bad_data(f"operand {index} is not of a vendor extension's type")
 
     def finish(self) -> None:
-        """Validates the model; one that fails stays invalid."""
+        """Validates the model; it cannot be changed afterwards."""
         self.require_unfinished()
         self.state = ModelState.INVALID
         stray = self.identified.difference(*self.ends)
@@ -233,104 +294,4 @@ class ModelBuilder:
         self.operands[index] = replace(self.operands[index], value=value)
 
 
-MODELS: Handles[ModelBuilder] = Handles("Model")
-
-
-def Model_create() -> ModelBuilder:
-    """Creates an empty model."""
-    return ModelBuilder(feature_level())
-
-
-def Model_finish(model: ModelBuilder) -> None:
-    """Validates the model; it cannot be changed afterwards."""
-    model.finish()
-
-
-def Model_addOperand(model: ModelBuilder, described: OperandType) -> None:
-    """Appends an operand of the given type."""
-    model.require_unfinished()
-    model.operands.append(operand_type(described, model.level))
-
-
-def Model_setOperandValue(model: ModelBuilder, index: int, buffer: CData, length: int) -> None:
-    """Sets a constant from the client's memory; (null, 0) omits the operand."""
-    if buffer != ffi.NULL:
-        model.check_constant(index, length, copied=True)
-        model.set_value(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
-    elif length:
-        raise unexpected_null("buffer")
-    else:
-        model.set_value(index, None)
-
-
-def Model_setOperandValueFromModel(model: ModelBuilder, index: int, value: ModelBuilder) -> None:
-    """Sets the referenced model of an IF or WHILE."""
-    model.set_value_from_model(index, value)
-
-
-def Model_setOperandSymmPerChannelQuantParams(
-    model: ModelBuilder, index: int, params: ChannelParams
-) -> None:
-    """Sets the per-channel scales of an operand."""
-    model.set_channels(index, channels(params, model.per_channel(index)))
-
-
-def Model_addOperation(
-    model: ModelBuilder, code: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
-) -> None:
-    """Appends an operation; its operands must have been added."""
-    model.require_unfinished()
-    model.add_operation(code, numbers(inputs, n_inputs), numbers(outputs, n_outputs))
-
-
-def Model_identifyInputsAndOutputs(
-    model: ModelBuilder, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
-) -> None:
-    """Sets the model's inputs and outputs."""
-    model.require_unfinished()
-    model.identify(numbers(inputs, n_inputs), numbers(outputs, n_outputs))
-
-
-def Model_relaxComputationFloat32toFloat16(model: ModelBuilder, allow: bool) -> None:
-    """Allows or forbids computing float32 as float16; nnapi-reference always uses float32."""
-    model.require_unfinished()
-    model.relaxed = allow
-
-
-def Model_getSupportedOperationsForDevices(
-    model: ModelBuilder, devices: CData, count: int, supported: CData
-) -> None:
-    """Gets for each operation, in the order added, whether one of the devices supports it."""
-    if count == 0:
-        raise bad_data("no devices are given")
-    finished = model.finished
-    chosen = selected_devices(devices, count)
-    answers = [False] * len(finished.order)
-    if finished.model is not None:
-        for device in chosen:
-            for place, able in zip(
-                finished.order, runtime().supported(finished.model, device), strict=True
-            ):
-                answers[place] |= able
-    for place, answer in enumerate(answers):
-        supported[place] = answer
-
-
-def Model_getExtensionOperandType(model: ModelBuilder, name: str, code: int) -> int:
-    """Always BAD_DATA: there are no vendor extensions."""
-    raise no_extension(name)
-
-
-def Model_getExtensionOperationType(model: ModelBuilder, name: str, code: int) -> int:
-    """Always BAD_DATA: there are no vendor extensions."""
-    raise no_extension(name)
-
-
-def Model_setOperandExtensionData(
-    model: ModelBuilder, index: int, data: CData, length: int
-) -> None:
-    """Always refused: no operand here has an extension type."""
-    if data == ffi.NULL and length:
-        raise unexpected_null("data")
-    model.operand(index)
-    raise bad_data(f"operand {index} is not of a vendor extension's type")
+MODELS: Handles[ModelBuilder] = Handles("Model", ModelBuilder)

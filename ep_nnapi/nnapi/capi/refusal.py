@@ -63,10 +63,10 @@ _numbers = count(0x10000, 16)
 
 
 class Handles(Generic[T]):
-    """The live objects of one kind."""
+    """The live objects of one kind, which are of a class with the NDK's calls as its methods."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, owner: type) -> None:
+        self.kind, self.owner = kind, owner
         self._live: dict[int, T] = {}
 
     def __len__(self) -> int:
