@@ -6,13 +6,15 @@ the range of its type, since quantizers often represent Relu by that clipping al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS
 
 _LIMITS: Mapping[int, tuple[float, float]] = {
     TensorProto.UINT8: (0.0, 255.0),
@@ -32,11 +34,11 @@ class NoDecomposition(Exception):
 class Float64Graph:
     """Builder for the float64 version of a graph.
 
-    types     element types of the original graph's values, by name
-    ranks     ranks of the original graph's values, by name
-    nodes     nodes of the new graph, or of the graph inside it that is being rewritten
-    tensors   constants added to the new graph
-    carried   names of quantized values that are float64 in the new graph
+    types           element types of the original graph's values, by name
+    ranks           ranks of the original graph's values, by name
+    nodes           nodes of the new graph, or of the graph inside it that is being rewritten
+    tensors         constants added to the new graph
+    float64_names   names of quantized values that are float64 in the new graph
     """
 
     types: dict[str, int]
@@ -52,21 +54,32 @@ class Float64Graph:
         self.tensors.append(numpy_helper.from_array(np.asarray(number, dtype), name))
         return name
 
-    def add(self, op_type: str, *inputs: str, to: str | None = None) -> str:
+    def add(
+        self, op_type: str, *inputs: str, to: str = "", attributes: Mapping[str, object] = {}
+    ) -> str:
         """Adds a node and returns the name of its output: `to`, or a new name."""
         name = to or f"{next(self._numbers)}~{op_type}"
-        self.nodes.append(helper.make_node(op_type, list(inputs), [name]))
+        node = helper.make_node(op_type, list(inputs), [name])
+        node.attribute.extend(helper.make_attribute(n, value) for n, value in attributes.items())
+        self.nodes.append(node)
         return name
 
-    def set_attribute(self, name: str, value: object) -> None:
-        """Adds an attribute to the last added node."""
-        self.nodes[-1].attribute.append(helper.make_attribute(name, value))
+    def add_in_float32(
+        self, node: onnx.NodeProto, inputs: Iterable[int], outputs: Iterable[int]
+    ) -> None:
+        """Adds a node in float32, whose inputs and outputs at these positions are cast."""
+        for i in inputs:
+            node.input[i] = self.cast(node.input[i], TensorProto.FLOAT)
+        wide = {i: node.output[i] for i in outputs}
+        for i, name in wide.items():
+            node.output[i] = f"{name}~narrow"
+        self.nodes.append(node)
+        for name in wide.values():
+            self.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
 
-    def cast(self, name: str, dtype: int, to: str | None = None) -> str:
+    def cast(self, name: str, dtype: int, to: str = "") -> str:
         """Adds a cast to `dtype` and returns the name of its output."""
-        result = self.add("Cast", name, to=to)
-        self.set_attribute("to", dtype)
-        return result
+        return self.add("Cast", name, to=to, attributes={"to": dtype})
 
     def in_float64(self, name: str) -> str:
         """Returns the name of a quantized value in float64; other values are unchanged."""
@@ -75,12 +88,16 @@ class Float64Graph:
         return self.cast(name, TensorProto.DOUBLE)
 
     def dequantize(self, given: Sequence[str], axis: int | None = None) -> str:
-        """Adds (stored - zero point) * scale, per channel along `axis` if the scale has rank 1."""
-        stored, scale, *zero = given
-        scale, *zeros = (self._broadcast(n, stored, axis) for n in (scale, *(z for z in zero if z)))
+        """Adds (stored - zero point) * scale, along `axis` those of rank 1.
+
+        given   names; that of the scale may be "", that of the zero point be missing
+        """
+        stored, scale, zero = (*given, "")[:3]
         number = self.in_float64(stored)
-        number = self.add("Sub", number, zeros[0]) if zeros else number
-        return self.add("Mul", number, scale)
+        for op_type, name in (("Sub", zero), ("Mul", scale)):
+            if name:
+                number = self.add(op_type, number, self._broadcast(name, stored, axis))
+        return number
 
     def quantize(self, real: str, given: Sequence[str], to: str, axis: int | None = None) -> str:
         """Adds real / scale + zero point, clipped to the range of the quantized type."""
@@ -100,10 +117,8 @@ class Float64Graph:
     def _broadcast(self, name: str, of: str, axis: int | None) -> str:
         """Returns a scale or zero point in float64, reshaped to broadcast along `axis`."""
         number, rank = self.in_float64(name), self.ranks.get(name, 0)
-        if rank == 0 or axis is None or axis >= self.ranks[of]:
+        if rank != 1 or axis is None or axis >= self.ranks[of]:
             return number
-        if rank > 1:
-            raise NoDecomposition("quantization by blocks")
         shape = [1] * self.ranks[of]
         shape[axis] = -1
         return self.add("Reshape", number, self.constant(shape, np.int64))
@@ -119,14 +134,18 @@ def _padded(node: onnx.NodeProto, count: int) -> list[str]:
     return [*node.input, *[""] * (count - len(node.input))]
 
 
+def _axis(node: onnx.NodeProto) -> int:
+    if attribute(node, "block_size", 0):
+        raise NoDecomposition("quantization by blocks")
+    return int(str(attribute(node, "axis", 1)))
+
+
 def _quantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    axis = int(str(attribute(node, "axis", 1)))
-    graph.quantize(node.input[0], node.input[1:], node.output[0], axis)
+    graph.quantize(node.input[0], node.input[1:], node.output[0], _axis(node))
 
 
 def _dequantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    axis = int(str(attribute(node, "axis", 1)))
-    graph.add("Identity", graph.dequantize(node.input, axis), to=node.output[0])
+    graph.add("Identity", graph.dequantize(node.input, _axis(node)), to=node.output[0])
 
 
 def _dynamic_quantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
@@ -137,108 +156,52 @@ def _dynamic_quantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
     graph.float64_names |= {node.output[0], node.output[2]}
 
 
-def _without_zero(graph: Float64Graph, stored: str, zero: str, axis: int) -> str:
-    """Adds stored - zero point, with a zero point per tensor or per index along `axis`."""
-    number = graph.in_float64(stored)
-    if not zero:
-        return number
-    shaped = graph.in_float64(zero)
-    if graph.ranks.get(zero, 0) == 1:
-        shape = [1] * graph.ranks[stored]
-        shape[axis] = -1
-        shaped = graph.add("Reshape", shaped, graph.constant(shape, np.int64))
-    return graph.add("Sub", number, shaped)
-
-
-def _matmul_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    a, b, za, zb = _padded(node, 4)
-    result = _without_zero(graph, a, za, -2), _without_zero(graph, b, zb, -1)
-    graph.float64_names.add(graph.add("MatMul", *result, to=node.output[0]))
-
-
-def _conv_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    x, w, zx, zw = _padded(node, 4)
-    result = _without_zero(graph, x, zx, 0), _without_zero(graph, w, zw, 0)
-    graph.float64_names.add(_convolution(graph, node, *result, to=node.output[0]))
-
-
-def _convolution(
-    graph: Float64Graph, node: onnx.NodeProto, *inputs: str, to: str | None = None
-) -> str:
-    if attribute(node, "channels_last", 0):
-        raise NoDecomposition("QLinearConv with channels_last")
+def _add_float(
+    graph: Float64Graph, node: onnx.NodeProto, op_type: str, inputs: Sequence[str], to: str
+) -> None:
+    """Adds the float operator with the attributes of a quantized one."""
+    made = helper.make_node(op_type, inputs, [to])
+    made.attribute.extend(a for a in node.attribute if a.name not in ("channels_last", "opset"))
     # the CPU provider has no float64 kernel of Conv
-    narrow = [graph.cast(name, TensorProto.FLOAT) for name in inputs]
-    result = graph.add("Conv", *narrow)
-    graph.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
-    return graph.cast(result, TensorProto.DOUBLE, to)
+    graph.add_in_float32(made, *((range(len(inputs)), [0]) if op_type == "Conv" else ((), ())))
 
 
-def _qlinear_conv(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    x, sx, zx, w, sw, zw, sy, zy, bias = _padded(node, 9)
-    found = _convolution(
-        graph, node, graph.dequantize((x, sx, zx)), graph.dequantize((w, sw, zw), 0)
-    )
-    if bias:
-        scale = graph.add("Mul", graph.in_float64(sx), graph.in_float64(sw))
-        added = graph.add("Mul", graph.in_float64(bias), scale)
-        shape = [1, -1, *[1] * (graph.ranks[x] - 2)]
-        found = graph.add(
-            "Add", found, graph.add("Reshape", added, graph.constant(shape, np.int64))
-        )
-    graph.quantize(found, (sy, zy), node.output[0])
+def _integer(op_type: str, axes: tuple[int, int]) -> Callable[[Float64Graph, onnx.NodeProto], None]:
+    """The decomposition of two tensors that have no scales; `axes`: those of zero points."""
 
-
-def _qlinear_matmul(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    a, b = node.input[:3], node.input[3:6]
-    found = graph.add("MatMul", graph.dequantize(a), graph.dequantize(b, -1))
-    graph.quantize(found, node.input[6:], node.output[0])
-
-
-def _qgemm(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    a, sa, za, b, sb, zb, bias, sy, zy = _padded(node, 9)
-    turned = attribute(node, "transB", 0)
-    weights = graph.dequantize((b, sb, zb), 0 if turned else 1)
-    weights = graph.add("Transpose", weights) if turned else weights
-    found = graph.add("MatMul", graph.dequantize((a, sa, za)), weights)
-    if bias:
-        scale = graph.add("Mul", graph.in_float64(sa), graph.in_float64(sb))
-        found = graph.add("Add", found, graph.add("Mul", graph.in_float64(bias), scale))
-    found = graph.add("Mul", found, graph.constant(attribute(node, "alpha", 1.0)))
-    if sy:
-        graph.quantize(found, (sy, zy), node.output[0])
-    else:
-        graph.add("Identity", found, to=node.output[0])
-
-
-def _binary(op_type: str) -> Callable[[Float64Graph, onnx.NodeProto], None]:
     def decompose(graph: Float64Graph, node: onnx.NodeProto) -> None:
-        found = graph.add(
-            op_type, graph.dequantize(node.input[:3]), graph.dequantize(node.input[3:6])
-        )
-        graph.quantize(found, node.input[6:], node.output[0])
+        stored, zeros = node.input[:2], _padded(node, 4)[2:]
+        inputs = [
+            graph.dequantize((s, "", z), a) for s, z, a in zip(stored, zeros, axes, strict=True)
+        ]
+        _add_float(graph, node, op_type, inputs, node.output[0])
+        graph.float64_names.add(node.output[0])
 
     return decompose
 
 
-def _unary(op_type: str) -> Callable[[Float64Graph, onnx.NodeProto], None]:
-    def decompose(graph: Float64Graph, node: onnx.NodeProto) -> None:
-        if attribute(node, "channels_last", 0):
-            raise NoDecomposition(f"{node.op_type} with channels_last")
-        found = graph.add(op_type, graph.dequantize(node.input[:3]))
-        kept = [a for a in node.attribute if a.name not in ("channels_last", "opset")]
-        graph.nodes[-1].attribute.extend(kept)
-        graph.quantize(found, node.input[3:], node.output[0])
-
-    return decompose
-
-
-def _concat(graph: Float64Graph, node: onnx.NodeProto) -> None:
-    rest = node.input[2:]
-    parts = [graph.dequantize(rest[i : i + 3]) for i in range(0, len(rest), 3)]
-    found = graph.add("Concat", *parts)
-    graph.set_attribute("axis", attribute(node, "axis", 0))
-    graph.quantize(found, node.input[:2], node.output[0])
+def _equivalent(graph: Float64Graph, node: onnx.NodeProto) -> None:
+    """The float operator of real numbers, and the quantization of what it computes."""
+    if attribute(node, "channels_last", 0):
+        raise NoDecomposition(f"{node.op_type} with channels_last")
+    known, given = FLOAT_EQUIVALENTS[node.op_type], _padded(node, 9)
+    axes = dict.fromkeys(known.axes or {}, 0) if attribute(node, "transB", 0) else known.axes or {}
+    inputs = [
+        graph.dequantize([given[i] for i in places], axes.get(places[0]))
+        for places in known.triples(len(node.input))
+    ]
+    for position, source in (known.unquantized or {}).items():
+        inputs.insert(position, given[source])
+    if known.bias is not None and given[known.bias]:
+        factors = [*(graph.in_float64(given[i]) for i in (1, 4))]
+        factors.append(graph.constant(attribute(node, "alpha", 1.0)))
+        scale = graph.add("Mul", graph.add("Mul", *factors[:2]), factors[2])
+        inputs.append(graph.add("Mul", graph.in_float64(given[known.bias]), scale))
+    scale, zero = (given[i] for i in known.output)
+    real = f"{node.output[0]}~real" if scale else node.output[0]
+    _add_float(graph, node, known.op_type, inputs, real)
+    if scale:
+        graph.quantize(real, (scale, zero), node.output[0])
 
 
 def _dynamic_quantize_lstm(graph: Float64Graph, node: onnx.NodeProto) -> None:
@@ -247,21 +210,13 @@ def _dynamic_quantize_lstm(graph: Float64Graph, node: onnx.NodeProto) -> None:
     These are [directions, input, 4 hidden], an LSTM's [directions, 4 hidden, input].
     """
     given = _padded(node, 12)
-    weights = [(given[i], *given[j : j + 2]) for i, j in ((1, 8), (2, 10))]
-    wide = []
-    for weight in weights:
-        wide.append(graph.add("Transpose", graph.dequantize(weight, axis=0)))
-        graph.set_attribute("perm", (0, 2, 1))
-    operands = [given[0], *wide, *given[3:8]]
-    kept = {i: n for i, n in enumerate(operands) if n and i != 4}  # 4: lengths
-    narrow = {i: graph.cast(n, TensorProto.FLOAT) for i, n in kept.items()}
-    inputs = [narrow.get(i, n) for i, n in enumerate(operands)]
-    outputs = [f"{n}~narrow" if n else "" for n in node.output]
-    lstm = helper.make_node("LSTM", inputs, outputs)
+    for i, j in ((1, 8), (2, 10)):
+        numbers = graph.dequantize((given[i], *given[j : j + 2]), axis=0)
+        given[i] = graph.add("Transpose", numbers, attributes={"perm": (0, 2, 1)})
+    lstm = helper.make_node("LSTM", given[:8], node.output)
     lstm.attribute.extend(node.attribute)
-    graph.nodes.append(lstm)
-    for name in filter(None, node.output):
-        graph.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
+    wide = [i for i, name in enumerate(lstm.input) if name and i != 4]  # 4: lengths
+    graph.add_in_float32(lstm, wide, [i for i, name in enumerate(node.output) if name])
 
 
 DECOMPOSITIONS: Mapping[str, Callable[[Float64Graph, onnx.NodeProto], None]] = {
@@ -269,18 +224,8 @@ DECOMPOSITIONS: Mapping[str, Callable[[Float64Graph, onnx.NodeProto], None]] = {
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
     "DynamicQuantizeLSTM": _dynamic_quantize_lstm,
-    "MatMulInteger": _matmul_integer,
-    "ConvInteger": _conv_integer,
-    "QLinearConv": _qlinear_conv,
-    "QLinearMatMul": _qlinear_matmul,
-    "QGemm": _qgemm,
-    "QLinearAdd": _binary("Add"),
-    "QLinearMul": _binary("Mul"),
-    "QLinearSigmoid": _unary("Sigmoid"),
-    "QLinearLeakyRelu": _unary("LeakyRelu"),
-    "QLinearSoftmax": _unary("Softmax"),
-    "QLinearAveragePool": _unary("AveragePool"),
-    "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
-    "QLinearConcat": _concat,
+    "MatMulInteger": _integer("MatMul", (-2, -1)),
+    "ConvInteger": _integer("Conv", (0, 0)),
+    **dict.fromkeys(FLOAT_EQUIVALENTS, _equivalent),
 }
 """Functions that add the nodes for one quantized node, by operator type."""

@@ -107,7 +107,7 @@ def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, 
 
 
 class _Float64Rewriter:
-    """Rewrites a model to float64, except for operators in `narrow`, which stay float32."""
+    """Rewrites a model to float64, except for `float32_operators`."""
 
     def __init__(self, graph: Float64Graph, float32_operators: set[str]) -> None:
         self.graph = graph
@@ -144,10 +144,9 @@ class _Float64Rewriter:
         elif node.op_type == "Cast":
             self._cast(node)
         elif node.op_type in self.float32_operators:
-            types = {
-                n: TensorProto.FLOAT for n in (*node.input, *node.output) if self._is_float64(n)
-            }
-            self._keep_types(node, types)
+            inputs = [i for i, n in enumerate(node.input) if n and self._is_float64(n)]
+            outputs = [i for i, n in enumerate(node.output) if n and self._becomes_float64(node, n)]
+            self.graph.add_in_float32(deepcopy(node), inputs, outputs)
         else:
             self._convert(node)
 
@@ -184,23 +183,8 @@ class _Float64Rewriter:
         else:
             self.graph.nodes.append(node)
 
-    def _keep_types(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
-        """Adds the node with the given types of its inputs, casting from and to float64."""
-        kept = deepcopy(node)
-        for i, name in enumerate(node.input):
-            if name and self._is_float64(name):
-                kept.input[i] = self.graph.cast(name, types[name])
-        converted = [
-            (i, n) for i, n in enumerate(node.output) if n and self._becomes_float64(node, n)
-        ]
-        for i, name in converted:
-            kept.output[i] = f"{name}~narrow"
-        self.graph.nodes.append(kept)
-        for _, name in converted:
-            self.graph.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
-
     def _becomes_float64(self, node: onnx.NodeProto, output: str) -> bool:
-        """Returns True if an output is float64 in the new graph; updates `carried`."""
+        """Returns True if an output is float64 in the new graph; updates `float64_names`."""
         kind = self.graph.types.get(output, 0)
         if kind in QUANTIZED_TYPES and any(
             n in self.graph.float64_names and self.graph.types.get(n) == kind for n in node.input

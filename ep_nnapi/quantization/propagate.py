@@ -116,7 +116,7 @@ def _declarations(node: GraphNode) -> Iterator[_Declaration]:
     elif equivalent is not None:
         triples += [
             (inputs[x], inputs[s], inputs[z], equivalent.axis(node, x))
-            for x, s, z in equivalent.triples(node)
+            for x, s, z in equivalent.triples(len(node.inputs))
         ]
         scale, zero = equivalent.output
         triples.append((output, inputs[scale], inputs[zero], None))

@@ -43,12 +43,11 @@ class FloatEquivalent:
         found = (self.axes or {}).get(tensor)
         return 0 if found is not None and _integer(node, "transB", 0) else found
 
-    def triples(self, node: GraphNode) -> Iterator[Triple]:
-        """Yields the input indices of all quantized inputs of the node."""
+    def triples(self, count: int) -> Iterator[Triple]:
+        """Yields the input indices of all quantized inputs of a node of `count` inputs."""
         yield from self.inputs
         if self.repeats:
-            first = self.inputs[-1][0] + 3
-            yield from ((i, i + 1, i + 2) for i in range(first, len(node.inputs), 3))
+            yield from ((i, i + 1, i + 2) for i in range(self.inputs[-1][0] + 3, count, 3))
 
 
 _UNARY: tuple[Triple, ...] = ((0, 1, 2),)
@@ -77,7 +76,7 @@ def as_group(node: GraphNode) -> GraphNode:
     equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     if equivalent is None or _integer(node, "channels_last", 0):
         return node
-    found = [node.inputs[tensor] for tensor, _, _ in equivalent.triples(node)]
+    found = [node.inputs[tensor] for tensor, _, _ in equivalent.triples(len(node.inputs))]
     values = (*found, *node.outputs)
     if any(v is None or (v.quantization is None and v.dtype is not DType.FLOAT) for v in values):
         return node

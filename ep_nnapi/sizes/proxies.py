@@ -107,7 +107,9 @@ def _has_empty_axes(node: GraphNode) -> bool:
 
 def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | None]:
     """The tensors of a QLinear operator as floats, without scales, zero points and bias."""
-    found = [_as_float(node.inputs[tensor]) for tensor, _, _ in equivalent.triples(node)]
+    found = [
+        _as_float(node.inputs[tensor]) for tensor, _, _ in equivalent.triples(len(node.inputs))
+    ]
     for position, source in (equivalent.unquantized or {}).items():
         found.insert(position, node.inputs[source])
     return found
