@@ -46,7 +46,7 @@ def product_scale_below_3(first: str, second: str) -> Rule:
     return rule
 
 
-def product_scale(use: RuleOperands) -> RequiredLevel | None:
+def product_scale(use: RuleOperands) -> None:
     """Require quantized output scale > product of the inputs' scales, at every level."""
     quantized = use.typing.types["T"] in _QUANTIZED
     if quantized and not _wide(use["output"], use["input1"], use["input2"]):
@@ -55,13 +55,12 @@ def product_scale(use: RuleOperands) -> RequiredLevel | None:
             f"{use.operation} takes an output scale > input1 scale * input2 scale, "
             f"not {use['output'].scale:g} for {use['input1'].scale:g} * {use['input2'].scale:g}",
         )
-    return None
 
 
 def channel_dim(dim: int) -> Rule:
     """Require per-channel scales of a filter to lie along dimension `dim`."""
 
-    def rule(use: RuleOperands) -> RequiredLevel | None:
+    def rule(use: RuleOperands) -> None:
         per_channel = use.typing.types["W"] is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
         found = use["filter"].channel_dim
         if per_channel and found != dim:
@@ -70,7 +69,6 @@ def channel_dim(dim: int) -> Rule:
                 Reason.QUANTIZATION,
                 f"{use.operation}.filter takes scales along dimension {dim}, not along {where}",
             )
-        return None
 
     return rule
 
@@ -102,7 +100,7 @@ def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
 def same_quantization(name: str) -> Rule:
     """Require quantized operands `name` to have the output's scale and zero point."""
 
-    def rule(use: RuleOperands) -> RequiredLevel | None:
+    def rule(use: RuleOperands) -> None:
         output = use["output"]
         if use.typing.types["T"] in _QUANTIZED:
             for operand in use.operands[name]:
@@ -112,7 +110,6 @@ def same_quantization(name: str) -> Rule:
                         f"{use.operation}.{name} and output take the same quantization, not "
                         f"{_quantization(operand)} and {_quantization(output)}",
                     )
-        return None
 
     return rule
 
@@ -126,25 +123,23 @@ def _quantization(operand: Typed) -> str:
     return f"{operand.scale:g} from {operand.zero_point}"
 
 
-def same_shape(use: RuleOperands) -> RequiredLevel | None:
+def same_shape(use: RuleOperands) -> None:
     """Require equal shapes of input and output, as far as known."""
     before, after = use["input"].dimensions, use["output"].dimensions
     if before and after and 0 not in after and before != after:
         raise Reject(
             Reason.SHAPE, f"{use.operation} keeps the shape {list(before)}, not {list(after)}"
         )
-    return None
 
 
-def same_rank(use: RuleOperands) -> RequiredLevel | None:
+def same_rank(use: RuleOperands) -> None:
     """Require equal ranks of input and output, as far as known."""
     before, after = use["input"].rank, use["output"].rank
     if None not in (before, after) and before != after:
         raise Reject(Reason.RANK, f"{use.operation} keeps the rank {before}, not {after}")
-    return None
 
 
-def packed_rank(use: RuleOperands) -> RequiredLevel | None:
+def packed_rank(use: RuleOperands) -> None:
     """Require inputs of equal rank, one less than the output's."""
     ranks = {operand.rank for operand in use.operands["inputs"]} - {None}
     output = use["output"].rank
@@ -156,10 +151,9 @@ def packed_rank(use: RuleOperands) -> RequiredLevel | None:
             f"{use.operation} takes inputs of one rank and an output of one more, "
             f"not {sorted(r for r in ranks if r is not None)} + 1",
         )
-    return None
 
 
-def paddings_shape(use: RuleOperands) -> RequiredLevel | None:
+def paddings_shape(use: RuleOperands) -> None:
     """Require `paddings` to have shape [rank of input, 2]."""
     paddings, rank = use["paddings"].dimensions, use["input"].rank
     if not paddings:
@@ -171,24 +165,22 @@ def paddings_shape(use: RuleOperands) -> RequiredLevel | None:
             Reason.SHAPE,
             f"{use.operation}.paddings takes shape [{wanted}, 2], not {list(paddings)}",
         )
-    return None
 
 
 def one_element(name: str) -> Rule:
     """Require operand `name` to have shape [1]."""
 
-    def rule(use: RuleOperands) -> RequiredLevel | None:
+    def rule(use: RuleOperands) -> None:
         dimensions = use[name].dimensions
         if dimensions and dimensions not in ((0,), (1,)):
             raise Reject(
                 Reason.SHAPE, f"{use.operation}.{name} takes shape [1], not {list(dimensions)}"
             )
-        return None
 
     return rule
 
 
-def fully_connected_shapes(use: RuleOperands) -> RequiredLevel | None:
+def fully_connected_shapes(use: RuleOperands) -> None:
     """Require `weights` [units, size], an input size divisible by `size`, `bias` [units]."""
     known = [use[name].dimensions for name in ("input", "weights", "bias")]
     if not all(known):
@@ -200,7 +192,6 @@ def fully_connected_shapes(use: RuleOperands) -> RequiredLevel | None:
         )
     if 0 not in (units, biases) and units != biases:
         raise Reject(Reason.SHAPE, f"{use.operation}.bias has {biases} numbers for {units} units")
-    return None
 
 
 _MOST_CHANNELS = {1: 1024, 2: 2048, 3: 4832}
@@ -214,35 +205,32 @@ _FREE_LEVEL = 4
 def not_of(code: OperandCode) -> Rule:
     """Refuse operands of a type that Android validates and has no kernel for."""
 
-    def rule(use: RuleOperands) -> RequiredLevel | None:
+    def rule(use: RuleOperands) -> None:
         if use.typing.types["T"] is code:
             detail = f"Android validates {use.operation} of {code.name} and has no kernel for it"
             raise Reject(Reason.DTYPE, detail)
-        return None
 
     return rule
 
 
-def sum_scale(use: RuleOperands) -> RequiredLevel | None:
+def sum_scale(use: RuleOperands) -> None:
     """Refuse a quantized output scale below 2^-19 of the inputs' greatest scale."""
     greatest = max(_float32(use[f"input{i}"].scale) for i in (1, 2))
     output = _float32(use["output"].scale)
     if use.typing.types["T"] in _QUANTIZED and not 2 * greatest < 2**20 * output:
         detail = f"an output scale of {output:g} for inputs of scales up to {greatest:g}"
         raise Reject(Reason.QUANTIZATION, f"{use.operation} has no kernel for {detail}")
-    return None
 
 
 def fixed_point(integer_bits: int) -> Rule:
     """Refuse a quantized input scale below the step of a fixed-point number of 31 bits."""
 
-    def rule(use: RuleOperands) -> RequiredLevel | None:
+    def rule(use: RuleOperands) -> None:
         scale = _float32(use["input"].scale)
         quantized = use.typing.types["T"] in _QUANTIZED
         if quantized and not scale * 2 ** (31 - integer_bits) > 1:
             detail = f"{use.operation} has no kernel for an input scale of {scale:g}"
             raise Reject(Reason.QUANTIZATION, detail)
-        return None
 
     return rule
 

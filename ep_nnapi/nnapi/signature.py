@@ -7,15 +7,15 @@ A form is one operand list of an operation, written as text in the NDK's order:
 Each parameter is `name:type`. The type is a code (i INT32, f FLOAT32, h FLOAT16, b BOOL, m MODEL, I
 TENSOR_INT32, B TENSOR_BOOL8), a type variable that each `Typing` of the operation binds, or `any`.
 Suffixes, in this order: `*` (any number of operands) or `+` (at least one), at most one such
-parameter in a form; `?` (optional: may be omitted); `@n` (since feature level n). Operands after
-a `|` may be left off the end of the list.
+parameter in a form; `?` (optional: may be omitted); `@n` (since feature level n); `^n` or `^n-m`
+(rank n, or n to m). Operands after a `|` may be left off the end of the list.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
@@ -35,9 +35,8 @@ CODES = {
     "B": OperandCode.TENSOR_BOOL8,
 }
 ANY = "any"
-_PARAM = re.compile(
-    r"(?P<name>\w+):(?P<type>\w+)(?P<many>[*+]?)(?P<optional>\??)(@(?P<level>\d))?$"
-)
+_PARAM = re.compile(r"(\w+):(\w+)([*+]?)(\??)(?:@(\d))?(?:\^(\d)(?:-(\d))?)?$")
+"""Name, type, number, optional, level, lowest and highest rank."""
 
 
 class Typed(Protocol):
@@ -85,6 +84,7 @@ class Param:
     many   "" exactly one operand, "*" any number, "+" at least one
     level  feature level that introduced the parameter
     last   the operand list may end after it
+    ranks  lowest and highest rank; None: any
     """
 
     name: str
@@ -93,6 +93,7 @@ class Param:
     optional: bool = False
     level: int = 1
     last: bool = False
+    ranks: tuple[int, int] | None = None
 
 
 Params = tuple[Param, ...]
@@ -126,8 +127,10 @@ def parse_params(text: str) -> Params:
             m = _PARAM.match(token)
             if m is None:
                 raise ValueError(f"malformed parameter {token!r} in {text!r}")
-            level, last = int(m["level"] or 1), i == len(tokens) - 1
-            params.append(Param(m["name"], m["type"], m["many"], bool(m["optional"]), level, last))
+            name, kind, many, optional, level, low, high = m.groups()
+            ranks = (int(low), int(high or low)) if low else None
+            last = i == len(tokens) - 1
+            params.append(Param(name, kind, many, bool(optional), int(level or 1), last, ranks))
     return tuple(params)
 
 
@@ -235,7 +238,6 @@ class OperationSpec:
     input_params   alternative input lists; the first with matching count and types is used
     output_params  alternative output lists
     typings        alternative bindings of the type variables
-    ranks          accepted (lowest, highest) rank by operand name, inputs and outputs
     rules          constraints between operands beyond types and ranks
     kernel_rules   what Android's own kernels need beyond what it validates; only lowerings keep to
                    them: nnapi-reference computes more
@@ -248,7 +250,6 @@ class OperationSpec:
     input_params: tuple[Params, ...]
     output_params: tuple[Params, ...]
     typings: tuple[Typing, ...]
-    ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     kernel_rules: tuple[Rule, ...] = ()
     traits: Traits = NO_TRAITS
@@ -269,6 +270,12 @@ class OperationSpec:
             {param.name: len(form) - 1 - i for i, param in enumerate(reversed(form))}
             for form in self.input_params
         )
+
+    @cached_property
+    def ranks(self) -> Mapping[str, tuple[int, int]]:
+        """Accepted (lowest, highest) rank by operand name, inputs and outputs."""
+        params = (p for form in (*self.input_params, *self.output_params) for p in form)
+        return {p.name: p.ranks for p in params if p.ranks}
 
     @cached_property
     def level(self) -> int:
@@ -380,8 +387,7 @@ class OperationSpec:
         return most.level
 
     def _wrong_rank(self, param: Param, operand: Typed) -> Reject:
-        low, high = self.ranks[param.name]
-        takes = str(low) if low == high else f"{low}-{high}"
+        takes = "-".join(map(str, dict.fromkeys(param.ranks or ())))
         found = f"{operand.describe()} of rank {operand.rank}"
         return Reject(Reason.RANK, f"{found}, {self.name}.{param.name} takes rank {takes}")
 
@@ -394,20 +400,15 @@ def row(
     *rules: Rule,
     kernel: Sequence[Rule] = (),
     traits: Traits = NO_TRAITS,
-    **ranks: int | tuple[int, int],
 ) -> OperationSpec:
     """Return a row of the operation table.
 
     signatures   "inputs -> outputs"; alternatives for either are separated by "or"
     kernel       what Android's own kernels need beyond that, see `OperationSpec.kernel_rules`
     traits       properties that passes over a model use
-    ranks        by operand name: an exact rank as an int, or (lowest, highest)
     """
-    limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
     ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
-    return OperationSpec(
-        name, code, ins, outs, tuple(typings), limits, rules, tuple(kernel), traits
-    )
+    return OperationSpec(name, code, ins, outs, tuple(typings), rules, tuple(kernel), traits)
 
 
 @frozen
@@ -436,9 +437,7 @@ def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_PossibleMatch
         _PossibleMatch(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),
             tuple([(t.code(p.type), p.optional) for p in ins + outs]),
-            tuple(
-                [(i, *spec.ranks[p.name]) for i, p in enumerate(ins + outs) if p.name in spec.ranks]
-            ),
+            tuple([(i, *p.ranks) for i, p in enumerate(ins + outs) if p.ranks]),
         )
         for ins, outs in spec.aligned(n_in, n_out)
         for t in spec.typings

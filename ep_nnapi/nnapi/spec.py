@@ -6,35 +6,14 @@ order. Type variables: `T` data, `S` scalars of the same precision, `W` weights,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import count
+from collections.abc import Mapping
+from functools import partial
 
+from ep_nnapi.nnapi import rules
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.rules import (
-    channel_dim,
-    depthwise_channels,
-    depthwise_on_2x2,
-    fixed_point,
-    fully_connected_shapes,
-    not_of,
-    one_element,
-    packed_rank,
-    paddings_shape,
-    product_scale,
-    product_scale_below_3,
-    same_quantization,
-    same_quantization_below_3,
-    same_rank,
-    same_shape,
-    softmax_rank_below_3,
-    sum_scale,
-    zero_padding_below_3,
-)
 from ep_nnapi.nnapi.signature import (
-    NO_TRAITS,
     AxisUse,
     OperationSpec,
-    Rule,
     Traits,
     Typing,
     row,
@@ -59,20 +38,8 @@ NUMBERS = (*DATA, I32)
 """Types of what most operations compute on, and with integers."""
 
 
-_CODES = count()
-"""The rows are in the order of the codes, without a gap."""
-
-
-def _row(
-    signatures: str,
-    typings: Sequence[Typing],
-    *rules: Rule,
-    kernel: Sequence[Rule] = (),
-    traits: Traits = NO_TRAITS,
-    **ranks: int | tuple[int, int],
-) -> OperationSpec:
-    """A row with the next code, which gets its name below."""
-    return row("", next(_CODES), signatures, typings, *rules, kernel=kernel, traits=traits, **ranks)
+_row = partial(row, "", -1)
+"""A row, whose name and code are set below: they are in the order of the codes, without a gap."""
 
 
 def _of(levels: Mapping[OperandCode, int]) -> tuple[Typing, ...]:
@@ -121,15 +88,19 @@ def _weighted(level: int) -> tuple[Typing, ...]:
 _PADS = "padding_left:i padding_right:i padding_top:i padding_bottom:i"
 _STRIDES = "stride_width:i stride_height:i"
 _WINDOW = f"{_STRIDES} filter_width:i filter_height:i activation:i | layout:b@3"
-_POOL = f"input:T {_PADS} {_WINDOW} or input:T padding:i {_WINDOW} -> output:T"
-_CONVOLVED = "input:T filter:W bias:A"
+_POOL = f"input:T^4 {_PADS} {_WINDOW} or input:T^4 padding:i {_WINDOW} -> output:T"
+_CONVOLVED = "input:T^4 filter:W^4 bias:A^1"
 _DILATED = "layout:b@3 | dilation_width:i@3 dilation_height:i@3"
 _BINARY = "input1:T input2:T -> output:T"
 _COMPARISON = "input1:T input2:T -> output:B"
 _UNARY = "input:T -> output:T"
-_REDUCTION = "input:T axes:I keep_dims:b -> output:T"
+_UNARY_4 = "input:T^1-4 -> output:T"
+_ARITHMETIC = "input1:T^1-4 input2:T^1-4 activation:i -> output:T"
+_REDUCTION = "input:T^1-4 axes:I keep_dims:b -> output:T"
 _RESIZE_END = "align_corners:b@4 | half_pixel_centers:b@4"
-_ROI = "input:T rois:R batch_indices:I output_height:i output_width:i height_ratio:S width_ratio:S"
+_ROI = (
+    "input:T^4 rois:R batch_indices:I output_height:i output_width:i height_ratio:S width_ratio:S"
+)
 
 _UNARY_TRAITS = Traits(elementwise=("input",))
 _BINARY_TRAITS = Traits(elementwise=("input1", "input2"))
@@ -137,101 +108,78 @@ _CLAMPS = Traits(elementwise=("input",), keeps_quantization=True, selects=True)
 _MOVES = Traits(keeps_quantization=True, selects=True)
 _REDUCES = Traits(axis=AxisUse.REDUCED)
 _REMOVES_AXIS = Traits(axis=AxisUse.REMOVED)
+_EXTREMES = Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True)
+_PADDED = Traits(per_axis=("paddings",), keeps_quantization=True, selects=True)
+_CHOICES = Traits(elementwise=("input1", "input2"), selects=True)
 
 ADD = _row(
-    "input1:T input2:T activation:i -> output:T",
-    (*_DATA_1, *_of({I32: 4})),
-    kernel=(sum_scale,),
-    input1=(1, 4),
-    input2=(1, 4),
-    traits=_BINARY_TRAITS,
+    _ARITHMETIC, (*_DATA_1, *_of({I32: 4})), kernel=(rules.sum_scale,), traits=_BINARY_TRAITS
 )
-AVERAGE_POOL_2D = _row(_POOL, _DATA_1, input=4, traits=Traits(keeps_quantization=True))
+AVERAGE_POOL_2D = _row(_POOL, _DATA_1, traits=Traits(keeps_quantization=True))
 CONCATENATION = _row(
-    "inputs:T+ axis:i -> output:T",
+    "inputs:T+^1-4 axis:i -> output:T^1-4",
     _DATA_1,
-    same_quantization_below_3,
-    inputs=(1, 4),
-    output=(1, 4),
+    rules.same_quantization_below_3,
     traits=Traits(selects=True),
 )
 CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i | {_DILATED}"
     f" or {_CONVOLVED} padding:i {_STRIDES} activation:i | {_DILATED} -> output:T",
     _weighted(1),
-    channel_dim(0),
-    product_scale_below_3("input", "filter"),
-    input=4,
-    filter=4,
-    bias=1,
+    rules.channel_dim(0),
+    rules.product_scale_below_3("input", "filter"),
 )
 DEPTHWISE_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
     f" or {_CONVOLVED} padding:i {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
     " -> output:T",
     _weighted(1),
-    channel_dim(3),
-    product_scale_below_3("input", "filter"),
-    kernel=(depthwise_channels, depthwise_on_2x2),
-    input=4,
-    filter=4,
-    bias=1,
+    rules.channel_dim(3),
+    rules.product_scale_below_3("input", "filter"),
+    kernel=(rules.depthwise_channels, rules.depthwise_on_2x2),
 )
-DEPTH_TO_SPACE = _row(
-    "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4, traits=_MOVES
-)
+DEPTH_TO_SPACE = _row("input:T^4 block_size:i | layout:b@3 -> output:T", _DATA_1, traits=_MOVES)
 DEQUANTIZE = _row(
-    "input:T -> output:O",
+    "input:T^1-4 -> output:O",
     [
-        typing(1, T=Q8, O=F32),
-        typing(3, T=Q8, O=F16),
-        typing(3, T=Q8Y, O=F32),
-        typing(3, T=Q8Y, O=F16),
-        typing(3, T=Q8C, O=F32),
-        typing(3, T=Q8C, O=F16),
-        typing(4, T=Q8S, O=F32),
-        typing(4, T=Q8S, O=F16),
+        typing(max(level, 3 if out is F16 else 1), T=code, O=out)
+        for code, level in {Q8: 1, Q8Y: 3, Q8C: 3, Q8S: 4}.items()
+        for out in (F32, F16)
     ],
-    input=(1, 4),
     traits=_UNARY_TRAITS,
 )
 EMBEDDING_LOOKUP = _row(
     "lookups:I values:T -> output:T", _of({F32: 1, F16: 4, I32: 3, Q8: 3, Q8S: 4})
 )
-FLOOR = _row(_UNARY, _FLOATS_1, input=(1, 4), traits=_UNARY_TRAITS)
+FLOOR = _row(_UNARY_4, _FLOATS_1, traits=_UNARY_TRAITS)
 FULLY_CONNECTED = _row(
-    "input:T weights:T bias:A activation:i -> output:T",
+    "input:T^2-4 weights:T^2 bias:A^1 activation:i -> output:T",
     [
         typing(1, T=F32, A=F32),
         typing(3, T=F16, A=F16),
         typing(1, T=Q8, A=I32),
         typing(4, T=Q8S, A=I32),
     ],
-    fully_connected_shapes,
-    product_scale_below_3("input", "weights"),
-    input=(2, 4),
-    weights=2,
-    bias=1,
+    rules.fully_connected_shapes,
+    rules.product_scale_below_3("input", "weights"),
 )
 HASHTABLE_LOOKUP = _row(
     "lookups:I keys:I values:T -> output:T hits:H",
     [typing(1, T=code, H=Q8) for code in (F32, I32, Q8)],
 )
 L2_NORMALIZATION = _row(
-    "input:T | axis:i@3 -> output:T",
+    "input:T^1-4 | axis:i@3 -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
-    input=(1, 4),
     traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 128, 128)),
 )
-L2_POOL_2D = _row(_POOL, _FLOATS_1, input=4)
+L2_POOL_2D = _row(_POOL, _FLOATS_1)
 LOCAL_RESPONSE_NORMALIZATION = _row(
-    "input:T radius:i bias:S alpha:S beta:S | axis:i@3 -> output:T", _FLOATS_1, input=(1, 4)
+    "input:T^1-4 radius:i bias:S alpha:S beta:S | axis:i@3 -> output:T", _FLOATS_1
 )
 LOGISTIC = _row(
-    _UNARY,
+    _UNARY_4,
     _DATA_1,
-    kernel=(fixed_point(4),),
-    input=(1, 4),
+    kernel=(rules.fixed_point(4),),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 256, 0)),
 )
 LSH_PROJECTION = _row(
@@ -255,26 +203,16 @@ LSTM = _row(
     " -> scratch_buffer:T output_state_out:T cell_state_out:T output:T",
     _FLOATS_1,
 )
-MAX_POOL_2D = _row(_POOL, _DATA_1, input=4, traits=_MOVES)
-MUL = _row(
-    "input1:T input2:T activation:i -> output:T",
-    (*_DATA_1, *_of({I32: 4})),
-    product_scale,
-    input1=(1, 4),
-    input2=(1, 4),
-    traits=_BINARY_TRAITS,
-)
-RELU = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RELU1 = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RELU6 = _row(_UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
-RESHAPE = _row(
-    "input:T shape:I -> output:T", (*_DATA_1, *_of({I32: 6})), input=(1, 4), traits=_MOVES
-)
+MAX_POOL_2D = _row(_POOL, _DATA_1, traits=_MOVES)
+MUL = _row(_ARITHMETIC, (*_DATA_1, *_of({I32: 4})), rules.product_scale, traits=_BINARY_TRAITS)
+RELU = _row(_UNARY_4, _DATA_1, traits=_CLAMPS)
+RELU1 = _row(_UNARY_4, _DATA_1, traits=_CLAMPS)
+RELU6 = _row(_UNARY_4, _DATA_1, traits=_CLAMPS)
+RESHAPE = _row("input:T^1-4 shape:I -> output:T", (*_DATA_1, *_of({I32: 6})), traits=_MOVES)
 RESIZE_BILINEAR = _row(
-    f"input:T output_width:i output_height:i | layout:b@3 | {_RESIZE_END}"
-    f" or input:T width_scale:S@3 height_scale:S@3 | layout:b@3 | {_RESIZE_END} -> output:T",
+    f"input:T^4 output_width:i output_height:i | layout:b@3 | {_RESIZE_END}"
+    f" or input:T^4 width_scale:S@3 height_scale:S@3 | layout:b@3 | {_RESIZE_END} -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
-    input=4,
     traits=Traits(keeps_quantization=True),
 )
 RNN = _row(
@@ -283,75 +221,58 @@ RNN = _row(
     _FLOATS_1,
 )
 SOFTMAX = _row(
-    "input:T beta:S | axis:i@3 -> output:T",
+    "input:T^1-4 beta:S | axis:i@3 -> output:T",
     _DATA_1,
-    softmax_rank_below_3,
-    kernel=(fixed_point(5),),
-    input=(1, 4),
+    rules.softmax_rank_below_3,
+    kernel=(rules.fixed_point(5),),
     traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 256, 0)),
 )
-SPACE_TO_DEPTH = _row(
-    "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4, traits=_MOVES
-)
+SPACE_TO_DEPTH = _row("input:T^4 block_size:i | layout:b@3 -> output:T", _DATA_1, traits=_MOVES)
 SVDF = _row(
     "input:T weights_feature:T weights_time:T bias:T? state_in:T rank:i activation:i"
     " -> state_out:T output:T",
     _FLOATS_1,
 )
 TANH = _row(
-    _UNARY,
+    _UNARY_4,
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
-    kernel=(fixed_point(4),),
-    input=(1, 4),
+    kernel=(rules.fixed_point(4),),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 128, 128)),
 )
-BATCH_TO_SPACE_ND = _row(
-    "input:T block_sizes:I | layout:b@3 -> output:T", _DATA_2, input=4, traits=_MOVES
-)
+BATCH_TO_SPACE_ND = _row("input:T^4 block_sizes:I | layout:b@3 -> output:T", _DATA_2, traits=_MOVES)
 DIV = _row(
-    "input1:T input2:T activation:i -> output:T",
+    _ARITHMETIC,
     (*_FLOATS_2, *_of({I32: 4, Q8S: 4})),
-    kernel=(not_of(Q8S),),
-    input1=(1, 4),
-    input2=(1, 4),
+    kernel=(rules.not_of(Q8S),),
     traits=_BINARY_TRAITS,
 )
 MEAN = _row(
-    "input:T axes:I keep_dims:i -> output:T",
+    "input:T^1-4 axes:I keep_dims:i -> output:T",
     _DATA_2,
-    input=(1, 4),
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True),
 )
 PAD = _row(
-    "input:T paddings:I -> output:T",
-    _DATA_2,
-    zero_padding_below_3,
-    input=(1, 4),
-    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
+    "input:T^1-4 paddings:I -> output:T", _DATA_2, rules.zero_padding_below_3, traits=_PADDED
 )
 SPACE_TO_BATCH_ND = _row(
-    "input:T block_sizes:I paddings:I | layout:b@3 -> output:T",
+    "input:T^4 block_sizes:I paddings:I | layout:b@3 -> output:T",
     _DATA_2,
-    zero_padding_below_3,
-    input=4,
+    rules.zero_padding_below_3,
     traits=_MOVES,
 )
-SQUEEZE = _row("input:T axes:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
+SQUEEZE = _row("input:T^1-4 axes:I? -> output:T", _DATA_2, traits=_MOVES)
 STRIDED_SLICE = _row(
-    "input:T begin:I end:I strides:I begin_mask:i end_mask:i shrink_axis_mask:i -> output:T",
+    "input:T^1-4 begin:I end:I strides:I begin_mask:i end_mask:i shrink_axis_mask:i -> output:T",
     _DATA_2,
-    input=(1, 4),
     traits=Traits(per_axis=("begin", "end", "strides"), keeps_quantization=True, selects=True),
 )
 SUB = _row(
-    "input1:T input2:T activation:i -> output:T",
+    _ARITHMETIC,
     _of({F32: 2, F16: 3, I32: 4, Q8: 3, Q8S: 4}),
-    kernel=(sum_scale,),
-    input1=(1, 4),
-    input2=(1, 4),
+    kernel=(rules.sum_scale,),
     traits=_BINARY_TRAITS,
 )
-TRANSPOSE = _row("input:T perm:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
+TRANSPOSE = _row("input:T^1-4 perm:I? -> output:T", _DATA_2, traits=_MOVES)
 ABS = _row(_UNARY, _of({F32: 3, F16: 3, I32: 4}), traits=_UNARY_TRAITS)
 ARGMAX = _row("input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
 ARGMIN = _row("input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
@@ -369,7 +290,7 @@ aux_input_to_cell_weights:T? aux_input_to_output_weights:T?"
 _BOTH_STATES = "fw_output_state_out:T@4 fw_cell_state_out:T@4 \
 bw_output_state_out:T@4 bw_cell_state_out:T@4"
 BIDIRECTIONAL_SEQUENCE_LSTM = _row(
-    f"input:T {_prefixed('fw_', _GATES)} "
+    f"input:T^3 {_prefixed('fw_', _GATES)} "
     f"{_prefixed('bw_', _GATES)} "
     "fw_output_state_in:T fw_cell_state_in:T bw_output_state_in:T bw_cell_state_in:T aux_input:T? "
     f"{_prefixed('fw_', _AUXILIARY)} {_prefixed('bw_', _AUXILIARY)} "
@@ -377,16 +298,14 @@ BIDIRECTIONAL_SEQUENCE_LSTM = _row(
     f"{_prefixed('fw_', _LAYER_NORM)} {_prefixed('bw_', _LAYER_NORM)}"
     f" -> fw_output:T bw_output:T | {_BOTH_STATES} or output:T | {_BOTH_STATES}",
     _FLOATS_3,
-    input=3,
 )
 BIDIRECTIONAL_SEQUENCE_RNN = _row(
-    "input:T fw_weights:T fw_recurrent_weights:T fw_bias:T fw_hidden_state_in:T"
+    "input:T^3 fw_weights:T fw_recurrent_weights:T fw_bias:T fw_hidden_state_in:T"
     " bw_weights:T bw_recurrent_weights:T bw_bias:T bw_hidden_state_in:T"
     " aux_input:T? fw_aux_weights:T? bw_aux_weights:T? activation:i time_major:b merge_outputs:b"
     " -> fw_output:T bw_output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4"
     " or output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4",
     _FLOATS_3,
-    input=3,
 )
 BOX_WITH_NMS_LIMIT = _row(
     "scores:T rois:R batch_indices:I score_threshold:S max_num_detections:i nms_kernel:i"
@@ -400,12 +319,10 @@ CAST = _row(
         *(typing(3, T=a, O=b) for a in (F32, F16, I32, Q8) for b in (F32, F16, I32, Q8)),
         *(typing(4, T=a, O=a) for a in (BOOL8, Q16, Q16Y, Q8S, Q8Y)),
     ],
-    same_shape,
+    rules.same_shape,
     traits=_UNARY_TRAITS,
 )
-CHANNEL_SHUFFLE = _row(
-    "input:T num_groups:i axis:i -> output:T", _DATA_3, input=(1, 4), traits=_MOVES
-)
+CHANNEL_SHUFFLE = _row("input:T^1-4 num_groups:i axis:i -> output:T", _DATA_3, traits=_MOVES)
 DETECTION_POSTPROCESSING = _row(
     "scores:T deltas:T anchors:T dy_scale:S dx_scale:S dh_scale:S dw_scale:S use_regular_nms:b"
     " max_num_detections:i max_classes_per_detection:i max_detections_per_class:i"
@@ -434,17 +351,12 @@ GROUPED_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} num_groups:i activation:i layout:b"
     f" or {_CONVOLVED} padding:i {_STRIDES} num_groups:i activation:i layout:b -> output:T",
     _weighted(3),
-    channel_dim(0),
-    input=4,
-    filter=4,
-    bias=1,
+    rules.channel_dim(0),
 )
 HEATMAP_MAX_KEYPOINT = _row(
-    "heatmap:T boxes:R layout:b -> output_scores:T output_keypoints:R", _BOXES, heatmap=4
+    "heatmap:T^4 boxes:R layout:b -> output_scores:T output_keypoints:R", _BOXES
 )
-INSTANCE_NORMALIZATION = _row(
-    "input:T gamma:S beta:S epsilon:S layout:b -> output:T", _FLOATS_3, input=4
-)
+INSTANCE_NORMALIZATION = _row("input:T^4 gamma:S beta:S epsilon:S layout:b -> output:T", _FLOATS_3)
 LESS = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
 LESS_EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
 LOG = _row(_UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
@@ -454,15 +366,14 @@ LOGICAL_OR = _row(_BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
 LOG_SOFTMAX = _row(
     "input:T beta:S axis:i -> output:T", _FLOATS_3, traits=Traits(axis=AxisUse.ALONG)
 )
-MAXIMUM = _row(_BINARY, _NUMBERS_3, traits=Traits(elementwise=("input1", "input2"), selects=True))
-MINIMUM = _row(_BINARY, _NUMBERS_3, traits=Traits(elementwise=("input1", "input2"), selects=True))
+MAXIMUM = _row(_BINARY, _NUMBERS_3, traits=_CHOICES)
+MINIMUM = _row(_BINARY, _NUMBERS_3, traits=_CHOICES)
 NEG = _row(_UNARY, _of({F32: 3, F16: 3, I32: 3}), traits=_UNARY_TRAITS)
 NOT_EQUAL = _row(_COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
 PAD_V2 = _row(
-    "input:T paddings:I pad_value:S -> output:T",
+    "input:T^1-4 paddings:I pad_value:S -> output:T",
     [*_FLOATS_3, typing(3, T=Q8, S=INT32), typing(4, T=Q8S, S=INT32)],
-    input=(1, 4),
-    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
+    traits=_PADDED,
 )
 POW = _row(
     "base:T exponent:T -> output:T", _FLOATS_3, traits=Traits(elementwise=("base", "exponent"))
@@ -470,12 +381,7 @@ POW = _row(
 PRELU = _row("input:T alpha:T -> output:T", _DATA_3, traits=Traits(elementwise=("input", "alpha")))
 QUANTIZE = _row(
     "input:T -> output:O",
-    [
-        typing(3, T=F32, O=Q8),
-        typing(3, T=F16, O=Q8),
-        typing(4, T=F32, O=Q8S),
-        typing(4, T=F16, O=Q8S),
-    ],
+    [typing(level, T=code, O=out) for out, level in ((Q8, 3), (Q8S, 4)) for code in (F32, F16)],
     traits=_UNARY_TRAITS,
 )
 QUANTIZED_16BIT_LSTM = _row(
@@ -487,26 +393,16 @@ QUANTIZED_16BIT_LSTM = _row(
     [typing(3, T=Q8, C=Q16Y)],
 )
 RANDOM_MULTINOMIAL = _row("input:T sample_count:i seeds:I -> output:I", _FLOATS_3)
-REDUCE_ALL = _row(_REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
-REDUCE_ANY = _row(_REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
-REDUCE_MAX = _row(
-    _REDUCTION,
-    _DATA_3,
-    input=(1, 4),
-    traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
-)
-REDUCE_MIN = _row(
-    _REDUCTION,
-    _DATA_3,
-    input=(1, 4),
-    traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
-)
-REDUCE_PROD = _row(_REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
-REDUCE_SUM = _row(_REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
+REDUCE_ALL = _row(_REDUCTION, _BOOLEAN, traits=_REDUCES)
+REDUCE_ANY = _row(_REDUCTION, _BOOLEAN, traits=_REDUCES)
+REDUCE_MAX = _row(_REDUCTION, _DATA_3, traits=_EXTREMES)
+REDUCE_MIN = _row(_REDUCTION, _DATA_3, traits=_EXTREMES)
+REDUCE_PROD = _row(_REDUCTION, _FLOATS_3, traits=_REDUCES)
+REDUCE_SUM = _row(_REDUCTION, _FLOATS_3, traits=_REDUCES)
 ROI_ALIGN = _row(
-    f"{_ROI} height_sampling_points:i width_sampling_points:i layout:b -> output:T", _BOXES, input=4
+    f"{_ROI} height_sampling_points:i width_sampling_points:i layout:b -> output:T", _BOXES
 )
-ROI_POOLING = _row(f"{_ROI} layout:b -> output:T", _BOXES, input=4)
+ROI_POOLING = _row(f"{_ROI} layout:b -> output:T", _BOXES)
 RSQRT = _row(_UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}), traits=_UNARY_TRAITS)
 SELECT = _row(
     "condition:B input1:T input2:T -> output:T",
@@ -535,28 +431,22 @@ TRANSPOSE_CONV_2D = _row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i layout:b"
     f" or {_CONVOLVED} output_shape:I padding:i {_STRIDES} activation:i layout:b -> output:T",
     _weighted(3),
-    channel_dim(0),
-    input=4,
-    filter=4,
-    bias=1,
+    rules.channel_dim(0),
 )
 UNIDIRECTIONAL_SEQUENCE_LSTM = _row(
-    f"input:T {_GATES} {_STATES} time_major:b {_LAYER_NORM}"
+    f"input:T^3 {_GATES} {_STATES} time_major:b {_LAYER_NORM}"
     " -> output:T | output_state_out:T@4 cell_state_out:T@4",
     _FLOATS_3,
-    input=3,
 )
 UNIDIRECTIONAL_SEQUENCE_RNN = _row(
-    "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i time_major:i"
+    "input:T^3 weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i time_major:i"
     " -> output:T | hidden_state_out:T@4",
     _FLOATS_3,
-    input=3,
 )
 RESIZE_NEAREST_NEIGHBOR = _row(
-    f"input:T output_width:i output_height:i layout:b | {_RESIZE_END}"
-    f" or input:T width_scale:S height_scale:S layout:b | {_RESIZE_END} -> output:T",
+    f"input:T^4 output_width:i output_height:i layout:b | {_RESIZE_END}"
+    f" or input:T^4 width_scale:S height_scale:S layout:b | {_RESIZE_END} -> output:T",
     _DATA_3,
-    input=4,
     traits=_MOVES,
 )
 QUANTIZED_LSTM = _row(
@@ -572,9 +462,7 @@ QUANTIZED_LSTM = _row(
     " -> output_state_out:T cell_state_out:C output:T",
     [typing(4, T=Q8S, W=Q8Y, C=Q16Y)],
 )
-IF = _row(
-    "condition:B then_model:m else_model:m inputs:any* -> outputs:any+", [typing(4)], condition=1
-)
+IF = _row("condition:B^1 then_model:m else_model:m inputs:any* -> outputs:any+", [typing(4)])
 WHILE = _row("condition_model:m body_model:m inputs:any+ -> outputs:any+", [typing(4)])
 ELU = _row("input:T alpha:S -> output:T", _FLOATS_4, traits=_UNARY_TRAITS)
 HARD_SWISH = _row(_UNARY, _DATA_4, traits=_UNARY_TRAITS)
@@ -584,41 +472,36 @@ RANK = _row(
     _of(dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q8Y, Q8C, Q16, Q16Y), 4)),
 )
 BATCH_MATMUL = _row(
-    "input1:T input2:T adj_x:b? adj_y:b? -> output:T",
-    _of({F32: 6, F16: 6, I32: 6, Q8S: 6}),
-    input1=(2, 4),
-    input2=(2, 4),
+    "input1:T^2-4 input2:T^2-4 adj_x:b? adj_y:b? -> output:T", _of({F32: 6, F16: 6, I32: 6, Q8S: 6})
 )
 PACK = _row(
     "axis:i inputs:T+ -> output:T",
     _NUMBERS_6,
-    packed_rank,
-    same_quantization("inputs"),
+    rules.packed_rank,
+    rules.same_quantization("inputs"),
     traits=_MOVES,
 )
 MIRROR_PAD = _row(
-    "input:T paddings:I mode:i -> output:T",
+    "input:T paddings:I^2 mode:i -> output:T",
     _NUMBERS_7,
-    paddings_shape,
-    same_rank,
-    same_quantization("input"),
-    paddings=2,
-    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
+    rules.paddings_shape,
+    rules.same_rank,
+    rules.same_quantization("input"),
+    traits=_PADDED,
 )
 REVERSE = _row(
-    "input:T axis:I -> output:T",
+    "input:T^1-8 axis:I^1 -> output:T",
     _NUMBERS_7,
-    one_element("axis"),
-    same_rank,
-    same_quantization("input"),
-    input=(1, 8),
-    axis=1,
+    rules.one_element("axis"),
+    rules.same_rank,
+    rules.same_quantization("input"),
     traits=_MOVES,
 )
 
 _NAMED = {name: op for name, op in globals().items() if isinstance(op, OperationSpec)}
-for _name, _operation in _NAMED.items():
+for _code, (_name, _operation) in enumerate(_NAMED.items()):
     object.__setattr__(_operation, "name", _name)
+    object.__setattr__(_operation, "code", _code)
 OPERATIONS: tuple[OperationSpec, ...] = tuple(_NAMED.values())
 BY_CODE = {op.code: op for op in OPERATIONS}
 BY_NAME: Mapping[str, OperationSpec] = _NAMED

@@ -36,8 +36,9 @@ def check_operand(index: int, operand: Operand, feature_level: int) -> int:
     if operand.type.tensor and not operand.dimensions:
         level = max(level, UNKNOWN_RANK_LEVEL)
     if level > feature_level:
-        named = describe(operand, index)
-        raise SpecError(f"{named} needs feature level {level}, the target has {feature_level}")
+        raise _illegal(
+            operand, index, f"needs feature level {level}, the target has {feature_level}"
+        )
     check_type(operand, index)
     check_value(operand, index)
     return level
@@ -53,9 +54,7 @@ def check_type(operand: Operand, index: int | None = None) -> None:
     zero_points = ZERO_POINTS.get(operand.type, range(1))
     if operand.zero_point not in zero_points:
         takes = f"{zero_points[0]} to {zero_points[-1]}" if len(zero_points) > 1 else "0"
-        raise SpecError(
-            f"{describe(operand, index)} has zero point {operand.zero_point}, it takes {takes}"
-        )
+        raise _illegal(operand, index, f"has zero point {operand.zero_point}, it takes {takes}")
 
 
 def describe(operand: Operand, index: int | None = None) -> str:
@@ -67,13 +66,16 @@ def describe(operand: Operand, index: int | None = None) -> str:
     return f"{operand.type.name} {list(operand.dimensions) or '[?]'}"
 
 
+def _illegal(operand: Operand, index: int | None, what: str) -> SpecError:
+    return SpecError(f"{describe(operand, index)} {what}")
+
+
 def check_shape(operand: Operand, index: int | None = None) -> None:
     """Raise SpecError for dimensions of a scalar, and for those of more than 4 GB."""
     if not operand.type.tensor:
         if operand.dimensions:
-            raise SpecError(
-                f"{describe(operand, index)} is a scalar with dimensions {list(operand.dimensions)}"
-            )
+            what = f"is a scalar with dimensions {list(operand.dimensions)}"
+            raise _illegal(operand, index, what)
         return
     size = operand.type.numpy.itemsize
     symbolic = is_symbolic(operand.dimensions)
@@ -84,10 +86,10 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
         return
     for dim in operand.dimensions:
         if dim < 0:
-            raise SpecError(f"{describe(operand, index)} has a negative dimension")
+            raise _illegal(operand, index, "has a negative dimension")
         size *= dim or 1
     if size > MAX_BYTES:
-        raise SpecError(f"{describe(operand, index)} takes more than {MAX_BYTES} bytes")
+        raise _illegal(operand, index, f"takes more than {MAX_BYTES} bytes")
     if passed is not None:
         passed[key] = None
 
@@ -95,15 +97,13 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
 def _check_scale(operand: Operand, index: int | None) -> None:
     scale, code = operand.scale, operand.type
     if code is OperandCode.TENSOR_INT32:
-        if not scale >= 0:
-            raise SpecError(
-                f"{describe(operand, index)} has scale {scale:g}, it takes a scale >= 0"
-            )
+        legal, takes = scale >= 0, "a scale >= 0"
     elif code.quantized and code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
-        if not scale > 0:
-            raise SpecError(f"{describe(operand, index)} has scale {scale:g}, it takes a scale > 0")
-    elif scale != 0:
-        raise SpecError(f"{describe(operand, index)} has scale {scale:g}, it takes none")
+        legal, takes = scale > 0, "a scale > 0"
+    else:
+        legal, takes = scale == 0, "none"
+    if not legal:
+        raise _illegal(operand, index, f"has scale {scale:g}, it takes {takes}")
 
 
 def check_value(operand: Operand, index: int | None = None) -> None:
@@ -111,36 +111,32 @@ def check_value(operand: Operand, index: int | None = None) -> None:
     _check_channels(operand, index)
     value = operand.value
     if isinstance(value, Model) != (operand.type is OperandCode.MODEL):
-        raise SpecError(
-            f"{describe(operand, index)}: models, and only models, are values of MODEL operands"
-        )
+        named = describe(operand, index)
+        raise SpecError(f"{named}: models, and only models, are values of MODEL operands")
     if not isinstance(value, Data):
         return
     if not operand.known:
-        raise SpecError(f"{describe(operand, index)} is a constant of unknown shape")
+        raise _illegal(operand, index, "is a constant of unknown shape")
     wanted = operand.type.numpy.itemsize * operand.size
     if value.size != wanted:
-        named = describe(operand, index)
-        raise SpecError(f"{named} takes {wanted} bytes, its constant has {value.size}")
+        raise _illegal(operand, index, f"takes {wanted} bytes, its constant has {value.size}")
 
 
 def _check_channels(operand: Operand, index: int | None) -> None:
     channels = operand.channels
     if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
         if channels is not None:
-            raise SpecError(f"{describe(operand, index)} takes no scales per channel")
+            raise _illegal(operand, index, "takes no scales per channel")
         return
     if channels is None:
-        raise SpecError(f"{describe(operand, index)} has no scales per channel")
+        raise _illegal(operand, index, "has no scales per channel")
     if not 0 <= channels.dim < len(operand.dimensions):
-        raise SpecError(f"{describe(operand, index)} has scales along dimension {channels.dim}")
+        raise _illegal(operand, index, f"has scales along dimension {channels.dim}")
     count = operand.dimensions[channels.dim]
     if count != len(channels.scales) or count == 0:
-        raise SpecError(
-            f"{describe(operand, index)} has {len(channels.scales)} scales for {count} channels"
-        )
+        raise _illegal(operand, index, f"has {len(channels.scales)} scales for {count} channels")
     if not all(scale > 0 for scale in channels.scales):
-        raise SpecError(f"{describe(operand, index)} has a scale that is not > 0")
+        raise _illegal(operand, index, "has a scale that is not > 0")
 
 
 def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> None:
@@ -218,17 +214,13 @@ def _quantized(operand: Operand) -> str:
 
 def compatible(a: Operand, b: Operand) -> bool:
     """Return True if types, quantization parameters and all known dimensions are equal."""
-    same_type = (a.type, a.scale, a.zero_point, a.channels) == (
-        b.type,
-        b.scale,
-        b.zero_point,
-        b.channels,
-    )
+    if (a.type, a.scale, a.zero_point, a.channels) != (b.type, b.scale, b.zero_point, b.channels):
+        return False
     if not a.dimensions or not b.dimensions:
-        return same_type
-    same_rank = len(a.dimensions) == len(b.dimensions)
+        return True
     sizes = zip(a.dimensions, b.dimensions, strict=False)
-    return same_type and same_rank and all(x == y or 0 in (x, y) for x, y in sizes)
+    same_rank = len(a.dimensions) == len(b.dimensions)
+    return same_rank and all(x == y or 0 in (x, y) for x, y in sizes)
 
 
 _MAX_DEPTH = 64

@@ -157,7 +157,7 @@ def _named(name, typed_operands):
 
 
 def test_exact_rank_is_said_as_one_number():
-    spec = row("X", 0, "x:T -> y:T", [typing(1, T=F32)], x=2)
+    spec = row("X", 0, "x:T^2 -> y:T", [typing(1, T=F32)])
     with pytest.raises(Reject, match=r"of rank 1, X\.x takes rank 2$"):
         spec.match(typed([operand(F32, 3)]), typed([operand(F32)]), 1)
 
