@@ -146,14 +146,22 @@ def _delivered(result: Array, out: Array | None) -> Array:
     return out
 
 
-_LEFT_OUT = (("optimization.disable_specified_optimizers", "SkipLayerNormFusion"),)
+_SLOWER = "SkipLayerNormFusion"
 """ONNX Runtime's sum and layer normalization in one kernel takes longer than both one by one."""
+_INEXACT = "WeightBiasQuantization"
+"""It rounds float weights to 8 bits where a model dequantizes before and quantizes after them."""
 _SETTINGS = {Spin.ALWAYS: SPIN_ALWAYS, Spin.IN_RUNS: SPIN_IN_RUNS, Spin.NEVER: SPIN_NEVER}
 
 
 def threads_of(options: CompileOptions, default: int = 0) -> Threads:
     """Threads of a compilation; `default` of them where it names no number."""
     return Threads(options.threads or default, _SETTINGS[options.spin])
+
+
+def _without(threads: Threads, *optimizers: str) -> Threads:
+    """The settings of a session without optimizers of ONNX Runtime."""
+    setting = ("optimization.disable_specified_optimizers", ";".join(optimizers))
+    return replace(threads, settings=(*threads.settings, setting))
 
 
 def open_model(
@@ -170,9 +178,8 @@ def open_model(
     Raises Inexpressible unless all operations are supported.
     """
     found = convert(model, kernels(chosen), latest)
-    threads = replace(threads, settings=(*threads.settings, *_LEFT_OUT))
     with CONCURRENT_RUNS.without_blas:
-        return PreparedSession(open_session(found.model(), threads))
+        return PreparedSession(open_session(found.model(), _without(threads, _SLOWER, _INEXACT)))
 
 
 def kernels(chosen: bool | None) -> Kernels:
@@ -206,7 +213,7 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> P
     options.add_provider_for_devices([provider], _OPTIONS.get(provider.ep_name, {}))
     try:
         with CONCURRENT_RUNS.without_blas:
-            session = PythonSession.of(found.model(), options, threads, ())
+            session = PythonSession.of(found.model(), options, _without(threads, _INEXACT), ())
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise NotTaken(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
     if provider.ep_name not in session.session.get_providers():

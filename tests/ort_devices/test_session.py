@@ -85,6 +85,22 @@ def test_sums_and_layer_normalizations_stay_apart(
 _SKIP = "SkipLayerNormalization"
 
 
+def test_weights_that_are_floats_stay_floats() -> None:
+    """Left to itself, ONNX Runtime rounds those between quantized tensors to 8 bits."""
+    net = Network()
+    x = net.add(Operand(Q8, (1, 6, 6, 3), scale=0.03, zero_point=125))
+    floats = net.operation(spec.DEQUANTIZE, [x], Operand(F32, (1, 6, 6, 3)))
+    sums = net.conv(floats, 4, Operand(F32, (1, 6, 6, 4)))
+    y = net.operation(spec.QUANTIZE, [sums], Operand(Q8, (1, 6, 6, 4), scale=0.02, zero_point=128))
+    model = net.model([x], [y])
+    given, one = feed(model), Threads(1)
+    reference = ReferenceDevice().prepare(model, CompileOptions())
+    (theirs,) = reference.execute(given, (), RunOptions())
+    for made in (open_model(model, None, one), open_on_provider(model, provider(), one)):
+        (ours,) = made.execute(given, (), RunOptions())
+        assert np.abs(ours.astype(int) - theirs).max() <= 1  # sums in another order, then rounded
+
+
 @pytest.mark.parametrize(
     ("options", "threads"),
     [
