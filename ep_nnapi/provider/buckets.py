@@ -37,6 +37,7 @@ class Buckets:
     sizes   of its symbols, ascending
     mask    the model's input whose zeros mark padding; None: there is none
     marking  the inputs that have its contents
+    marks    the model's inputs that may be the mask: with the sizes of another input
     shape_inputs  inputs whose contents determine shapes
     """
 
@@ -45,6 +46,7 @@ class Buckets:
     sizes: Mapping[str, tuple[int, ...]]
     mask: str | None = None
     marking: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
     shape_inputs: tuple[str, ...] = ()
 
     @staticmethod
@@ -63,12 +65,13 @@ class Buckets:
         found = {name: named for name, named in options.sizes if name in there}
         if not found:
             return None
-        same = {options.mask}
-        for node in graph.nodes if options.mask else ():
-            if node.op_type in MOVES_BYTES and {v.name for v in inputs_of(node)} & same:
-                same.update(v.name for v in outputs_of(node))
-        marking = tuple(v.name for v in inputs if v.name in same)
-        return Buckets((*inputs,), (*outputs,), found, options.mask, marking, shape_inputs)
+        of = _contents([*graph.inputs, *inputs], graph)
+        marking = tuple(v.name for v in inputs if of[v.name] == options.mask)
+        padded = [of[v.name] for v in inputs if any(d in found for d in v.dims or ())]
+        several = len({*padded}) > 1  # one is what is padded
+        marks = tuple(v.name for v in graph.inputs if several and v.name in padded)
+        ends = (*inputs,), (*outputs,), found
+        return Buckets(*ends, options.mask, marking, marks, shape_inputs)
 
     @property
     def count(self) -> int:
@@ -108,8 +111,17 @@ class Buckets:
         except Exception as error:  # of the CPU provider, for contents that it cannot compute
             return f"it cannot be tried: {str(error).strip().splitlines()[0]}"
         if changed and self.mask is None:
-            return f"padding changes {changed}; name the input that marks it (--mask)"
+            return f"padding changes {changed}; {self._advice}"
         return f"padding changes {changed}, although {self.mask} is 0 there" if changed else ""
+
+    @property
+    def _advice(self) -> str:
+        """What to do where padding changes an output and no input is named that marks it."""
+        symbol, sizes = next(iter(self.sizes.items()))
+        fix = f"fix a size, such as --fix {symbol}={sizes[-1]}"
+        if not self.marks:
+            return f"no input can mark it, so {fix}"
+        return f"name the input whose zeros mark it (--mask {' or '.join(self.marks)}), or {fix}"
 
     def _changed(self, compute: Compute, shapes: Shapes) -> str:
         """Returns the name of an output that padding changes, for a sample of these shapes."""
@@ -123,6 +135,16 @@ class Buckets:
         names = [v.name for v in self.outputs]
         pairs = zip(names, compute(given, names), compute(large, names), strict=True)
         return next((name for name, a, b in pairs if not _same(a, b)), "")
+
+
+def _contents(sources: Iterable[Value], graph: Graph) -> dict[str, str]:
+    """Returns whose contents a tensor has, by name, if it is one of these or moved from there."""
+    found = {v.name: v.name for v in sources}
+    for node in graph.nodes:
+        source = inputs_of(node)[0].name if node.op_type in MOVES_BYTES else ""
+        if source in found:
+            found.update((v.name, found[source]) for v in outputs_of(node))
+    return found
 
 
 def size_of(dim: Dim, known: Mapping[str, int]) -> int:

@@ -105,7 +105,11 @@ def test_a_mask_lets_what_is_not_elementwise_be_padded():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "is not padded: padding changes y; name the input that marks it (--mask)"),
+        (
+            {},
+            "is not padded: padding changes y; name the input whose zeros mark it "
+            "(--mask x or mask), or fix a size, such as --fix length=8",
+        ),
         ({"mask": "other"}, "is not padded: other, the option mask, reaches no input of it"),
         ({"mask": "x"}, "is not padded: padding changes y, although x is 0 there"),
     ],
@@ -123,6 +127,20 @@ def test_what_padding_would_change_is_refused_once_with_the_reason(
     (warning,) = caplog.messages
     assert said in warning
     assert found.record.device_runs == 2  # compiled for each
+
+
+def test_where_no_input_can_mark_padding_none_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+):
+    """The input reaches it twice, and the other one has no size that is padded."""
+    text = """(float[n,3] x, float[3] w) => (float[n,3] y) {
+        a = Add (x, w) b = Softmax <axis = 0> (a) y = Mul (b, x) }"""
+    model = parsed(text)
+    run = Checked(cluster(model, FaultyDevice(), sizes="n=4,8"), model)
+    with caplog.at_level(logging.WARNING):
+        run(**drawn(3))
+    (warning,) = caplog.messages
+    assert "padding changes y; no input can mark it, so fix a size, such as --fix n=8" in warning
 
 
 def test_devices_that_take_open_dimensions_need_no_buckets():
