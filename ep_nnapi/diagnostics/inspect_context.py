@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +74,7 @@ class Content:
 
     feature_level    the lowest NNAPI feature level that can run it; 0 if it runs without NNAPI too
     operations       number of NNAPI operations
-    nodes            names of the ONNX nodes that they were lowered from
+    nodes            names of the ONNX nodes that it computes, those that left no operation too
     inputs, outputs  as "name TYPE [shape]"
     weights          size in bytes
     file             file next to the model that holds the weights; None: the model itself
@@ -115,24 +116,29 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
 
 def unpacked(
     model: str | os.PathLike[str] | bytes,
-) -> Iterator[tuple[str, ContainerContent, tuple[Alternative, ...]]]:
-    """Yields name, container and checked alternatives of each compiled cluster, each read once.
+) -> Iterator[tuple[NodeProto, ContainerContent, tuple[Alternative, ...]]]:
+    """Yields node, container and checked alternatives of each compiled cluster, each read once.
 
     Raises as `contents`.
     """
     folder = None if isinstance(model, bytes) else Path(model).parent
-    for name, data in containers(_proto(model)):
-        content = unpack(data, folder, MAX_FEATURE_LEVEL)
+    for node in _own_nodes(_proto(model)):
+        content = unpack(_attribute(node, _CONTEXT), folder, MAX_FEATURE_LEVEL)
         alternatives = content.alternatives
         check_programs(alternatives)
-        yield name, content, alternatives
+        yield node, content, alternatives
 
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
     """Yields name and container of each EPContext node of this provider, in graph order."""
-    for node in all_nodes(proto.graph):
-        if _is_own(node):
-            yield node.name, _attribute(node, "ep_cache_context")
+    return ((node.name, _attribute(node, _CONTEXT)) for node in _own_nodes(proto))
+
+
+_CONTEXT = "ep_cache_context"
+
+
+def _own_nodes(proto: ModelProto) -> Iterator[NodeProto]:
+    return filter(_is_own, all_nodes(proto.graph))
 
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
@@ -153,15 +159,16 @@ def _attribute(node: NodeProto, name: str) -> bytes:
     return next((a.s for a in node.attribute if a.name == name), b"")
 
 
-def _content(name: str, context: ContainerContent, alternatives: Sequence[Alternative]) -> Content:
+def _content(
+    node: NodeProto, context: ContainerContent, alternatives: Sequence[Alternative]
+) -> Content:
     first = context.first
     border, operations = first.border, _operations(first)
-    origins = dict.fromkeys(node for op in operations for node in op.origin)
     return Content(
-        name,
+        node.name,
         context.feature_level,
         len(operations),
-        tuple(origins),
+        _nodes(node, operations),
         _described(border.inputs),
         _described(border.outputs),
         context.weights.size,
@@ -169,6 +176,17 @@ def _content(name: str, context: ContainerContent, alternatives: Sequence[Altern
         tuple(_alternatives(context, alternatives)),
         _of_two_types(alternatives) if context.later else (0, 0),
     )
+
+
+def _nodes(node: NodeProto, operations: Sequence[Operation]) -> tuple[str, ...]:
+    """The ONNX nodes that it computes; in files of earlier versions those of its operations."""
+    try:
+        names = json.loads(_attribute(node, "notes"))
+    except ValueError:
+        names = None
+    if isinstance(names, list):
+        return tuple(map(str, names))
+    return tuple(dict.fromkeys(name for op in operations for name in op.origin))
 
 
 def _of_two_types(alternatives: Sequence[Alternative]) -> tuple[int, int]:

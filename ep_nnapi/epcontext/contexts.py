@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,8 +90,12 @@ def companion_name(model: Path, digest: str, suffix: str) -> str:
     return f"{model.stem}.{digest[:16]}{suffix}"
 
 
-def context_attributes(context: bytes, partition_name: str) -> Mapping[str, AttributeValue]:
+def context_attributes(
+    context: bytes, partition_name: str, nodes: Sequence[str]
+) -> Mapping[str, AttributeValue]:
     """Returns the attributes of an EPContext node with this context.
+
+    nodes   the names of the ONNX nodes that it computes; `notes` has them as a JSON list
 
     `embed_mode` is 1 also with weights in a file: the node has the program, which names the file.
     Source: ONNX Runtime's EPContext schema.
@@ -99,6 +104,7 @@ def context_attributes(context: bytes, partition_name: str) -> Mapping[str, Attr
         "ep_cache_context": context,
         "embed_mode": 1,
         "main_context": 1,
+        "notes": json.dumps([*nodes]),
         "partition_name": partition_name,
         "source": EP_SOURCE,
     }

@@ -88,11 +88,11 @@ def context_options(entries: Mapping[str, str]) -> ContextOptions | None:
     return ContextOptions(entries.get(_FILE, ""), entries.get(_EMBED) == "1", not compiler)
 
 
-def create_context_node(fused: GraphNode, context: bytes) -> int:
-    """Returns a new OrtNode with this context, and the fused node's inputs and outputs."""
+def create_context_node(fused: GraphNode, context: bytes, nodes: Sequence[str]) -> int:
+    """Returns a new OrtNode with the context of these nodes, and the fused one's ends."""
     from ep_nnapi.epcontext.contexts import context_attributes  # most sessions write no context
 
-    attributes = _attributes(context_attributes(context, fused.name))
+    attributes = _attributes(context_attributes(context, fused.name, nodes))
     node = ffi.new("OrtNode **")
     inputs, outputs = _names(fused.inputs), _names(fused.outputs)
     check(

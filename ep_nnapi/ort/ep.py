@@ -164,7 +164,7 @@ class Ep:
         clusters = [cluster for node in nodes if (cluster := self._cluster_of(node)) is not None]
         contexts = self._provider.contexts(clusters, self._weights_target(self._context))
         pairs = zip(nodes, contexts, strict=True)
-        return [create_context_node(node, context) for node, context in pairs]
+        return [create_context_node(node, *context) for node, context in pairs]
 
     def _weights_target(self, context: ContextOptions) -> WeightsTarget:
         from ep_nnapi.epcontext.contexts import WeightsReceiver  # most sessions write no context

@@ -165,7 +165,9 @@ class NoNodesProvider:
         """The empty string: nothing is compiled."""
         return ""
 
-    def contexts(self, clusters: Sequence[Cluster], target: WeightsTarget) -> Iterator[bytes]:
+    def contexts(
+        self, clusters: Sequence[Cluster], target: WeightsTarget
+    ) -> Iterator[tuple[bytes, tuple[str, ...]]]:
         """Yields nothing: there are no clusters."""
         return iter(())
 

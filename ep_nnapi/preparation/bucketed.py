@@ -159,7 +159,9 @@ class BucketedCluster:
             made.add("Pad", value.name, pads, to=_called(value.name, name))
         outputs = [_called(v.name, name) for v in self.cluster.outputs]
         made.made.append(
-            context_node(context, [_called(v.name, name) for v in inputs], outputs, name)
+            context_node(
+                context, self.report, name, [_called(v.name, name) for v in inputs], outputs
+            )
         )
         for whole_output, end, value in zip(outputs, ends, self.cluster.outputs, strict=True):
             cut = [(axis, d) for axis, d in enumerate(value.dims or ()) if d in sizes.symbols]
@@ -199,11 +201,11 @@ class _Sizes:
 
 
 def context_node(
-    context: bytes, inputs: Sequence[str], outputs: Sequence[str], name: str
+    context: bytes, of: ClusterReport, name: str, inputs: Sequence[str], outputs: Sequence[str]
 ) -> NodeProto:
     """Returns the node of a compiled cluster."""
     node = helper.make_node(CONTEXT_OP, inputs, outputs, name, domain=CONTEXT_DOMAIN)
-    attributes = context_attributes(context, name)
+    attributes = context_attributes(context, name, of.nodes)
     node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
     return node
 

@@ -233,7 +233,8 @@ def _nodes_of(
 ) -> list[NodeProto]:
     if isinstance(cluster, BucketedCluster):
         return cluster.nodes(contexts)
-    return [context_node(contexts[0], cluster.report.inputs, cluster.report.outputs, name)]
+    of = cluster.report
+    return [context_node(contexts[0], of, name, of.inputs, of.outputs)]
 
 
 def _replace(

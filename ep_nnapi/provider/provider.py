@@ -197,15 +197,17 @@ class Provider:
         """Has EPContext nodes take their external weights from `read`, by name, not from files."""
         self._planner = replace(self._planner, weights=read)
 
-    def contexts(self, clusters: Sequence[object], target: WeightsTarget) -> Iterator[bytes]:
-        """Yields a context for each cluster, with embedded weights if `target` is None.
+    def contexts(
+        self, clusters: Sequence[object], target: WeightsTarget
+    ) -> Iterator[tuple[bytes, tuple[str, ...]]]:
+        """Yields context and node names of each cluster, with embedded weights without `target`.
 
         Else their weights are written there. Raises ModelError for a cluster with symbolic shapes.
         """
         from ep_nnapi.epcontext.container import pack  # most sessions write no context
         from ep_nnapi.epcontext.contexts import contexts_of
 
-        packed = []
+        packed, nodes = [], []
         for cluster in clusters:
             if not isinstance(cluster, CompiledCluster):
                 raise ModelError(
@@ -213,7 +215,8 @@ class Provider:
                     "sizes (option fix) or leave out dynamic_shapes"
                 )
             packed.append(pack(cluster.lowered))
-        return contexts_of(packed, target)
+            nodes.append(cluster.report.nodes)
+        return zip(contexts_of(packed, target), nodes, strict=True)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

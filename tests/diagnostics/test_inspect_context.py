@@ -41,6 +41,30 @@ def test_contents_are_what_was_compiled(compiled: Path) -> None:
     assert first.weights + second.weights == weights.stat().st_size
 
 
+def test_nodes_that_left_no_operation_are_listed_too(tmp_path: Path) -> None:
+    """Two transposes that cancel each other; of an earlier version, only the rest is known."""
+    text = """a = Relu(x)
+    b = Transpose <perm = [1, 0]> (a)
+    c = Transpose <perm = [1, 0]> (b)
+    y = Exp(c)"""
+    nodes = nodes_of(text)
+    for node in nodes:
+        node.name = f"{node.op_type}_{node.output[0]}"
+    onnx.save(model_of(nodes, {"x": (2, 3)}, {"y": None}), tmp_path / "m.onnx")
+    given = {"format": "context", "verify": False, "optimization_level": "disable"}
+    (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", **given).models
+    path = tmp_path / "out" / made.output
+    (found,) = contents(path)
+    assert found.nodes == tuple(node.name for node in nodes)
+    assert found.operations < len(nodes)
+    proto = onnx.load(path)
+    (context,) = proto.graph.node
+    context.attribute.remove(next(a for a in context.attribute if a.name == "notes"))
+    onnx.save(proto, tmp_path / "out" / "earlier.onnx")
+    (found,) = contents(tmp_path / "out" / "earlier.onnx")
+    assert found.nodes == (nodes[0].name, nodes[-1].name)
+
+
 def test_other_models_have_none(tmp_path: Path) -> None:
     assert contents(DIGITS) == ()
     assert contents(DIGITS.read_bytes()) == ()

@@ -1,6 +1,7 @@
 """Damaged, forged and foreign contexts: always a clear error."""
 
 import hashlib
+import json
 import os
 import random
 import struct
@@ -236,9 +237,10 @@ def test_a_companion_has_the_start_of_its_digest_in_its_name():
 
 
 def test_attributes_name_the_provider():
-    attributes = context_attributes(b"c", "p")
+    attributes = context_attributes(b"c", "p", ["a", "b\n"])
     assert attributes["source"] == "NnapiPluginExecutionProvider"
     assert (attributes["ep_cache_context"], attributes["partition_name"]) == (b"c", "p")
+    assert json.loads(str(attributes["notes"])) == ["a", "b\n"]
 
 
 # EPContext nodes of this provider among others

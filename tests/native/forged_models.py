@@ -77,7 +77,7 @@ def forged(*cluster: Lowered | Alternative, change: Change = lambda _: None) -> 
     cluster = cluster or (addition(crossing("y")),)
     ends = cluster[0].border.inputs, cluster[0].border.outputs
     tensors = [{c.name: value(c.name, c.dtype.value, c.shape) for c in side} for side in ends]
-    attributes = context_attributes(pack(*cluster).with_embedded_weights(), "p")
+    attributes = context_attributes(pack(*cluster).with_embedded_weights(), "p", ())
     node = helper.make_node("EPContext", *tensors, "c", domain="com.microsoft", **attributes)
     graph = helper.make_graph([node], "g", *[list(side.values()) for side in tensors])
     change(graph)

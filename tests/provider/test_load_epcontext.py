@@ -31,7 +31,7 @@ def floats(*names: str) -> tuple[Value, ...]:
 def node(context: object = CONTEXT, inputs: str = "x v", outputs: str = "y") -> GraphNode:
     """An EPContext node as ONNX Runtime's graph has it: strings, bytes as surrogates."""
     text = context.decode("utf-8", "surrogateescape") if isinstance(context, bytes) else context
-    attributes = {**context_attributes(b"", "nnapi_0"), "ep_cache_context": text}
+    attributes = {**context_attributes(b"", "nnapi_0", ()), "ep_cache_context": text}
     if context is None:
         del attributes["ep_cache_context"]
     ends = floats(*inputs.split()), floats(*outputs.split())
