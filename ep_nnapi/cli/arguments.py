@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from itertools import groupby
@@ -20,12 +19,6 @@ UNLESS_MORE_EXACT = (
 )
 """End of the help of --tolerance, where what is beyond it may be right."""
 _T = TypeVar("_T")
-_ARGUMENT = re.compile(
-    r"^(-[^\s,]+(?:, --\S+)?)(?: (\S+?)(!|\.\.\.)?)?\s{2,}(.+?)(?=^-|\Z)", re.MULTILINE | re.DOTALL
-)
-"""Spellings, value, `!` or `...` after it, and help; see `add`."""
-_TYPES = {"N": int, "SEED": int, "SECONDS": float, "GB": float, "TOLERANCE": float}
-"""Types of values by what stands for them in the help; others are text."""
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
 
@@ -101,33 +94,9 @@ def add_model(parser: argparse.ArgumentParser, what: str = "an .onnx or .ort fil
     )
 
 
-def add(container: argparse._ActionsContainer, text: str, **choices: Iterable[str]) -> None:
-    """Adds arguments that are written as --help lists them: spellings and value, then the help.
-
-    text      an argument begins at the margin, its help after two spaces. Without a value it is a
-              switch, which `--no-NAME` turns off; `X!` has to be given, `X...` may be repeated
-    choices   the values of arguments that have no others, by their names
-    What is not given is None, or False of a switch.
-    """
-    for spelled, value, how, told in _ARGUMENT.findall(text):
-        *_, name = spelled.split(", ")
-        dest = name.strip("-").replace("-", "_")
-        more: dict[str, object] = {"metavar": value, "type": _TYPES.get(value, str)}
-        if not value:
-            more = {"action": "store_true"}
-            if dest.startswith("no_"):
-                more = {"action": "store_false", "dest": dest.removeprefix("no_")}
-        elif dest in choices:
-            more = {"choices": list(map(str, choices[dest])), "type": str.lower}
-        if how == "...":
-            more["action"] = "append"
-        more |= {"required": True} if how == "!" else {}
-        container.add_argument(*spelled.split(", "), help=" ".join(told.split()), **more)  # type: ignore[arg-type]
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Adds --json."""
-    add(parser, "--json  print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def options_of(given: argparse.Namespace) -> OptionKeywords:
@@ -151,13 +120,17 @@ def add_input(parser: argparse.ArgumentParser, name: str) -> None:
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds --input and --seed."""
     add_input(parser, "input")
-    add(parser, "--seed SEED  seed of the random inputs (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
 
 
 def add_tolerance(parser: argparse.ArgumentParser, rest: str = "", of: str = "an output") -> None:
     """Adds --tolerance; `rest` ends its help."""
-    told = f"largest difference of {of}, relative to its spread (default: by its kind, 1e-4 for"
-    add(parser, f"--tolerance TOLERANCE  {told} float32){rest}")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help=f"largest difference of {of}, relative to its spread (default: by its kind, 1e-4 for "
+        f"float32){rest}",
+    )
 
 
 def call(function: Callable[..., _T], given: argparse.Namespace, **more: object) -> _T:

@@ -13,18 +13,26 @@ if TYPE_CHECKING:
     from ep_nnapi.bundling.bundle import Bundle
 
 HELP = "put a prepared model, its C programs and scripts for adb into one folder"
-ARGUMENTS = """
--o, --out OUT!  folder to make, or .zip file
---abi ABI       processor of the phone (default: arm64-v8a)
---native DIR    folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI,
-                else that of the package ep-nnapi-android)
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments; there are no options of the provider."""
     parser.add_argument("model", help="an .onnx file of prepare --format context")
-    arguments.add(parser, ARGUMENTS, abi=ABIS)
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="OUT", help="folder to make, or .zip file"
+    )
+    parser.add_argument(
+        "--abi",
+        choices=list(ABIS),
+        default="arm64-v8a",
+        help="processor of the phone (default: arm64-v8a)",
+    )
+    parser.add_argument(
+        "--native",
+        metavar="DIR",
+        help="folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI, "
+        "else that of the package ep-nnapi-android)",
+    )
     arguments.add_inputs(parser)
     arguments.add_json(parser)
 

@@ -28,24 +28,38 @@ _FORMATS = ("model-explorer", "netron")
 _SOURCES = 3  # source lines that a row names
 _ABOUT_ONE = ("levels", "advise", "format")
 """Arguments of which each is about one model, not a directory."""
-ARGUMENTS = """
---strict             exit 1 unless NNAPI takes all nodes
---levels             print one row for each feature level
---baseline JSON      output of an earlier check --json; exit 1 for another model, fewer nodes on
-                     NNAPI, more clusters or border bytes, or new reasons
---optimization-level LEVEL
-                     check the model as prepare saves it at this level
---format FORMAT      write the report for another tool: a graph and node data of Google's Model
-                     Explorer, or an .onnx file for Netron with the decision in each node's metadata
--o, --output FILE    the file that --format writes
---advise             what CPU, XNNPACK, WebGPU, QNN and LiteRT take of the model, and the commands
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
-    arguments.add(parser, ARGUMENTS, optimization_level=Level, format=_FORMATS)
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless NNAPI takes all nodes")
+    parser.add_argument(
+        "--levels", action="store_true", help="print one row for each feature level"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="JSON",
+        help="output of an earlier check --json; exit 1 for another model, fewer nodes on NNAPI, "
+        "more clusters or border bytes, or new reasons",
+    )
+    parser.add_argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="check the model as prepare saves it at this level",
+    )
+    parser.add_argument(
+        "--format",
+        choices=_FORMATS,
+        help="write the report for another tool: a graph and node data of Google's Model Explorer, "
+        "or an .onnx file for Netron with the decision in each node's metadata",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
+    parser.add_argument(
+        "--advise",
+        action="store_true",
+        help="what CPU, XNNPACK, WebGPU, QNN and LiteRT take of the model, and the commands",
+    )
     arguments.add_json(parser)
 
 

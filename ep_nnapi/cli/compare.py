@@ -28,20 +28,24 @@ _VERDICTS = {
 """By the values of LessAccurate."""
 """Verdicts on a cluster: within or beyond the tolerance, else the more exact computation's."""
 _MEASURES = ("max error", "mean error", "cosine", "SNR dB")
-ARGUMENTS = """
---format FORMAT    write a graph for Google's Model Explorer, with the error of each node on NNAPI
-                   by itself and with measured times as node data
--o, --output FILE  the file that --format writes
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `compare`."""
     arguments.add_model(parser)
     arguments.add_inputs(parser)
-    beyond = f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}"
-    arguments.add_tolerance(parser, beyond, "an output of the model or of a cluster")
-    arguments.add(parser, ARGUMENTS, format=("model-explorer",))
+    arguments.add_tolerance(
+        parser,
+        f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}",
+        "an output of the model or of a cluster",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("model-explorer",),
+        help="write a graph for Google's Model Explorer, with the error of each node on NNAPI by "
+        "itself and with measured times as node data",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
     arguments.add_json(parser)
 
 

@@ -12,18 +12,35 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.doctor import Examination, ExaminedOperation
 
 HELP = "find the operations that a device computes wrongly, hangs or dies in"
-ARGUMENTS = """
---runtime RUNTIME   as the provider's option
---device NAME       the device (default: the first that sessions use)
---operation NAME...  examine this NNAPI operation only; may be repeated
---timeout SECONDS   a compilation or a run that takes longer hangs (default 10)
--o, --output FILE   write a device profile with what is wrong, for --device-profile
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
-    arguments.add(parser, ARGUMENTS)
+    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
+    parser.add_argument(
+        "--device", metavar="NAME", help="the device (default: the first that sessions use)"
+    )
+    parser.add_argument(
+        "--operation",
+        dest="operations",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="examine this NNAPI operation only; may be repeated",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        help="a compilation or a run that takes longer hangs (default 10)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="path",
+        metavar="FILE",
+        help="write a device profile with what is wrong, for --device-profile",
+    )
     arguments.add_json(parser)
 
 
@@ -32,12 +49,11 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.doctor import doctor
 
     with progress("operations examined") as advance:
-        names = given.operation or ()
-        found = arguments.call(doctor, given, path=given.output, operations=names, progress=advance)
+        found = arguments.call(doctor, given, progress=advance)
     if given.json:
-        print_json({"output": given.output} | found.to_json())
+        print_json({"output": given.path} | found.to_json())
     else:
-        show(given.output, found)
+        show(given.path, found)
     return NEGATIVE if found.negative else DONE
 
 

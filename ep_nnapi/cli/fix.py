@@ -14,18 +14,21 @@ if TYPE_CHECKING:
     from ep_nnapi.rewriting.fix import Fixed
 
 HELP = "rewrite to an equal model of which NNAPI takes more; verified before it is written"
-RANGE = """
---range NAME=LOW:HIGH...  least and greatest element that an INT64 input may have, as
-                          attention_mask=0:1, so that INT64 may become INT32; may be repeated
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    arguments.add(parser, "-o, --out OUT!  .onnx file to write")
+    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
     arguments.add_input(parser, "input of the comparison")
-    arguments.add(parser, RANGE)
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="NAME=LOW:HIGH",
+        help="least and greatest element that an INT64 input may have, as attention_mask=0:1, so "
+        "that INT64 may become INT32; may be repeated",
+    )
     arguments.add_tolerance(parser, "; a model beyond it is not written")
     arguments.add_json(parser)
 
@@ -35,7 +38,7 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.rewriting.fix import fix
 
     with progress("rewrites") as advance:
-        ranges = dict(map(_range, given.range or ()))
+        ranges = dict(map(_range, given.range))
         found = arguments.call(fix, given, ranges=ranges, progress=advance)
     if given.json:
         print_json(found.to_json())

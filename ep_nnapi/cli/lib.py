@@ -9,17 +9,16 @@ from ep_nnapi.cli.terminal import DONE, print_json
 from ep_nnapi.nnapi.errors import OptionError
 
 HELP = "path of libneuralnetworks.so, and flags to build C programs with it"
-OTHERS = """
---pkgconfigdir  print the PKG_CONFIG_PATH
---cmakedir      print the NeuralNetworks_DIR
---header DIR    write the headers to DIR/android
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments, each of which replaces the default output (the path)."""
-    arguments.add(parser, "--cflags  print compiler flags\n--libs  print linker flags")
-    arguments.add(parser.add_mutually_exclusive_group(), OTHERS)
+    parser.add_argument("--cflags", action="store_true", help="print compiler flags")
+    parser.add_argument("--libs", action="store_true", help="print linker flags")
+    others = parser.add_mutually_exclusive_group()
+    others.add_argument("--pkgconfigdir", action="store_true", help="print the PKG_CONFIG_PATH")
+    others.add_argument("--cmakedir", action="store_true", help="print the NeuralNetworks_DIR")
+    others.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
     arguments.add_json(parser)
 
 

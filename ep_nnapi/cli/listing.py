@@ -9,13 +9,16 @@ from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json
 from ep_nnapi.options.table import parse
 
 HELP = "the NNAPI models that a model is lowered to"
-WEIGHTS = "--weights  print constants in full (default: sizes and digests of large ones)"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    arguments.add(parser, WEIGHTS)
+    parser.add_argument(
+        "--weights",
+        action="store_true",
+        help="print constants in full (default: sizes and digests of large ones)",
+    )
     arguments.add_json(parser)
 
 

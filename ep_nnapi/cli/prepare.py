@@ -16,44 +16,95 @@ if TYPE_CHECKING:
     from ep_nnapi.preparation.manifest import Prepared
 
 HELP = "optimize and save, for use offline"
-ARGUMENTS = f"""
--o, --out OUT!           output directory, or file for one model
---optimization-level LEVEL
-                         ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes
-                         unfused
---use-nnapi              make level extended nnapi-aware
---format FORMAT          output format (default: by the suffix of OUT, else ort)
---target-platform ARCH   processor that the nodes on the CPU are optimized for: arm (default) or
-                         amd64
---optimization-style STYLE
-                         apply optimizations (fixed, default), or record them for the load (runtime)
---enable-type-reduction  also list element types: required_operators_and_types.config
---embed                  format context: weights in the model file
---partial                format context: leave nodes whose sizes depend on symbolic ones to the
-                         session
---alternatives NAMES     format context: comma-separated programs of each cluster, of which the
-                         phone takes one: nnapi:1 to nnapi:8, litert, cpu; auto has all that differ
-                         (default: one program)
---jobs N                 models in parallel (default: one per CPU)
---timeout SECONDS        time limit for one model, all steps together (default {TIMEOUT:g})
---memory GB              memory limit of each worker process (default: half of the machine's memory)
---no-verify              do not compare with the original
-"""
-_CHOICES = {
-    "optimization_level": Level,
-    "format": Format,
-    "target_platform": Platform,
-    "optimization_style": Style,
-}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
-    arguments.add(parser, ARGUMENTS, **_CHOICES)
+    parser.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="output directory, or file for one model",
+    )
+    _add_those_of_the_format(parser)
+    _add_those_of_contexts(parser)
+    _add_those_of_the_work(parser)
+    parser.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="do not compare with the original",
+    )
     arguments.add_input(parser, "input of the comparison")
     arguments.add_tolerance(parser, f"; a model beyond it fails{arguments.UNLESS_MORE_EXACT}")
     arguments.add_json(parser)
+
+
+def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
+    argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
+    )
+    argument("--use-nnapi", action="store_true", help="make level extended nnapi-aware")
+    argument(
+        "--format",
+        choices=[str(x) for x in Format],
+        help="output format (default: by the suffix of OUT, else ort)",
+    )
+    argument(
+        "--target-platform",
+        choices=[str(x) for x in Platform],
+        help="processor that the nodes on the CPU are optimized for: arm (default) or amd64",
+    )
+    argument(
+        "--optimization-style",
+        type=str.lower,
+        choices=[str(x) for x in Style],
+        help="apply optimizations (fixed, default), or record them for the load (runtime)",
+    )
+    argument(
+        "--enable-type-reduction",
+        action="store_true",
+        help="also list element types: required_operators_and_types.config",
+    )
+
+
+def _add_those_of_contexts(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
+    argument("--embed", action="store_true", help="format context: weights in the model file")
+    argument(
+        "--partial",
+        action="store_true",
+        help="format context: leave nodes whose sizes depend on symbolic ones to the session",
+    )
+    argument(
+        "--alternatives",
+        metavar="NAMES",
+        help="format context: comma-separated programs of each cluster, of which the phone takes "
+        "one: nnapi:1 to nnapi:8, litert, cpu; auto has all that differ (default: one program)",
+    )
+
+
+def _add_those_of_the_work(parser: argparse.ArgumentParser) -> None:
+    argument = parser.add_argument
+    argument("--jobs", type=int, metavar="N", help="models in parallel (default: one per CPU)")
+    argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        default=TIMEOUT,
+        help=f"time limit for one model, all steps together (default {TIMEOUT:g})",
+    )
+    argument(
+        "--memory",
+        type=float,
+        metavar="GB",
+        help="memory limit of each worker process (default: half of the machine's memory)",
+    )
 
 
 def run(given: argparse.Namespace) -> int:

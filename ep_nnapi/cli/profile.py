@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
 
 HELP = "record a device's answers, for --device-profile on another machine"
-ARGUMENTS = """
---runtime RUNTIME   as the provider's option
---device NAME       the device (default: the first, CPUs last)
--o, --output FILE!  the profile to write, as JSON
---times             measure the device and the CPU beside it too (some seconds more), for
-                    --partitioning worth_it
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
-    told = "record the very operations of this model too"
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=told)
-    arguments.add(parser, ARGUMENTS)
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help="record the very operations of this model too"
+    )
+    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
+    parser.add_argument(
+        "--device", metavar="NAME", help="the device (default: the first, CPUs last)"
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the profile to write, as JSON"
+    )
+    parser.add_argument(
+        "--times",
+        action="store_true",
+        help="measure the device and the CPU beside it too (some seconds more), for "
+        "--partitioning worth_it",
+    )
     arguments.add_json(parser)
 
 

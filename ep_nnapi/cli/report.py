@@ -14,17 +14,25 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.settings import read_json
 
 HELP = "write a page that shows the graph, every decision and all levels"
-ARGUMENTS = """
--o, --output FILE!  the HTML file to write
---no-levels         do not compare feature and optimization levels
---measure           run the model with random inputs, for measured times of clusters and nodes
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    arguments.add(parser, ARGUMENTS)
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the HTML file to write"
+    )
+    parser.add_argument(
+        "--no-levels",
+        dest="levels",
+        action="store_false",
+        help="do not compare feature and optimization levels",
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="run the model with random inputs, for measured times of clusters and nodes",
+    )
     arguments.add_json(parser)
 
 

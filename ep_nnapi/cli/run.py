@@ -17,19 +17,22 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.run_and_compare import RunResult
 
 HELP = "run on NNAPI and compare with the CPU"
-ARGUMENTS = """
---random        random inputs (the default)
---no-latency    do not measure latency
---profile FILE  write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON
-                for Perfetto
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
     arguments.add_inputs(parser)
-    arguments.add(parser, ARGUMENTS)
+    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
+    parser.add_argument(
+        "--no-latency", dest="latency", action="store_false", help="do not measure latency"
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON "
+        "for Perfetto",
+    )
     arguments.add_tolerance(parser, f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}")
     arguments.add_json(parser)
 

@@ -13,20 +13,25 @@ if TYPE_CHECKING:
     from ep_nnapi.tuning.tune import Tuning
 
 HELP = "measure levels, flags, devices and threads against the CPU; write the best as settings"
-ACCURACY = """
---accuracy [NAME=]FILE...  inputs to judge the accuracy with; leaves the fewest nodes on the CPU so
-                           that the outputs stay within the tolerance
-"""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    arguments.add(parser, "-o, --out FILE  settings file to write, as JSON")
+    parser.add_argument("-o", "--out", metavar="FILE", help="settings file to write, as JSON")
     arguments.add_inputs(parser)
-    arguments.add(parser, ACCURACY)
+    parser.add_argument(
+        "--accuracy",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="inputs to judge the accuracy with; leaves the fewest nodes on the CPU so that the "
+        "outputs stay within the tolerance",
+    )
     arguments.add_tolerance(parser)
-    arguments.add(parser, "--seconds SECONDS  of measurement in all (default 10)")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of measurement in all (default 10)"
+    )
     arguments.add_json(parser)
 
 
