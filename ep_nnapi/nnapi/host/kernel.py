@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import Parameter, signature
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.shapes.operands import parameters_of
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Params
 
 Function: TypeAlias = Callable[..., object]
@@ -59,26 +59,17 @@ class Kernel:
     @cached_property
     def special_parameters(self) -> frozenset[str]:
         """The parameters of the function among `out`, `types` and `run`."""
-        return parameter_names(self.function) & {"out", "types", "run"}
+        return parameters_of(self.function).names & {"out", "types", "run"}
 
     @cached_property
     def pack_parameters(self) -> Mapping[str, frozenset[str]]:
         """The parameters of the functions in `pack`, by operand name."""
-        return {name: parameter_names(pack) for name, pack in self.pack.items()}
+        return {name: parameters_of(pack).names for name, pack in self.pack.items()}
 
     @cached_property
     def required(self) -> frozenset[str]:
         """The names of operands that are not optional."""
-        parameters = signature(self.function).parameters.values()
-        return frozenset(
-            p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD
-        )
-
-
-def parameter_names(function: Function) -> frozenset[str]:
-    """The names of a function's parameters."""
-    parameters = signature(function).parameters.values()
-    return frozenset(p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD)
+        return parameters_of(self.function).required
 
 
 def real(spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function) -> Kernel:

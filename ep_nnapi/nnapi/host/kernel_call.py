@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import dropwhile
 from math import prod
 from operator import itemgetter
@@ -35,19 +34,17 @@ class Arguments:
         self._fetches: list[tuple[str, Fetch]] = []
         self.coded: dict[str, Operand] = {}
         for name, index in op.inputs.items():
-            types = op.types.many(name)
-            if isinstance(index, int):
-                fetch, constant = _fetch_operand(index, types[0], kernel.real), index in constants
-            else:
-                fetch = _fetch_several(index, types, kernel.real, constants)
-                constant = constants.keys() >= {*index}
-            if constant:
-                fixed[name] = fetch(constants)
-            elif kernel.real and isinstance(index, int) and _is_coded_tensor(types[0]):
+            types, places = op.types.many(name), indexes(index)
+            each = [*map(_fetch_operand, places, types)]
+            fetch = each[0] if isinstance(index, int) else _fetch_several(places, each, constants)
+            coded = kernel.real and types[0].type.tensor and is_coded(types[0])  # never several
+            if constants.keys() >= {*places}:
+                found = fetch(constants)
+                fixed[name] = decode(as_array(found), types[0]) if coded else found
+                continue
+            self._fetches.append((name, fetch))
+            if coded:
                 self.coded[name] = types[0]
-                self._fetches.append((name, itemgetter(index)))
-            else:
-                self._fetches.append((name, fetch))
         self._fixed = fixed
         self._packed_at_run: list[tuple[str, Function, frozenset[str]]] = []
         self._unpacked: dict[str, object] = {}
@@ -93,45 +90,19 @@ class Arguments:
         return given
 
 
-def _is_coded_tensor(operand: Operand) -> bool:
-    return operand.type.tensor and is_coded(operand)
-
-
 def _fetch_several(
-    indexes: tuple[int, ...],
-    types: tuple[Operand, ...],
-    real: bool,
-    constants: Mapping[int, object],
+    places: Sequence[int], each: Sequence[Fetch], constants: Mapping[int, object]
 ) -> Fetch:
     """A function that gets a repeated argument, in part constant, from the values of a run."""
-    each = [_fetch_operand(i, t, real) for i, t in zip(indexes, types, strict=True)]
-    for n, i in enumerate(indexes):
-        if i in constants:
-            each[n] = partial(_constant, each[n](constants))
-    return lambda values: tuple([fetch(values) for fetch in each])
+    known = {i: fetch(constants) for i, fetch in zip(places, each, strict=True) if i in constants}
+    left = [*zip(places, each, strict=True)]
+    return lambda values: tuple([known[i] if i in known else get(values) for i, get in left])
 
 
-def _fetch_operand(index: int, operand: Operand, real: bool) -> Fetch:
-    if operand.type is OperandCode.MODEL:
+def _fetch_operand(index: int, operand: Operand) -> Fetch:
+    if operand.type.tensor or operand.type is OperandCode.MODEL:
         return itemgetter(index)
-    if not operand.type.tensor:
-        return partial(_fetch_scalar, index)
-    if real and is_coded(operand):
-        return partial(_fetch_real, index, operand)
-    return itemgetter(index)
-
-
-def _fetch_scalar(index: int, values: Values) -> object:
-    return as_array(values[index]).item()
-
-
-def _constant(value: object, values: Values) -> object:
-    return value
-
-
-def _fetch_real(index: int, operand: Operand, values: Values) -> object:
-    value = values[index]
-    return None if value is None else decode(as_array(value), operand)
+    return lambda values: as_array(values[index]).item()
 
 
 def as_array(value: object) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -27,8 +27,8 @@ from ep_nnapi.nnapi.host.kernel_call import bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
-from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import ShapeError, Tensor
 from ep_nnapi.nnapi.validate import execution_order
 
 _MAX_PLANS = 8
@@ -106,40 +106,29 @@ class PreparedGraph:
         return array
 
     def _fold(self, step: ScheduledStep, constants: Mapping[int, object]) -> list[Array] | None:
-        """Fold a step: its outputs if all inputs are constants; None if not, or if it fails."""
-        values: dict[int, Array | None] = {}
-        for i in step.inputs:
-            value = constants.get(i)
-            if not isinstance(value, np.ndarray):
-                return None
-            values[i] = value
-        shapes = {i: shape_input(value) for i, value in values.items()}
+        """Fold a step: its outputs if all inputs are constants; None if not, or if it fails.
+
+        Outputs of unknown shape count as one element.
+        """
+        values: dict[int, Array | None] = {
+            i: value for i in step.inputs if isinstance(value := constants.get(i), np.ndarray)
+        }
+        if values.keys() < {*step.inputs}:
+            return None
+        operands = [self._operands[i] for i in step.outputs]
         try:
-            dims = infer_step(step, self._operands, lambda i: shapes[i])
+            facts = {i: shape_input(value) for i, value in values.items()}
+            shapes = [*map(static_shape, infer_step(step, self._operands, facts.__getitem__))]
+            places = [*zip(shapes, operands, strict=True)]
+            size = sum(prod(shape or ()) * o.type.numpy.itemsize for shape, o in places)
             read = sum(v.nbytes for v in values.values() if v is not None)
-            if self._bytes(dims, step) > _MAX_FOLDED_BYTES + 4 * read:
+            if size > _MAX_FOLDED_BYTES + 4 * read:
                 return None
-            outs = [
-                _destination(None, static_shape(d), self._operands[i])
-                for d, i in zip(dims, step.outputs, strict=True)
-            ]
-            return self._computed(step, values, outs)
+            outs = [_destination(None, shape, operand) for shape, operand in places]
+            results = step.bound(values, outs, Run())
+            return [self._rounded(r, o) for r, o in zip(results, operands, strict=True)]
         except ShapeError:  # the run reports it
             return None
-
-    def _computed(
-        self, step: ScheduledStep, values: Mapping[int, Array | None], outs: Arrays
-    ) -> list[Array]:
-        """The outputs of a step with constant inputs."""
-        results = step.bound(values, outs, Run())
-        operands = [self._operands[i] for i in step.outputs]
-        return [self._rounded(r, o) for r, o in zip(results, operands, strict=True)]
-
-    def _bytes(self, dims: Sequence[Dims | None], step: ScheduledStep) -> int:
-        """Total bytes of the step's outputs; those of unknown shape count as one element."""
-        shapes = [static_shape(d) or () for d in dims]
-        sizes = [self._operands[i].type.numpy.itemsize for i in step.outputs]
-        return sum(prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
 
     def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model, as `device.PreparedModel`."""

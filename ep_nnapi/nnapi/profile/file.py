@@ -8,9 +8,10 @@ import io
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
@@ -28,6 +29,7 @@ _MAX_TEXT = 1000
 _AGAIN = "record it again with ep-nnapi profile"
 
 Json: TypeAlias = Mapping[str, object]
+T = TypeVar("T")
 
 
 def write(profile: Profile, path: Path) -> None:
@@ -120,47 +122,28 @@ def _to_json(profile: Profile) -> dict[str, object]:
         number = -1 if conditions is None else numbers.setdefault(conditions, len(numbers))
         by_types = operations.setdefault(operation, {}).setdefault(types, {})
         by_types.setdefault(str(number), []).append(ranks)
-    device = profile.device
-    measured = {} if profile.calibration is None else {"calibration": profile.calibration}
-    return {
-        "device": {
-            "name": device.name,
-            "type": device.type.name,
-            "version": device.version,
-            "feature_level": device.feature_level,
-        },
+    found: dict[str, object] = {
+        "device": {**asdict(profile.device), "type": profile.device.type.name},
         "runtime_level": profile.runtime_level,
         "conditions": [
-            {
-                "supported": _by_name(c.supported),
-                "declined": [sorted(traits) for traits in c.declined],
-            }
+            {"supported": _by_name(c.supported), "declined": [sorted(t) for t in c.declined]}
             for c in numbers
         ],
         "operations": operations,
         "exact": {
-            "supported": sorted(k for k, yes in profile.exact.items() if yes),
-            "declined": sorted(k for k, yes in profile.exact.items() if not yes),
+            name: sorted(k for k, answer in profile.exact.items() if answer is yes)
+            for yes, name in _KINDS.items()
         },
-        **measured,
-        **({} if profile.flaws is None else {"flaws": _flaws_to_json(profile.flaws)}),
     }
-
-
-def _flaws_to_json(flaws: Flaws) -> list[dict[str, object]]:
-    return [
-        {
-            "operation": operation,
-            "types": types,
-            "traits": sorted(flaw.traits),
-            "defect": flaw.defect.value,
-            "error": flaw.error,
-            "allowed": flaw.allowed,
-            "detail": flaw.detail,
-        }
-        for (operation, types), each in flaws.items()
-        for flaw in each
-    ]
+    if profile.calibration is not None:
+        found["calibration"] = profile.calibration
+    if profile.flaws is not None:
+        found["flaws"] = [
+            {"operation": name, "types": types, **asdict(flaw), "traits": sorted(flaw.traits)}
+            for (name, types), each in profile.flaws.items()
+            for flaw in each
+        ]
+    return found
 
 
 def _by_name(traits: Iterable[str]) -> dict[str, list[str]]:
@@ -172,26 +155,25 @@ def _by_name(traits: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _profile(data: Json) -> Profile:
-    device = _object(data, "device")
+    device = _is(dict, data["device"])
     level, runtime_level = _level(device, "feature_level"), _level(data, "runtime_level")
     if level > runtime_level:
         raise ValueError(f"feature_level {level} above runtime_level {runtime_level}")
     name, version = _text(device["name"]), _text(device["version"])
     found = Device(name, DeviceCode[_text(device["type"])], version, level)
-    conditions = [_conditions(c) for c in _list(data["conditions"])]
-    exact = _object(data, "exact")
-    answers = {_text(k): yes for yes in (True, False) for k in _list(exact[_KINDS[yes]])}
-    groups = _groups(_object(data, "operations"), conditions)
-    calibration = _object(data, "calibration") if "calibration" in data else None
-    flaws = _flaws(_list(data["flaws"])) if data["version"] == EXAMINED else None
+    conditions = [_conditions(c) for c in _is(list, data["conditions"])]
+    exact = _is(dict, data["exact"])
+    answers = {_text(k): yes for yes, kind in _KINDS.items() for k in _is(list, exact[kind])}
+    groups = _groups(_is(dict, data["operations"]), conditions)
+    calibration = _is(dict, data["calibration"]) if "calibration" in data else None
+    flaws = _flaws(_is(list, data["flaws"])) if data["version"] == EXAMINED else None
     return Profile(found, runtime_level, groups, answers, calibration, flaws)
 
 
 def _flaws(listed: Sequence[object]) -> Flaws:
     found: dict[Kind, tuple[Flaw, ...]] = {}
-    for each in listed:
-        if not isinstance(each, dict):
-            raise TypeError("a flaw is no object")
+    for given in listed:
+        each = _is(dict, given)
         error = None if each["error"] is None else _number(each["error"])
         measured = error, _number(each["allowed"]), _text(each["detail"])
         flaw = Flaw(_traits(each["traits"]), Defect(_text(each["defect"])), *measured)
@@ -205,39 +187,30 @@ _KINDS = {True: "supported", False: "declined"}
 
 def _groups(operations: Json, conditions: Sequence[Conditions]) -> dict[Group, Conditions | None]:
     groups: dict[Group, Conditions | None] = {}
-    for operation in operations:
-        by_types = _object(operations, operation)
-        for types in by_types:
-            by_number = _object(by_types, types)
-            for number, ranks in by_number.items():
+    for operation, by_types in operations.items():
+        for types, by_number in _is(dict, by_types).items():
+            for number, ranks in _is(dict, by_number).items():
                 answer = None if number == "-1" else conditions[_index(number)]
-                groups.update({(operation, types, _text(r)): answer for r in _list(ranks)})
+                groups.update({(operation, types, _text(r)): answer for r in _is(list, ranks)})
     return groups
 
 
 def _conditions(value: object) -> Conditions:
-    if not isinstance(value, dict):
-        raise TypeError("conditions are no object")
-    declined = tuple(_traits(traits) for traits in _list(value["declined"]))
-    classes = _object(value, "supported")
-    supported = (f"{name}={_text(c)}" for name in classes for c in _list(classes[name]))
+    given = _is(dict, value)
+    declined = tuple(_traits(traits) for traits in _is(list, given["declined"]))
+    classes = _is(dict, given["supported"])
+    supported = (f"{name}={_text(c)}" for name in classes for c in _is(list, classes[name]))
     return Conditions(frozenset(supported), declined)
 
 
 def _traits(value: object) -> frozenset[str]:
-    return frozenset(map(_text, _list(value)))
+    return frozenset(map(_text, _is(list, value)))
 
 
-def _object(data: Json, name: str) -> Json:
-    value = data[name]
-    if not isinstance(value, dict):
-        raise TypeError(f"{name} is no object")
-    return value
-
-
-def _list(value: object) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise TypeError("a list is missing")
+def _is(kind: type[T], value: object) -> T:
+    """The value, which must be of that type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {kind.__name__} is missing")
     return value
 
 

@@ -9,10 +9,6 @@ It raises `UnknownOperand` (when it reads an unknown property of a `Tensor`) and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from inspect import Parameter, signature
-
 from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
@@ -22,10 +18,10 @@ from ep_nnapi.nnapi.shapes.operands import (
     Pending,
     Scalar,
     ShapeError,
-    Shapes,
     Table,
     Tensor,
     UnknownOperand,
+    parameters_of,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
 
@@ -60,7 +56,7 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
     function = SHAPES.get(spec)
     if function is None:
         return (None,) * outputs
-    names, required, everything = _asked(function)
+    names, required, everything = parameters_of(function)
     given, pending = {}, False
     for name, value in operands.items():
         if value is not None and (everything or name in names):
@@ -79,15 +75,3 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
     if len(every) < outputs:
         raise ShapeError(f"{spec} of these operands has {len(every)} outputs, not {outputs}")
     return every[:outputs]
-
-
-@cache
-def _asked(function: Callable[..., Shapes]) -> tuple[frozenset[str], frozenset[str], bool]:
-    """A function's parameter names, the required ones, and True if it has a `**` parameter."""
-    parameters = signature(function).parameters.values()
-    named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
-    return (
-        frozenset(p.name for p in named),
-        frozenset(p.name for p in named if p.default is Parameter.empty),
-        len(named) < len(parameters),
-    )

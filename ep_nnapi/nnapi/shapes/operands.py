@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TypeAlias
+from functools import cache
+from inspect import Parameter, signature
+from typing import NamedTuple, TypeAlias
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import SpecError
@@ -87,6 +89,25 @@ Shapes: TypeAlias = Dims | list[Dims | None]
 ShapeFunction: TypeAlias = Callable[..., Shapes]
 Table: TypeAlias = dict[OperationSpec, ShapeFunction]
 """Shape functions by operation."""
+
+
+class FunctionParameters(NamedTuple):
+    """A function's parameter names, the required ones, and True if it has a `**` parameter."""
+
+    names: frozenset[str]
+    required: frozenset[str]
+    everything: bool
+
+
+@cache
+def parameters_of(function: Callable[..., object]) -> FunctionParameters:
+    """The operands that a function takes by their names."""
+    parameters = signature(function).parameters.values()
+    named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
+    required = frozenset(p.name for p in named if p.default is Parameter.empty)
+    return FunctionParameters(
+        frozenset(p.name for p in named), required, len(named) < len(parameters)
+    )
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -8,7 +8,6 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import (
     Types,
     elementwise,
-    parameter_names,
     pointwise,
     real,
     stored,
@@ -16,6 +15,7 @@ from ep_nnapi.nnapi.host.kernel import (
     view,
 )
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes.operands import parameters_of
 
 F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
 
@@ -26,7 +26,7 @@ def add(input1: np.ndarray, input2: np.ndarray, activation: int = 0, **more: obj
 
 def test_parameters_are_required_unless_they_have_a_default() -> None:
     kernel = stored(spec.ADD, add, I32)
-    assert parameter_names(add) == {"input1", "input2", "activation"}
+    assert parameters_of(add).names == {"input1", "input2", "activation"}
     assert kernel.required == {"input1", "input2"}
     assert kernel.special_parameters == frozenset()
     written = stored(spec.ADD, lambda input1, out, types, run: None, I32)
