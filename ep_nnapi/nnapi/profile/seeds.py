@@ -30,84 +30,50 @@ def size_of(rank: int, size: int = N) -> int:
     return size if rank <= 4 else min(size, 2)
 
 
-def _filters(n: int) -> Mapping[tuple[str, str], Dims]:
-    window = min(n, 2), min(n, 2)
-    return {
-        ("CONV_2D", "filter"): (n, *window, n),
-        ("DEPTHWISE_CONV_2D", "filter"): (1, *window, n),
-        ("GROUPED_CONV_2D", "filter"): (n, *window, n // 2),
-        ("TRANSPOSE_CONV_2D", "filter"): (n, *window, n),
-        ("FULLY_CONNECTED", "weights"): (n, n),
-    }
+def _cell(patterns: Mapping[str, str], *prefixes: str) -> str:
+    """The operands of cells with as many inputs, units, outputs and batches."""
+    names = [f"{name}:{'n' * len(sizes.split())}" for name, sizes in patterns.items()]
+    return " ".join(prefix + name for prefix in prefixes or ("",) for name in names)
 
 
-def _cell(patterns: Mapping[str, str], n: int, prefix: str = "") -> dict[str, Dims]:
-    """The operands of a cell with as many inputs, units, outputs and batches."""
-    return {f"{prefix}{name}": (n,) * len(sizes.split()) for name, sizes in patterns.items()}
-
-
-def _recurrent(n: int) -> Mapping[str, Mapping[str, Dims]]:
-    lstm, rnn, sequence = _cell(LSTM_CELL, n), _cell(RNN_CELL, n), (n, n, n)
-    both = {"input": sequence, "aux_input": sequence}
-    kinds = ("LSTM", "QUANTIZED_LSTM", "QUANTIZED_16BIT_LSTM")
-    return {
-        **{kind: {"input": (n, n), **lstm} for kind in kinds},
-        "UNIDIRECTIONAL_SEQUENCE_LSTM": {"input": sequence, **lstm},
-        "BIDIRECTIONAL_SEQUENCE_LSTM": {
-            **both,
-            **_cell(LSTM_CELL, n, "fw_"),
-            **_cell(LSTM_CELL, n, "bw_"),
-        },
-        "RNN": {"input": (n, n), **rnn},
-        "UNIDIRECTIONAL_SEQUENCE_RNN": {"input": sequence, **rnn},
-        "BIDIRECTIONAL_SEQUENCE_RNN": {
-            **both,
-            **_cell(RNN_CELL, n, "fw_"),
-            **_cell(RNN_CELL, n, "bw_"),
-        },
-        "SVDF": {
-            "input": (n, n),
-            "weights_feature": (n, n),
-            "weights_time": (n, n),
-            "bias": (n,),
-            "state_in": (n, n * n),
-        },
-    }
-
-
-def _operands(n: int) -> Mapping[str, Mapping[str, Dims]]:
-    convolutions = ("", "DEPTHWISE_", "GROUPED_", "TRANSPOSE_")
-    return {
-        **_recurrent(n),
-        "EMBEDDING_LOOKUP": {"lookups": (n,)},
-        "HASHTABLE_LOOKUP": {"lookups": (n,), "keys": (n,)},
-        "LSH_PROJECTION": {"hash": (n, n), "weight": (n,)},
-        "RANDOM_MULTINOMIAL": {"input": (n, n), "seeds": (2,)},
-        "ROI_ALIGN": {"rois": (n, 4), "batch_indices": (n,)},
-        "ROI_POOLING": {"rois": (n, 4), "batch_indices": (n,)},
-        "AXIS_ALIGNED_BBOX_TRANSFORM": {
-            **{"rois": (n, 4), "deltas": (n, 4), "batch_indices": (n,), "image_info": (n, 2)}
-        },
-        "BOX_WITH_NMS_LIMIT": {"scores": (n, 2), "rois": (n, 8), "batch_indices": (n,)},
-        "DETECTION_POSTPROCESSING": {
-            **{"scores": (1, n, 2), "deltas": (1, n, 4), "anchors": (n, 4)}
-        },
-        "GENERATE_PROPOSALS": {
-            **{"scores": (1, n, n, 2), "deltas": (1, n, n, 8), "anchors": (2, 4)},
-            "image_info": (1, 2),
-        },
-        "HEATMAP_MAX_KEYPOINT": {"heatmap": (n, n, n, n), "boxes": (n, 4)},
-        "FULLY_CONNECTED": {"bias": (n,)},
-        "REVERSE": {"axis": (1,)},
-        **{f"{kind}CONV_2D": {"bias": (n,)} for kind in convolutions},
-    }
+_BOTH = "input:nnn aux_input:nnn"
+_SHAPES = {
+    "CONV_2D": "filter:nwwn bias:n",
+    "DEPTHWISE_CONV_2D": "filter:1wwn bias:n",
+    "GROUPED_CONV_2D": "filter:nwwh bias:n",
+    "TRANSPOSE_CONV_2D": "filter:nwwn bias:n",
+    "FULLY_CONNECTED": "weights:nn bias:n",
+    **dict.fromkeys(
+        ("LSTM", "QUANTIZED_LSTM", "QUANTIZED_16BIT_LSTM"), f"input:nn {_cell(LSTM_CELL)}"
+    ),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": f"input:nnn {_cell(LSTM_CELL)}",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": f"{_BOTH} {_cell(LSTM_CELL, 'fw_', 'bw_')}",
+    "RNN": f"input:nn {_cell(RNN_CELL)}",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": f"input:nnn {_cell(RNN_CELL)}",
+    "BIDIRECTIONAL_SEQUENCE_RNN": f"{_BOTH} {_cell(RNN_CELL, 'fw_', 'bw_')}",
+    "SVDF": "input:nn weights_feature:nn weights_time:nn bias:n state_in:ns",
+    "EMBEDDING_LOOKUP": "lookups:n",
+    "HASHTABLE_LOOKUP": "lookups:n keys:n",
+    "LSH_PROJECTION": "hash:nn weight:n",
+    "RANDOM_MULTINOMIAL": "input:nn seeds:2",
+    **dict.fromkeys(("ROI_ALIGN", "ROI_POOLING"), "rois:n4 batch_indices:n"),
+    "AXIS_ALIGNED_BBOX_TRANSFORM": "rois:n4 deltas:n4 batch_indices:n image_info:n2",
+    "BOX_WITH_NMS_LIMIT": "scores:n2 rois:n8 batch_indices:n",
+    "DETECTION_POSTPROCESSING": "scores:1n2 deltas:1n4 anchors:n4",
+    "GENERATE_PROPOSALS": "scores:1nn2 deltas:1nn8 anchors:24 image_info:12",
+    "HEATMAP_MAX_KEYPOINT": "heatmap:nnnn boxes:n4",
+    "REVERSE": "axis:1",
+}
+"""Shapes of operands that the ranks of others do not give, a character for each dimension: n is the
+size, w at most 2 of it, h its half, s its square."""
 
 
 @cache
 def sizes(n: int = N) -> Mapping[tuple[str, str], Dims]:
     """Shapes of operands, by operation and name, that the ranks of others do not give."""
-    listed = {(op, name): dims for op, by in _operands(n).items() for name, dims in by.items()}
-    return {**_filters(n), **listed}
+    known = {"n": n, "w": min(n, 2), "h": n // 2, "s": n * n, **{str(i): i for i in range(10)}}
+    named = ((op, operand.split(":")) for op, text in _SHAPES.items() for operand in text.split())
+    return {(op, name): tuple(known[c] for c in shape) for op, (name, shape) in named}
 
 
 SIZES = sizes()

@@ -13,8 +13,8 @@ from ep_nnapi.nnapi.shapes.operands import (
     Dims,
     Scalar,
     ShapeError,
-    Table,
     Tensor,
+    by_name,
     require,
     unify,
 )
@@ -236,10 +236,7 @@ def pool_2d(input: Tensor, filter_height: int, filter_width: int, **scalars: Sca
     return window.output(input, (filter_height, filter_width), window.image(input)[3])
 
 
-SHAPES: Table = {
-    spec.CONV_2D: conv_2d,
-    spec.DEPTHWISE_CONV_2D: depthwise_conv_2d,
-    spec.GROUPED_CONV_2D: grouped_conv_2d,
-    spec.TRANSPOSE_CONV_2D: transpose_conv_2d,
+SHAPES = {
+    **by_name(conv_2d, depthwise_conv_2d, grouped_conv_2d, transpose_conv_2d),
     **dict.fromkeys((spec.AVERAGE_POOL_2D, spec.L2_POOL_2D, spec.MAX_POOL_2D), pool_2d),
 }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.convolution import image_dims, nhwc_dims
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, Table, Tensor, require, unify, vector
+from ep_nnapi.nnapi.shapes.operands import (
+    Dim,
+    Dims,
+    Scalar,
+    Tensor,
+    by_name,
+    require,
+    unify,
+    vector,
+)
 
 CORNERS = 4
 """Coordinates of a box. Source: NDK ANEURALNETWORKS_ROI_ALIGN."""
@@ -148,12 +157,8 @@ def _matrix(tensor: Tensor) -> tuple[Dim, Dim]:
     return rows, columns
 
 
-SHAPES: Table = {
-    spec.ROI_ALIGN: roi,
-    spec.ROI_POOLING: roi,
-    spec.AXIS_ALIGNED_BBOX_TRANSFORM: axis_aligned_bbox_transform,
-    spec.BOX_WITH_NMS_LIMIT: box_with_nms_limit,
-    spec.GENERATE_PROPOSALS: generate_proposals,
-    spec.HEATMAP_MAX_KEYPOINT: heatmap_max_keypoint,
-    spec.DETECTION_POSTPROCESSING: detection_postprocessing,
+SHAPES = {
+    **by_name(axis_aligned_bbox_transform, box_with_nms_limit, generate_proposals),
+    **by_name(heatmap_max_keypoint, detection_postprocessing),
+    **dict.fromkeys((spec.ROI_ALIGN, spec.ROI_POOLING), roi),
 }

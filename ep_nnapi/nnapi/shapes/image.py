@@ -6,7 +6,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.convolution import image_dims, nhwc_dims
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, axis_of, require
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Tensor, axis_of, by_name, require
 
 
 def resize(
@@ -133,11 +133,8 @@ def channel_shuffle(input: Tensor, num_groups: int, axis: int) -> Dims:
     return input.dims
 
 
-SHAPES: Table = {
+SHAPES = {
+    **by_name(depth_to_space, space_to_depth, batch_to_space_nd, space_to_batch_nd),
+    **by_name(channel_shuffle),
     **dict.fromkeys((spec.RESIZE_BILINEAR, spec.RESIZE_NEAREST_NEIGHBOR), resize),
-    spec.DEPTH_TO_SPACE: depth_to_space,
-    spec.SPACE_TO_DEPTH: space_to_depth,
-    spec.BATCH_TO_SPACE_ND: batch_to_space_nd,
-    spec.SPACE_TO_BATCH_ND: space_to_batch_nd,
-    spec.CHANNEL_SHUFFLE: channel_shuffle,
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, require, unify, vector
+from ep_nnapi.nnapi.shapes.operands import Dims, Tensor, by_name, require, unify, vector
 
 HASH_BITS = 32
 """Maximum number of bits of one hash function. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
@@ -57,8 +56,4 @@ def random_multinomial(input: Tensor, sample_count: int, seeds: Tensor) -> Dims:
     return (input.dims[0], sample_count)
 
 
-SHAPES: Table = {
-    spec.HASHTABLE_LOOKUP: hashtable_lookup,
-    spec.LSH_PROJECTION: lsh_projection,
-    spec.RANDOM_MULTINOMIAL: random_multinomial,
-}
+SHAPES = by_name(hashtable_lookup, lsh_projection, random_multinomial)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.elementwise import broadcast
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Tensor, by_name, require, unify
 
 
 def fully_connected(input: Tensor, weights: Tensor, bias: Tensor) -> Dims:
@@ -39,4 +38,4 @@ def batch_matmul(input1: Tensor, input2: Tensor, adj_x: bool = False, adj_y: boo
     return (*broadcast(Tensor(input1.dims[:-2]), Tensor(input2.dims[:-2])), rows, columns)
 
 
-SHAPES: Table = {spec.FULLY_CONNECTED: fully_connected, spec.BATCH_MATMUL: batch_matmul}
+SHAPES = by_name(fully_connected, batch_matmul)

@@ -10,10 +10,10 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
     Dims,
-    Table,
     Tensor,
     axes_of,
     axis_of,
+    by_name,
     require,
     unify,
     vector,
@@ -246,22 +246,8 @@ def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
     return (vector(lookups), *values.dims[1:])
 
 
-SHAPES: Table = {
-    spec.RESHAPE: reshape,
-    spec.TRANSPOSE: transpose,
-    spec.SQUEEZE: squeeze,
-    spec.EXPAND_DIMS: expand_dims,
-    spec.CONCATENATION: concatenation,
-    spec.TILE: tile,
-    spec.PACK: pack,
-    spec.SPLIT: split,
-    spec.REVERSE: reverse,
-    spec.EMBEDDING_LOOKUP: embedding_lookup,
-    spec.FILL: fill,
-    spec.RANK: rank,
+SHAPES = {
+    **by_name(reshape, transpose, squeeze, expand_dims, concatenation, tile, pack, split, reverse),
+    **by_name(embedding_lookup, fill, rank, slice_, strided_slice, gather, topk_v2),
     **dict.fromkeys((spec.PAD, spec.PAD_V2, spec.MIRROR_PAD), pad),
-    spec.SLICE: slice_,
-    spec.STRIDED_SLICE: strided_slice,
-    spec.GATHER: gather,
-    spec.TOPK_V2: topk_v2,
 }

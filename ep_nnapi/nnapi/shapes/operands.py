@@ -12,6 +12,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import BY_NAME
 
 Dim: TypeAlias = int | None
 Dims: TypeAlias = tuple[Dim, ...]
@@ -108,6 +109,11 @@ def parameters_of(function: Callable[..., object]) -> FunctionParameters:
     return FunctionParameters(
         frozenset(p.name for p in named), required, len(named) < len(parameters)
     )
+
+
+def by_name(*functions: ShapeFunction) -> Table:
+    """The shape functions by the operations that they have the names of, in lower case."""
+    return {BY_NAME[f.__name__.strip("_").upper()]: f for f in functions}
 
 
 def axis_of(axis: int, rank: int) -> int:

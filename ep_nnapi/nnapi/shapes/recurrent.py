@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
     Dims,
     Operand,
     Shapes,
-    Table,
     Tensor,
+    by_name,
     require,
     unify,
 )
@@ -253,14 +252,8 @@ def _merged(forward: Dims, backward: Dims) -> tuple[Dims]:
     return ((*forward[:-1], None if None in both else sum(size or 0 for size in both)),)
 
 
-SHAPES: Table = {
-    spec.BIDIRECTIONAL_SEQUENCE_LSTM: bidirectional_sequence_lstm,
-    spec.BIDIRECTIONAL_SEQUENCE_RNN: bidirectional_sequence_rnn,
-    spec.LSTM: lstm,
-    spec.QUANTIZED_16BIT_LSTM: quantized_16bit_lstm,
-    spec.QUANTIZED_LSTM: quantized_lstm,
-    spec.RNN: rnn,
-    spec.SVDF: svdf,
-    spec.UNIDIRECTIONAL_SEQUENCE_LSTM: unidirectional_sequence_lstm,
-    spec.UNIDIRECTIONAL_SEQUENCE_RNN: unidirectional_sequence_rnn,
-}
+SHAPES = by_name(
+    *(lstm, quantized_lstm, quantized_16bit_lstm, rnn, svdf),
+    *(unidirectional_sequence_lstm, bidirectional_sequence_lstm),
+    *(unidirectional_sequence_rnn, bidirectional_sequence_rnn),
+)
