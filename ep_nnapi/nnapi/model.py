@@ -418,8 +418,8 @@ class Model:
             **dict.fromkeys(self.inputs, Lifetime.INPUT),
         }
         return tuple(
-            computed.get(index, Lifetime.TEMPORARY) if o.value is None else _lifetime(o.value)
-            for index, o in enumerate(self.operands)
+            computed.get(i, Lifetime.TEMPORARY) if o.value is None else _LIFETIMES[type(o.value)]
+            for i, o in enumerate(self.operands)
         )
 
 
@@ -432,14 +432,8 @@ def _bound(attribute: AttributeValue, symbols: Symbols) -> AttributeValue:
     return attribute
 
 
-def _lifetime(value: Data | Omitted | Model) -> Lifetime:
-    """Lifetime of an operand that has a value."""
-    if isinstance(value, Data):
-        return Lifetime.CONSTANT
-    return Lifetime.SUBGRAPH if isinstance(value, Model) else Lifetime.NO_VALUE
-
-
 AttributeValue: TypeAlias = (
     int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 )
 OperandValue: TypeAlias = Data | Omitted | Model | None
+_LIFETIMES = {Data: Lifetime.CONSTANT, Omitted: Lifetime.NO_VALUE, Model: Lifetime.SUBGRAPH}

@@ -83,12 +83,9 @@ class Argument:
         if isinstance(storage, DeviceMemory):
             storage.value = result.copy()
         elif storage is not None and result is not target:
-            self._copy(storage, result)
-
-    def _copy(self, storage: Array, result: Array) -> None:
-        self.sufficient = result.nbytes <= storage.size
-        if self.sufficient:
-            storage[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+            self.sufficient = result.nbytes <= storage.size
+            if self.sufficient:
+                storage[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
 
 
 def stored(operand: Operand, dimensions: Dimensions, raw: Storage, padded: bool) -> Argument:

@@ -171,7 +171,10 @@ class CompilationBuilder:
         self.require_unfinished()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
-        compiled = self._compile(self._candidates())
+        devices = self.devices
+        if devices is None:
+            devices = default_devices(self.model.model, runtime().devices())
+        compiled = self._compile(devices)
         if timeout is not None and time.monotonic_ns() - begin > timeout:
             raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "compiling took too long")
         self._compiled = compiled
@@ -210,11 +213,6 @@ class CompilationBuilder:
         if self.model.model is None:
             raise bad_data("no device executes a vendor's operation")
         return self.model.model
-
-    def _candidates(self) -> Sequence[Device]:
-        if self.devices is not None:
-            return self.devices
-        return default_devices(self.model.model, runtime().devices())
 
     def _supported(self, device: Device) -> bool:
         model = self.model.model

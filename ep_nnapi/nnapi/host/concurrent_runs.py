@@ -125,10 +125,7 @@ class ConcurrentRuns:
         with self._fork_ended:
             self._pause(thread, seconds)  # one at a time, and a run may be what forks
             self._forking = thread
-            self._fork_ended.wait_for(lambda: not self._others(thread), seconds)
-
-    def _others(self, thread: int) -> bool:
-        return any(other != thread for other in self._running)
+            self._fork_ended.wait_for(lambda: {thread}.issuperset(self._running), seconds)
 
     def _after_fork_in_parent(self) -> None:
         if self._lock.locked():  # not locked if an interrupt ended the wait

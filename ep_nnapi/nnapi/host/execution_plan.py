@@ -6,7 +6,6 @@ import time
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from operator import itemgetter
 from typing import TypeAlias
@@ -14,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array, Arrays
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes
 from ep_nnapi.nnapi.host.kernel_call import BoundKernel
 from ep_nnapi.nnapi.immutable import immutable
@@ -257,17 +255,13 @@ def timed_operation(
     """
     end = time.perf_counter_ns()
     operation = step.op.operation
-    size = sum(_bytes_of(operands[i], values[i]) for i in {*step.inputs, *step.outputs})
+    tensors = (i for i in {*step.inputs, *step.outputs} if operands[i].type.tensor)
+    size = sum(_bytes_of(operands[i], values[i]) for i in tensors)
     return TimedOperation(operation.spec.name, operation.origin, size, start_ns, end)
 
 
 def _bytes_of(operand: Operand, value: Array | None) -> int:
-    """Return the size of a tensor; 0 for scalars and omitted operands."""
+    """Return the size of a tensor; 0 for omitted operands."""
     if value is not None:
-        return value.nbytes if value.ndim or operand.type.tensor else 0
-    return _constant_bytes(operand.type, operand.dimensions, operand.value is Omitted.NO_VALUE)
-
-
-@lru_cache(maxsize=4096)
-def _constant_bytes(type_: OperandCode, dimensions: tuple[int, ...], omitted: bool) -> int:
-    return 0 if omitted or not type_.tensor else prod(dimensions) * type_.numpy.itemsize
+        return value.nbytes
+    return 0 if operand.value is Omitted.NO_VALUE else operand.size * operand.type.numpy.itemsize

@@ -77,7 +77,9 @@ class Functions:
     def __init__(self, library: ctypes.CDLL, path: str) -> None:
         """Bind the functions; raises OptionError if those of feature level 1 are missing."""
         self.path = path
-        self._bound = {f.python_name: _bound(library, f) for f in FUNCTIONS if _has(library, f)}
+        self._bound = {
+            f.python_name: _bound(library, f) for f in FUNCTIONS if hasattr(library, f.c_name)
+        }
         missing = [name for name in NEEDED[1] if not self.has(name)]
         if missing:
             raise OptionError(f"runtime {path} is no NNAPI library: it has no {PREFIX}{missing[0]}")
@@ -124,10 +126,6 @@ def c_name(name: str) -> str:
 
 
 _C_NAMES = {f.python_name: f.c_name for f in FUNCTIONS}
-
-
-def _has(library: ctypes.CDLL, function: Function) -> bool:
-    return hasattr(library, function.c_name)
 
 
 def _bound(library: ctypes.CDLL, function: Function) -> Callable[..., Any]:

@@ -69,7 +69,8 @@ class Executor:
             for i, shape in shapes.items():
                 buffers[i] = self._larger(i, outputs[i], buffers[i], shape)
         if options.measure is not None and self._measures:
-            options.measure(self._duration(execution))
+            codes = DurationCode.DURATION_ON_HARDWARE, DurationCode.DURATION_IN_DRIVER
+            options.measure(Duration(*(self._measured(execution, code) for code in codes)))
         return [
             _result(i, o, outputs[i], buffers[i], shapes.get(i, o.dimensions))
             for i, o in enumerate(self.outputs)
@@ -167,12 +168,6 @@ class Executor:
             return buffer
         self._least[index] = wanted or 4 * buffer.nbytes
         return _bytes(self._least[index])
-
-    def _duration(self, execution: Handle) -> Duration:
-        return Duration(
-            self._measured(execution, DurationCode.DURATION_ON_HARDWARE),
-            self._measured(execution, DurationCode.DURATION_IN_DRIVER),
-        )
 
     def _measured(self, execution: Handle, code: DurationCode) -> int | None:
         out = ctypes.c_uint64(_UNMEASURED)

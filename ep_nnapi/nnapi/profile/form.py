@@ -268,7 +268,9 @@ def _traits(use: OperationUse) -> Iterator[str]:
         if operand.type.tensor:
             yield from _tensor_traits(param.name, operands)
         else:
-            yield f"{param.name}={_scalar_class(param.name, operand)}"
+            known = isinstance(operand.value, Data)
+            chosen = class_of_scalar(param.name, operand.array.item()) if known else "variable"
+            yield f"{param.name}={chosen}"
     for members in _collapsed(list(use.named_outputs)):
         name = members[0][0].name
         if members[0][0].many:
@@ -297,17 +299,12 @@ def _output_traits(name: str, operands: Sequence[Operand]) -> Iterator[str]:
         yield f"{name}.zero_point={','.join(sorted(classes))}"
 
 
-def _scalar_class(name: str, operand: Operand) -> str:
-    if not isinstance(operand.value, Data):
-        return "variable"
-    return class_of_scalar(name, operand.array.item())
-
-
 def _relations(use: OperationUse) -> Iterator[str]:
     """Traits that compare operands with each other."""
     named = {param.name: operand for param, operand in use.named_inputs}
     for trait, names in _PAIRS.items():
-        given = [named[n].array.item() for n in names if _constant_scalar(named.get(n))]
+        scalars = (named[n] for n in names if n in named and not named[n].type.tensor)
+        given = [o.array.item() for o in scalars if isinstance(o.value, Data)]
         if len(given) == 2:
             yield f"{trait}={_yes(given[0] == given[1])}"
     output = use.outputs[0]
@@ -338,10 +335,6 @@ def _zero_point(operand: Operand) -> str:
 
 def _parameters(operand: Operand) -> tuple[float, int]:
     return float(np.float32(operand.scale)), operand.zero_point
-
-
-def _constant_scalar(operand: Operand | None) -> bool:
-    return operand is not None and not operand.type.tensor and isinstance(operand.value, Data)
 
 
 def _broadcast(dims: Sequence[int], output: Sequence[int]) -> str:

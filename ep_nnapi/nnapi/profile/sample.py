@@ -141,11 +141,15 @@ def with_zeros(operand: Operand) -> Operand:
 def use_of(sample: Sample) -> tuple[OperationUse, int] | None:
     """The complete operation and the feature level that it needs; None if it is illegal."""
     inputs = tuple(o for operands in sample.inputs.values() for o in operands)
-    params = tuple(_each(sample.params, sample.inputs))
+    by_name = {p.name: p for p in sample.params}
+    params = tuple(p for n, p in by_name.items() for _ in sample.inputs[n])
     try:
-        facts = {n: _fact(p, sample.inputs[n]) for n, p in _by_name(sample.params).items()}
+        facts = {n: _fact(p, sample.inputs[n]) for n, p in by_name.items()}
         found = infer(sample.spec, facts, sample.outputs)
-        output_params = tuple(_outputs(sample))
+        several = sample.outputs - len(sample.output_params) + 1
+        output_params = tuple(
+            p for p in sample.output_params for _ in range(several if p.many else 1)
+        )
         outputs = tuple(map(partial(_output, sample), output_params, found))
         level = _level(sample.spec, inputs, outputs)
     except (SpecError, ValueError):
@@ -182,15 +186,6 @@ def model_of(uses: Sequence[OperationUse]) -> Model:
     return Model(tuple(operands), tuple(operations), tuple(inputs), tuple(outputs), relaxed)
 
 
-def _by_name(params: Params) -> dict[str, Param]:
-    return {p.name: p for p in params}
-
-
-def _each(params: Params, inputs: Inputs) -> Iterator[Param]:
-    for name, param in _by_name(params).items():
-        yield from [param] * len(inputs[name])
-
-
 def _fact(param: Param, operands: tuple[Operand, ...]) -> Fact | tuple[Fact, ...]:
     facts = tuple(None if isinstance(o.value, Omitted) else _known(o) for o in operands)
     return facts if param.many else facts[0]
@@ -202,11 +197,6 @@ def _known(operand: Operand) -> Fact:
         return scalar
     dims = tuple(d or None for d in operand.dimensions)
     return Tensor(dims, operand.array if isinstance(operand.value, Data) else None)
-
-
-def _outputs(sample: Sample) -> Iterator[Param]:
-    for param in sample.output_params:
-        yield from [param] * (sample.outputs - len(sample.output_params) + 1 if param.many else 1)
 
 
 def _output(sample: Sample, param: Param, dims: Dims | None) -> Operand:

@@ -107,14 +107,11 @@ def _int32(*values: int) -> Array:
     return np.array(values, np.int32)
 
 
-def _pairs(shape: Dims) -> Array:
-    """Paddings of the last axis."""
-    return np.array([[0, 0]] * (len(shape) - 1) + [[1, 1]], np.int32)
-
-
 def _paddings(shape: Dims, sample: Sample) -> Array:
-    spatial = sample.spec.name == "SPACE_TO_BATCH_ND"
-    return np.zeros((2, 2), np.int32) if spatial else _pairs(shape)
+    """Of the last axis."""
+    if sample.spec.name == "SPACE_TO_BATCH_ND":
+        return np.zeros((2, 2), np.int32)
+    return np.array([[0, 0]] * (len(shape) - 1) + [[1, 1]], np.int32)
 
 
 INDEXES: Mapping[str, Callable[[Dims, Sample], Array]] = {

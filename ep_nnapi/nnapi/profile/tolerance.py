@@ -65,7 +65,7 @@ def error_of(use: OperationUse, found: list[Array], right: list[Array]) -> Worst
         if (use.spec.name, n) in _UNDEFINED or not want.size:
             continue
         at = _error(got, want, tolerance(use, use.outputs[n].type))
-        worst = max(worst, at, key=lambda e: (_excess(e), e.error))
+        worst = max(worst, at, key=lambda e: (e.error - e.allowed, e.error))
     return worst
 
 
@@ -80,7 +80,3 @@ def _error(got: Array, want: Array, allowed: Tolerance) -> WorstError:
     error[np.isnan(b)] = 0
     at = int(np.argmax(error - limit))
     return WorstError(float(error[at]), float(limit[at]))
-
-
-def _excess(found: WorstError) -> float:
-    return found.error - found.allowed

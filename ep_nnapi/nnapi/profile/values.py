@@ -208,24 +208,10 @@ def _boxes(named: Named, rng: np.random.Generator) -> Array:
     return np.concatenate([first, first + sides], axis=-1).reshape(named.dims)
 
 
-def _lookups(named: Named, rng: np.random.Generator) -> Array:
-    rows = named.shapes[-1][0]
-    return rng.integers(0, rows, named.dims)
-
-
-def _least(named: Named, rng: np.random.Generator) -> Array:
-    return rng.integers(0, min(named.shapes[0]), named.dims)
-
-
-def _batches(named: Named, rng: np.random.Generator) -> Array:
-    """Indexes of images in ascending order."""
-    return np.sort(rng.integers(0, max(named.dims), named.dims))
-
-
 _INDEXES: Mapping[str, Callable[[Named, np.random.Generator], Array]] = {
-    "lookups": _lookups,
-    "indices": _least,
-    "batch_indices": _batches,
+    "lookups": lambda named, rng: rng.integers(0, named.shapes[-1][0], named.dims),
+    "indices": lambda named, rng: rng.integers(0, min(named.shapes[0]), named.dims),
+    "batch_indices": lambda named, rng: np.sort(rng.integers(0, max(named.dims), named.dims)),
     "keys": lambda named, _: np.arange(named.dims[0]),
     "seeds": lambda named, rng: rng.integers(1, 1000, named.dims),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
-from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import DATA, F16, F32
 
@@ -62,42 +61,28 @@ def clip_to_image(boxes: Array, image_size: Array) -> Array:
     return found
 
 
-@frozen
-class BoxSets:
-    """Several sets of boxes, [sets, n] each: the corner coordinates and the area."""
+def sides_and_areas(boxes: Array) -> Array:
+    """Returns x1, y1, x2, y2 and the area [5, sets, n] of sets of boxes [sets, n, 4]."""
+    x1, y1, x2, y2 = np.moveaxis(boxes, -1, 0)
+    return np.stack((x1, y1, x2, y2, (x2 - x1) * (y2 - y1)))
 
-    sides: tuple[Array, Array, Array, Array]
-    area: Array
 
-    @staticmethod
-    def of(boxes: Array) -> BoxSets:
-        """Returns the sets of boxes [sets, n, 4]."""
-        x1, y1, x2, y2 = (np.ascontiguousarray(boxes[..., i]) for i in range(4))
-        return BoxSets((x1, y1, x2, y2), (x2 - x1) * (y2 - y1))
+def overlap(sides: Array, at: Array) -> Array:
+    """Returns the intersection over union of all boxes with box `at` [sets] of their set.
 
-    def of_sets(self, some: Array) -> BoxSets:
-        """Returns a subset of the sets."""
-        x1, y1, x2, y2 = (side[some] for side in self.sides)
-        return BoxSets((x1, y1, x2, y2), self.area[some])
+    sides   as of `sides_and_areas`
+    NaN where both boxes are empty.
 
-    def overlap(self, at: Array) -> Array:
-        """Returns the intersection over union of all boxes with box `at` [sets] of their set.
-
-        NaN where both boxes are empty.
-
-        >>> BoxSets.of(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])).overlap(np.array([0]))
-        array([[1. , 0.5]])
-        """
-        one = np.arange(len(at)), at
-        x1, y1, x2, y2 = self.sides
-        a1, b1, a2, b2 = (side[one][:, np.newaxis] for side in self.sides)
-        wide, high = (
-            np.minimum(x2, a2) - np.maximum(x1, a1),
-            np.minimum(y2, b2) - np.maximum(y1, b1),
-        )
-        shared = np.maximum(wide, 0) * np.maximum(high, 0)
-        found: Array = shared / (self.area + self.area[one][:, np.newaxis] - shared)
-        return found
+    >>> overlap(sides_and_areas(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])), np.array([0]))
+    array([[1. , 0.5]])
+    """
+    x1, y1, x2, y2, area = sides
+    a1, b1, a2, b2, of_one = sides[:, np.arange(len(at)), at, np.newaxis]
+    wide = np.minimum(x2, a2) - np.maximum(x1, a1)
+    high = np.minimum(y2, b2) - np.maximum(y1, b1)
+    shared = np.maximum(wide, 0) * np.maximum(high, 0)
+    found: Array = shared / (area + of_one - shared)
+    return found
 
 
 Lower: TypeAlias = Callable[[Array, Array], Array]
@@ -160,7 +145,7 @@ class Greedy:
         Sorted by set, then by order of choice. All sets advance together: the cost is the number of
         boxes times the greatest number of choices in a set.
         """
-        left, places = np.where(scores > OUT, scores, OUT), BoxSets.of(boxes)
+        left, sides = np.where(scores > OUT, scores, OUT), sides_and_areas(boxes)
         sets = np.arange(len(scores))
         found: list[tuple[Array, Array, Array]] = []
         while left.size and len(found) != self.limit:
@@ -169,10 +154,10 @@ class Greedy:
             live = top > OUT
             if not live.all():
                 left, sets, at, top = left[live], sets[live], at[live], top[live]
-                places = places.of_sets(live)
+                sides = sides[:, live]
             found.append((sets, at, top))
             left[np.arange(len(at)), at] = OUT
-            left = self.lower(left, places.overlap(at))
+            left = self.lower(left, overlap(sides, at))
         if not found:
             return sets[:0], sets[:0], np.empty(0, np.float32)
         every, indexes, tops = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
@@ -180,8 +165,7 @@ class Greedy:
         return every[order], indexes[order], tops[order]
 
 
-@dataclass(frozen=True, slots=True)
-class Detections:
+class Detections(NamedTuple):
     """Detected boxes: index of the proposal, class and score, all [n]."""
 
     rows: Array
@@ -190,7 +174,7 @@ class Detections:
 
     def take(self, indexes: Array) -> Detections:
         """Returns the detections at `indexes`, in that order."""
-        return Detections(self.rows[indexes], self.classes[indexes], self.scores[indexes])
+        return Detections(*(each[indexes] for each in self))
 
 
 def detect(scores: Array, boxes: Array, threshold: float, greedy: Greedy) -> Detections:
@@ -281,10 +265,8 @@ def generate_proposals(
     moves = deltas.reshape(batches, -1, 4)
     parts = []
     for batch, (size, of_batch) in enumerate(zip(image_info, moves, strict=True)):
-        some, boxes = (
-            scores[batch].reshape(-1),
-            clip_to_image(apply_deltas(shifted, of_batch), size),
-        )
+        some = scores[batch].reshape(-1)
+        boxes = clip_to_image(apply_deltas(shifted, of_batch), size)
         chosen = _proposed(some, boxes, size, scalars)
         parts.append((some[chosen], boxes[chosen], np.full(len(chosen), batch, np.int32)))
     a, b, c = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
