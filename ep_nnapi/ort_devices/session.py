@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
 from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.work import most_work
 from ep_nnapi.ort_devices.opened import Latest, NotTaken
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.to_onnx import WholeModel, convert
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
+_RATE = 1e9
+"""Work in a second that any processor does, to tell a first run that is short without a trial."""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -53,7 +56,7 @@ class PreparedSession:
     """A session that computes a model; thread-safe, executions may be concurrent."""
 
     session: DeviceSession
-    _seconds: float = math.inf  # of the last run; the first may be long
+    _seconds: float = math.inf  # of the last run; before the first, that it may take
     _largest: tuple[int, float] = (0, 0.0)  # the most elements of inputs, and seconds of that run
 
     def __post_init__(self) -> None:
@@ -91,7 +94,7 @@ class PreparedSession:
 
     @property
     def long(self) -> bool:
-        """True if the last run took so long that the next one is supervised, or there was none."""
+        """True if the last run took so long, or the first may, that the next one is supervised."""
         return self._seconds > device_session.LONG_RUN
 
     def _may_grow_long(self, elements: int) -> bool:
@@ -179,7 +182,8 @@ def open_model(
     """
     found = convert(model, kernels(chosen), latest)
     with CONCURRENT_RUNS.without_blas:
-        return PreparedSession(open_session(found.model(), _without(threads, _SLOWER, _INEXACT)))
+        session = open_session(found.model(), _without(threads, _SLOWER, _INEXACT))
+    return PreparedSession(session, most_work(model) / _RATE)
 
 
 def kernels(chosen: bool | None) -> Kernels:

@@ -2,73 +2,19 @@
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
-from ep_nnapi.nnapi.capi.device import default_devices, runtime, work
-from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import BOOL8, F32, I32
+from ep_nnapi.nnapi.capi.device import default_devices, runtime
+from ep_nnapi.nnapi.work import work
 from ep_nnapi.ort_devices.device import LARGE
 from tests.capi.programs import LIBRARY, compiled
 from tests.capi.test_process import EXAMPLE, LOAD, needs_cc, python
 from tests.capi.world import World
-from tests.ort_devices.networks import Network
+from tests.nnapi.test_work import convolution
 from tests.programs import ran
-
-
-def convolution(size: int) -> Model:
-    """3 x 3, from 4 channels to 8: 36 products for each of 8 x size x size results."""
-    net = Network()
-    x = net.add(Operand(F32, (1, size, size, 4)))
-    return net.model([x], [net.conv(x, 8, Operand(F32, (1, size, size, 8)))])
-
-
-def depthwise() -> Model:
-    net = Network()
-    x = net.add(Operand(F32, (1, 5, 5, 4)))
-    weights, bias = net.tensor(np.ones((1, 3, 3, 4)), F32), net.tensor(np.ones(4), F32)
-    rest = [net.scalar(n) for n in (1, 1, 1, 1, 0)]  # SAME, strides, multiplier, activation
-    y = Operand(F32, (1, 5, 5, 4))
-    return net.model([x], [net.operation(spec.DEPTHWISE_CONV_2D, [x, weights, bias, *rest], y)])
-
-
-def gather() -> Model:
-    """Its constant counts, and its output's unknown size as 1."""
-    net = Network()
-    table, index = net.tensor(np.ones((7, 3)), F32), net.add(Operand(I32, (2,)))
-    out = Operand(F32, (0, 3))
-    return net.model([index], [net.operation(spec.GATHER, [table, net.scalar(0), index], out)])
-
-
-def loop() -> Model:
-    """Its models count once."""
-    operand = Operand(BOOL8, (6,))
-    inner = Network()
-    flag = inner.add(operand)
-    body = inner.model([flag], [inner.operation(spec.LOGICAL_NOT, [flag], operand)])
-    net = Network()
-    x = net.add(operand)
-    models = [net.add(Operand(OperandCode.MODEL, value=body)) for _ in range(2)]
-    return net.model([x], [net.operation(spec.WHILE, [*models, x], operand)])
-
-
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        (lambda: convolution(5), 36 * 8 * 25),
-        (depthwise, 9 * 100),
-        (gather, 3 + 21 + 1),
-        (loop, 3 * 6),
-    ],
-)
-def test_work(model: Callable[[], Model], expected: int) -> None:
-    assert work(model()) == expected
 
 
 def test_large_models_are_tried_on_host_cpu_first() -> None:

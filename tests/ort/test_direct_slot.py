@@ -1,4 +1,4 @@
-"""Fused nodes run without Python once their first run has shown that nothing needs it."""
+"""Fused nodes run without Python where nothing needs it."""
 
 import json
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import pytest
 
 from ep_nnapi.ort import compute, plugin
 from ep_nnapi.ort import session as nnapi
+from ep_nnapi.ort_devices import session as inner
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
 from tests.ort_devices.test_session import in_child
@@ -34,8 +35,18 @@ def repeat(run: Callable[[], list[np.ndarray]], wanted: np.ndarray, times: int =
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_second_run_needs_no_python(calls: list[str], threads: int):
+def test_runs_need_no_python(calls: list[str], threads: int):
     session = start(abs_add(), threads)
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert not calls
+
+
+def test_the_second_run_of_much_work_needs_no_python(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """The first may be long, as far as the work says, and then has to end where the user wants."""
+    monkeypatch.setattr(inner, "_RATE", 1e-6)
+    session = start(abs_add())
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
     assert calls == ["run"]
 
@@ -50,7 +61,7 @@ def test_tensors_are_found_by_their_names(calls: list[str]):
         e, c = session.run(None, {"a": a, "b": b})
         np.testing.assert_array_equal(c, b - a)
         np.testing.assert_allclose(e, (b - a) * a / b, rtol=1e-6)  # division may be reciprocal
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_bound_outputs_are_written(calls: list[str]):
@@ -63,7 +74,7 @@ def test_bound_outputs_are_written(calls: list[str]):
         y[:] = 0
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal(y, np.abs(X) + X)
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_tensors_that_are_permuted_need_python(calls: list[str]):
@@ -97,7 +108,7 @@ def test_scalars_need_no_python(calls: list[str]):
         np.testing.assert_array_equal(y, X + abs(number))
         assert (most.shape, most) == ((), 6 + abs(number))
         assert (place.shape, place.dtype, place) == ((), np.int64, 5)
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_five_axes_need_no_python(calls: list[str]):
@@ -105,7 +116,7 @@ def test_five_axes_need_no_python(calls: list[str]):
     x = np.arange(64, dtype=np.float32).reshape(2, 2, 2, 2, 4)
     session = start(abs_add(x.shape))
     repeat(lambda: session.run(None, {"x": -x}), np.zeros_like(x))
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_int64_outputs_need_no_python(calls: list[str]):
@@ -124,7 +135,7 @@ def test_int64_outputs_need_no_python(calls: list[str]):
         np.testing.assert_array_equal(y, np.abs(x).argmax(1) - np.abs(x).argmin(1))
         np.testing.assert_array_equal(low, np.abs(x).argmin(1))
         np.testing.assert_array_equal(a, np.abs(x))
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_int64_inputs_need_no_python(calls: list[str]):
@@ -135,7 +146,7 @@ def test_int64_inputs_need_no_python(calls: list[str]):
         for positions in (np.array([0, 2]), np.array([-1, 1]), np.array([2**32 + 1, 0])):
             (y,) = session.run(None, {"x": X, "i": positions})
             np.testing.assert_array_equal(y, np.abs(X)[:, positions.astype(np.int32)])
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_a_profile_has_every_run(calls: list[str], tmp_path: Path):
@@ -153,7 +164,7 @@ def test_changed_options_are_seen_by_the_next_run(calls: list[str]):
     repeat(run, np.abs(X) + X)
     session.set_ep_dynamic_options({"execution_timeout": "60"})
     repeat(run, np.abs(X) + X)  # a limit needs Python
-    assert calls == ["run"] * 4
+    assert calls == ["run"] * 3
 
 
 def test_options_of_a_run_need_python(calls: list[str]):
@@ -163,7 +174,7 @@ def test_options_of_a_run_need_python(calls: list[str]):
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
     repeat(lambda: session.run(None, {"x": X}, limited), np.abs(X) + X)
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
-    assert calls == ["run"] * 4
+    assert calls == ["run"] * 3
 
 
 def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
@@ -174,7 +185,7 @@ def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
     with pytest.raises(Exception, match="terminate flag"):
         session.run(None, {"x": X}, options)
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
-    assert calls == ["run"]
+    assert not calls
 
 
 def test_after_a_long_run_the_next_one_goes_through_python(
@@ -190,7 +201,7 @@ def test_after_a_long_run_the_next_one_goes_through_python(
     ((run, _),) = entry.kept
     run.long_ns = -1
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X, 4)
-    assert calls == ["run"] * 3
+    assert calls == ["run"] * 2
 
 
 def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pytest.MonkeyPatch):

@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from math import inf, prod
+from math import inf
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.refusal import Handles, bad_data, unexpected_null
 from ep_nnapi.nnapi.codes import feature_level_code
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.concurrent_runs import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, least_work, sources
-from ep_nnapi.nnapi.model import Data, Model, Operation
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import Device, Runtime
+from ep_nnapi.nnapi.work import work
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData
@@ -119,16 +119,6 @@ def selected_devices(pointer: CData, count: int) -> tuple[Device, ...]:
     return tuple(DEVICES[handle].device for handle in chosen)
 
 
-_CHANNELS = {
-    spec.CONV_2D.code: 0,
-    spec.GROUPED_CONV_2D.code: 0,
-    spec.DEPTHWISE_CONV_2D.code: 3,
-    spec.TRANSPOSE_CONV_2D.code: 0,
-    spec.FULLY_CONNECTED.code: 0,
-}
-"""Axis of the weights, the second input, that has the output channels; by the operation's code."""
-
-
 def default_devices(model: Model | None, devices: tuple[Device, ...]) -> tuple[Device, ...]:
     """Return a runtime's devices in the order in which they are tried for a model.
 
@@ -143,30 +133,6 @@ def default_devices(model: Model | None, devices: tuple[Device, ...]) -> tuple[D
         return least if least <= amount else inf
 
     return tuple(sorted(devices, key=place))
-
-
-def work(model: Model) -> int:
-    """Return the multiply-accumulates of a model by its declared sizes; unknown ones count as 1.
-
-    Elements of outputs and constants count for operations that are no convolution or product.
-    """
-    return sum(_operation_work(model, operation) for operation in model.operations)
-
-
-def _operation_work(model: Model, operation: Operation) -> int:
-    out = sum(_elements(model, index) for index in operation.outputs)
-    axis = _CHANNELS.get(operation.spec.code)
-    if axis is not None:
-        dimensions = model.operands[operation.inputs[1]].dimensions
-        return out * prod(d or 1 for i, d in enumerate(dimensions) if i != axis)
-    values = (model.operands[index].value for index in operation.inputs)
-    inner = sum(work(value) for value in values if isinstance(value, Model))
-    constants = (i for i in operation.inputs if isinstance(model.operands[i].value, Data))
-    return out + inner + sum(_elements(model, index) for index in constants)
-
-
-def _elements(model: Model, index: int) -> int:
-    return prod(size or 1 for size in model.operands[index].dimensions)
 
 
 def getDeviceCount() -> int:
