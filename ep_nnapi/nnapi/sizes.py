@@ -247,14 +247,6 @@ class Size(int):
         """Its value, which becomes a condition."""
         return float(self.plain())
 
-    def __truediv__(self, other: int, /) -> float:
-        """The quotient of its value, which becomes a condition."""
-        return self.plain() / other
-
-    def __rtruediv__(self, other: int, /) -> float:
-        """The same of a number and its value."""
-        return other / self.plain()
-
 
 def _of_plain(name: str) -> Callable[..., int]:
     """An operation of integers with the value of a size, which becomes a condition."""
@@ -265,7 +257,7 @@ def _of_plain(name: str) -> Callable[..., int]:
     return operate
 
 
-for _name in ("and", "or", "xor", "lshift", "rshift", "pow"):
+for _name in ("and", "or", "xor", "lshift", "rshift", "pow", "truediv"):
     setattr(Size, f"__{_name}__", _of_plain(f"__{_name}__"))
     setattr(Size, f"__r{_name}__", _of_plain(f"__r{_name}__"))
 

@@ -6,7 +6,7 @@ order. Type variables: `T` data, `S` scalars of the same precision, `W` weights,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ep_nnapi.nnapi import rules
@@ -505,3 +505,8 @@ for _code, (_name, _operation) in enumerate(_NAMED.items()):
 OPERATIONS: tuple[OperationSpec, ...] = tuple(_NAMED.values())
 BY_CODE = {op.code: op for op in OPERATIONS}
 BY_NAME: Mapping[str, OperationSpec] = _NAMED
+
+
+def operation_of(function: Callable[..., object]) -> OperationSpec:
+    """The operation that a function has the name of, in lower case."""
+    return BY_NAME[function.__name__.strip("_").upper()]

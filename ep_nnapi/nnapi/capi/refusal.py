@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from typing import Generic, TypeVar
 
@@ -18,19 +19,12 @@ class Refused(Exception):
         self.code = code
 
 
-def bad_data(detail: str) -> Refused:
-    """Error for a wrong argument."""
-    return Refused(ResultCode.BAD_DATA, detail)
-
-
-def bad_state(detail: str) -> Refused:
-    """Error for a call in the wrong state: too early, too late or repeated."""
-    return Refused(ResultCode.BAD_STATE, detail)
-
-
-def op_failed(detail: str) -> Refused:
-    """Error for an operation that failed."""
-    return Refused(ResultCode.OP_FAILED, detail)
+bad_data = partial(Refused, ResultCode.BAD_DATA)
+"""Error for a wrong argument."""
+bad_state = partial(Refused, ResultCode.BAD_STATE)
+"""Error for a call in the wrong state: too early, too late or repeated."""
+op_failed = partial(Refused, ResultCode.OP_FAILED)
+"""Error for an operation that failed."""
 
 
 def unexpected_null(name: str) -> Refused:

@@ -12,6 +12,7 @@ from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.shapes.operands import parameters_of
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Params
+from ep_nnapi.nnapi.spec import operation_of
 
 Function: TypeAlias = Callable[..., object]
 
@@ -97,6 +98,13 @@ def stored(
 def view(spec: OperationSpec, function: Function) -> Kernel:
     """Return a row for a function that only reshapes its input, of any type."""
     return Kernel(spec, function, frozenset(), view=True)
+
+
+def rows_of(
+    make: Callable[..., Kernel], codes: Iterable[OperandCode], *functions: Function
+) -> tuple[Kernel, ...]:
+    """Return the rows of functions that have the names of their operations, all of these types."""
+    return tuple(make(operation_of(f), f, *codes) for f in functions)
 
 
 def table(*kernels: Kernel) -> Mapping[tuple[OperationSpec, OperandCode | None], Kernel]:

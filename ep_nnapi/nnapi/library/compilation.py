@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.binding import Functions, Handle, create, failed, within
 from ep_nnapi.nnapi.library.model_writer import operand_type
-from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, Duration, RunOptions, checked, wrong_output
 
 _UNMEASURED = 2**64 - 1
@@ -245,15 +245,6 @@ class LibraryCompilation:
     outputs: tuple[Operand, ...]
     measurable: bool
     _idle: list[Executor] = field(default_factory=list)
-
-    @staticmethod
-    def of(
-        functions: Functions, compilation: Handle, model: Model, measurable: bool
-    ) -> LibraryCompilation:
-        """The compilation of `model`."""
-        ends = ((model.operands[i] for i in indexes) for indexes in (model.inputs, model.outputs))
-        inputs, outputs = map(tuple, ends)
-        return LibraryCompilation(functions, compilation, inputs, outputs, measurable)
 
     def run(
         self, inputs: Arrays, outputs: Arrays = (), options: RunOptions | None = None

@@ -67,7 +67,9 @@ class LibraryRuntime:
         model, written = self._written(model)
         chosen = with_token(options or CompileOptions(), model)
         compiled = compile_model(self.functions, written, handle, chosen)
-        return LibraryCompilation.of(self.functions, compiled, model, handle is not None)
+        ends = (model.inputs, model.outputs)
+        ins, outs = (tuple(model.operands[i] for i in indexes) for indexes in ends)
+        return LibraryCompilation(self.functions, compiled, ins, outs, handle is not None)
 
     def _written(self, model: Model) -> tuple[Model, Handle]:
         """The model with shared weights, and its NNAPI model."""

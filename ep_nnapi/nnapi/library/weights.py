@@ -7,8 +7,7 @@ import mmap
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -68,20 +67,11 @@ _CREATE = "Memory_createFromFd"
 _Digest: TypeAlias = tuple[int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightPlace:
-    """Location of a constant: `offset` in an NNAPI memory object."""
+class WeightPlace(NamedTuple):
+    """A location in an NNAPI memory object."""
 
     memory: Handle
     offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """An NNAPI memory object, and the address in this process of its first byte."""
-
-    memory: Handle
-    address: int
 
 
 class SharedWeights:
@@ -95,7 +85,8 @@ class SharedWeights:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._file = MemoryFile()
-        self._segments: dict[int, _Segment] = {}  # by the id of the array that maps it
+        # of the address 0 of this process, by the id of the array that maps the memory object
+        self._segments: dict[int, WeightPlace] = {}
         self._stored: weakref.WeakValueDictionary[_Digest, Array] = weakref.WeakValueDictionary()
         self._lock = ForkableLock()
         renew_after_fork(self)
@@ -123,7 +114,7 @@ class SharedWeights:
         segment = self._segments.get(id(_root(data.bytes))) if is_large(data) else None
         if segment is None:
             return None
-        return WeightPlace(segment.memory, data.bytes.ctypes.data - segment.address)
+        return WeightPlace(segment.memory, segment.offset + data.bytes.ctypes.data)
 
     def _shared(self, data: Data) -> bool:
         """True if a constant is in shared memory; maps the file that it is a view of."""
@@ -174,7 +165,7 @@ class SharedWeights:
         """Creates the memory object for the array that maps a part of a file."""
         arguments = (size, mmap.PROT_READ, descriptor, start)
         memory = create(self._functions, _CREATE, *arguments, needs=())
-        self._segments[id(root)] = _Segment(memory, address)
+        self._segments[id(root)] = WeightPlace(memory, -address)
         weakref.finalize(root, self._segments.pop, id(root), None).atexit = False
 
 

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import BY_NAME
+from ep_nnapi.nnapi.spec import operation_of
 
 Dim: TypeAlias = int | None
 Dims: TypeAlias = tuple[Dim, ...]
@@ -112,8 +112,8 @@ def parameters_of(function: Callable[..., object]) -> FunctionParameters:
 
 
 def by_name(*functions: ShapeFunction) -> Table:
-    """The shape functions by the operations that they have the names of, in lower case."""
-    return {BY_NAME[f.__name__.strip("_").upper()]: f for f in functions}
+    """The shape functions by the operations that they have the names of."""
+    return {operation_of(f): f for f in functions}
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -24,6 +24,7 @@ The table declares the types (of the signature's type variable T) of each functi
                                      types use a table of 256 results, computed once
     stored(OP, f, I32, Q8)           f computes on the elements as they are stored
     view(OP, f)                      only the shape changes, for any type
+    rows_of(stored, (I32, Q8), f, g) such rows of functions with their operations' names
 To add a type to an operation, add its code to a row, or a row with another function. To add an
 operation: a shape function in `nnapi/shapes`, a kernel here, a test against a float64 formula.
 

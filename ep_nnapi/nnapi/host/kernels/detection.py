@@ -14,7 +14,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import Types, real
+from ep_nnapi.nnapi.host.kernel import Types, real, rows_of
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import DATA, F16, F32
@@ -340,8 +340,6 @@ def _of_boxes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tuple[
 
 
 KERNELS = (
-    real(spec.AXIS_ALIGNED_BBOX_TRANSFORM, axis_aligned_bbox_transform, *DATA),
-    real(spec.BOX_WITH_NMS_LIMIT, box_with_nms_limit, *DATA),
-    real(spec.GENERATE_PROPOSALS, generate_proposals, *DATA),
+    *rows_of(real, DATA, axis_aligned_bbox_transform, box_with_nms_limit, generate_proposals),
     real(spec.DETECTION_POSTPROCESSING, detection_postprocessing, F32, F16),
 )

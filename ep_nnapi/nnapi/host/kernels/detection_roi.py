@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import Types, real
+from ep_nnapi.nnapi.host.kernel import Types, real, rows_of
 from ep_nnapi.nnapi.host.kernels.detection import require_batches, require_boxes, require_scale
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC
@@ -203,8 +202,4 @@ def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
     return np.stack((x, y), axis=-1), middle + slope_x * x + slope_y * y + bend
 
 
-KERNELS = (
-    real(spec.ROI_ALIGN, roi_align, *DATA),
-    real(spec.ROI_POOLING, roi_pooling, *DATA),
-    real(spec.HEATMAP_MAX_KEYPOINT, heatmap_max_keypoint, *DATA),
-)
+KERNELS = rows_of(real, DATA, roi_align, roi_pooling, heatmap_max_keypoint)

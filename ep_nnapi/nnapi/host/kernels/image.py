@@ -9,7 +9,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import Types, real, stored
+from ep_nnapi.nnapi.host.kernel import Types, real, rows_of, stored
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.spec import DATA
@@ -173,10 +173,6 @@ def channel_shuffle(input: Array, num_groups: int, axis: int, *, out: Array) -> 
 
 KERNELS = (
     real(spec.RESIZE_BILINEAR, resize_bilinear, *DATA),
-    stored(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *DATA),
-    stored(spec.DEPTH_TO_SPACE, depth_to_space, *DATA),
-    stored(spec.SPACE_TO_DEPTH, space_to_depth, *DATA),
-    stored(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *DATA),
-    stored(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *DATA),
-    stored(spec.CHANNEL_SHUFFLE, channel_shuffle, *DATA),
+    *rows_of(stored, DATA, resize_nearest_neighbor, depth_to_space, space_to_depth),
+    *rows_of(stored, DATA, batch_to_space_nd, space_to_batch_nd, channel_shuffle),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode
-from ep_nnapi.nnapi.host.kernel import Types, stored, view
+from ep_nnapi.nnapi.host.kernel import Types, rows_of, stored, view
 from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.shapes.operands import ShapeError, require
 from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8, Q8S
@@ -174,24 +174,12 @@ def rank(input: Array, *, out: Array) -> None:
 
 
 KERNELS = (
-    view(spec.RESHAPE, reshape),
-    view(spec.SQUEEZE, reshape),
-    view(spec.EXPAND_DIMS, reshape),
-    stored(spec.TRANSPOSE, transpose, *DATA),
+    *(view(each, reshape) for each in (spec.RESHAPE, spec.SQUEEZE, spec.EXPAND_DIMS)),
     stored(spec.CONCATENATION, concatenation, F32, F16),
     stored(spec.CONCATENATION, concatenation_quantized, Q8, Q8S),
-    stored(spec.PAD, pad, *DATA),
-    stored(spec.PAD_V2, pad_v2, *DATA),
-    stored(spec.MIRROR_PAD, mirror_pad, *NUMBERS),
-    stored(spec.REVERSE, reverse, *NUMBERS),
-    stored(spec.TILE, tile, *NUMBERS),
-    stored(spec.PACK, pack, *NUMBERS),
-    stored(spec.SPLIT, split, *NUMBERS),
-    stored(spec.EMBEDDING_LOOKUP, embedding_lookup, *NUMBERS),
+    *rows_of(stored, DATA, transpose, pad, pad_v2, strided_slice),
+    *rows_of(stored, NUMBERS, mirror_pad, reverse, tile, pack, split, embedding_lookup),
+    *rows_of(stored, NUMBERS, slice_, gather, topk_v2),
     stored(spec.FILL, fill, F32, F16, I32),
     stored(spec.RANK, rank),
-    stored(spec.SLICE, slice_, *NUMBERS),
-    stored(spec.STRIDED_SLICE, strided_slice, *DATA),
-    stored(spec.GATHER, gather, *NUMBERS),
-    stored(spec.TOPK_V2, topk_v2, *NUMBERS),
 )

@@ -6,9 +6,8 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernel import real, rows_of
 from ep_nnapi.nnapi.host.kernels.sums import total, total_of_squares
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.spec import DATA, F16, F32
@@ -115,9 +114,6 @@ _LEAST_LENGTH = 1e-6
 _NARROW = 8
 """Greatest radius for which sums are computed directly."""
 KERNELS = (
-    real(spec.SOFTMAX, softmax, *DATA),
-    real(spec.LOG_SOFTMAX, log_softmax, F32, F16),
-    real(spec.L2_NORMALIZATION, l2_normalization, *DATA),
-    real(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32, F16),
-    real(spec.INSTANCE_NORMALIZATION, instance_normalization, F32, F16),
+    *rows_of(real, DATA, softmax, l2_normalization),
+    *rows_of(real, (F32, F16), log_softmax, local_response_normalization, instance_normalization),
 )

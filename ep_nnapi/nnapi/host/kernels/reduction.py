@@ -9,7 +9,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import Function, real, stored
+from ep_nnapi.nnapi.host.kernel import Function, real, rows_of, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, NUMBERS
@@ -87,8 +87,7 @@ def _arg(function: Callable[..., Array]) -> Function:
 
 KERNELS = (
     real(spec.MEAN, mean, *DATA),
-    real(spec.REDUCE_SUM, reduce_sum, F32, F16),
-    real(spec.REDUCE_PROD, reduce_prod, F32, F16),
+    *rows_of(real, (F32, F16), reduce_sum, reduce_prod),
     stored(spec.REDUCE_MAX, _reduction(np.maximum, 0), *DATA),
     stored(spec.REDUCE_MIN, _reduction(np.minimum, 1), *DATA),
     stored(spec.REDUCE_ALL, _reduction(np.logical_and), BOOL8),
