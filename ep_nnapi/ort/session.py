@@ -22,6 +22,7 @@ from ep_nnapi.ort import (
     plugin,  # noqa: F401 (defines the callbacks of the library)
 )
 from ep_nnapi.ort.api import EP_NAME
+from ep_nnapi.sessions.device_session import SPIN_BRIEFLY
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
@@ -35,6 +36,7 @@ SESSION_LEVELS = {
     "nnapi-aware": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
 """The optimization level of sessions for each level of settings and of `prepare`."""
+_SPINNING = ("session.force_spinning_stop", "session.intra_op.allow_spinning", SPIN_BRIEFLY[0])
 _lock = ForkableLock()
 _appended: WeakSet[SessionOptions] = WeakSet()
 
@@ -77,9 +79,10 @@ def append_execution_provider(
     Python equivalent of OrtSessionOptionsAppendExecutionProvider_Nnapi. With `settings`, a file
     that `ep-nnapi tune` wrote, the session gets its optimization level too, and no provider if the
     file chooses the CPU. Symbols that `fix` gives a size have it in the whole session, which then
-    takes inputs of no other size. Raises OptionError for invalid flags or options, and if the
-    provider is appended already. They are checked here because ONNX Runtime would fall back to a
-    CPU session for an invalid one.
+    takes inputs of no other size. Its own threads spin for 1 ms without work, not for 40, unless
+    the session options say how they spin. Raises OptionError for invalid flags or options, and if
+    the provider is appended already. They are checked here because ONNX Runtime would fall back to
+    a CPU session for an invalid one.
     """
     if flags:
         if "flags" in options:
@@ -104,7 +107,19 @@ def append_execution_provider(
             if len(sizes) == 1:  # of a symbol, in which case the session sees the number only
                 session_options.add_free_dimension_override_by_name(name, sizes[0])
         session_options.add_provider_for_devices(_devices(), strings)
+        _spin_briefly(session_options)
         _appended.add(session_options)
+
+
+def _spin_briefly(session_options: SessionOptions) -> None:
+    """Keeps the session's threads from taking processors while clusters are made and run."""
+    for key in _SPINNING:
+        try:
+            session_options.get_session_config_entry(key)
+        except RuntimeError:  # there is none
+            continue
+        return
+    session_options.add_session_config_entry(*SPIN_BRIEFLY)
 
 
 def _chooses_cpu(session_options: SessionOptions, path: object) -> bool:

@@ -21,11 +21,10 @@ Supervision takes some 5 % of a run's time; without it, a run may take so long t
 Settings: TypeAlias = tuple[tuple[str, str], ...]
 """Configuration entries of a session, names and values."""
 
+SPIN_BRIEFLY = ("session.intra_op.spin_duration_us", "1000")
+"""The setting with which threads without work spin for 1 ms; older ONNX Runtimes ignore it."""
 SPIN_ALWAYS: Settings = ()
-SPIN_IN_RUNS: Settings = (
-    ("session.force_spinning_stop", "1"),
-    ("session.intra_op.spin_duration_us", "1000"),  # older ONNX Runtimes ignore it
-)
+SPIN_IN_RUNS: Settings = (("session.force_spinning_stop", "1"), SPIN_BRIEFLY)
 """Settings with which threads take no processor from the session around them between runs.
 
 The first alone lets them spin for some 40 ms after a session's creation.

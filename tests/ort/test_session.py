@@ -45,6 +45,29 @@ def test_append_execution_provider_runs_on_the_plugin(install: Install):
     assert len(fake.runners) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "duration"),
+    [
+        ({}, "1000"),
+        ({"session.intra_op.spin_duration_us": "7"}, "7"),
+        ({"session.intra_op.allow_spinning": "1"}, None),
+        ({"session.force_spinning_stop": "1"}, None),
+    ],
+)
+def test_threads_of_the_session_spin_briefly_unless_it_says_how(
+    given: dict[str, str], duration: str | None
+):
+    options = settings()
+    for name, value in given.items():
+        options.add_session_config_entry(name, value)
+    nnapi.append_execution_provider(options)
+    try:
+        found = options.get_session_config_entry("session.intra_op.spin_duration_us")
+    except RuntimeError:
+        found = None
+    assert found == duration
+
+
 def test_providers_argument_runs_on_the_plugin(install: Install):
     fake = install("Abs", "Add", together=True)
     providers = [(NAME, {"flags": "1", "device": "x"}), "CPUExecutionProvider"]
