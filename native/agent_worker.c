@@ -51,7 +51,7 @@ static bool load(worker *w, ctx_error *error) {
 static bool tell_devices(worker *w, frame *reply, ctx_error *error) {
   const uint32_t level = (uint32_t)w->nnapi.feature_level;
   const uint8_t has[] = {
-#define HAS(returns, name, exported, parameters) w->nnapi.name != NULL,
+#define HAS(returns, name, exported, level, parameters) w->nnapi.name != NULL,
       NN_FUNCTIONS(HAS)
 #undef HAS
   };

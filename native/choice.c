@@ -29,7 +29,8 @@ typedef struct {
 } candidate;
 
 struct ctx_choice {
-  ctx_system system;
+  const ctx_system *system;
+  bool alone;
   ctx_container container; /* with its first alternative, whose tensors are those of a run */
   ctx_weights *weights;
   candidate *candidates;
@@ -106,7 +107,8 @@ static bool goes_with(preference kind, uint32_t alternative_kind) {
 
 /* A device that was asked for is the only one of NNAPI, and comes where accelerators do. */
 static bool is_meant(const ctx_system *s, preference kind, const ctx_device *device) {
-  if (s->device != NULL) return kind == NNAPI && strcmp(device->name, s->device->name) == 0;
+  if (s->settings.device != NULL)
+    return kind == NNAPI && strcmp(device->name, s->options.device->name) == 0;
   return (kind == NNAPI_CPU) == (device->type == NN_DEVICE_CPU);
 }
 
@@ -122,19 +124,19 @@ static bool add_all(ctx_choice *x, preference kind, const ctx_device *device, ct
 static bool add_kind(ctx_choice *x, preference kind, ctx_error *error) {
   uint32_t i;
   if (kind != NNAPI && kind != NNAPI_CPU) return add_all(x, kind, NULL, error);
-  if (x->system.nnapi == NULL) return kind == NNAPI_CPU || add_all(x, kind, NULL, error);
-  for (i = 0; i < 2 * x->system.devices->count; i++) { /* the slowest last */
-    const ctx_device *device = &x->system.devices->items[i % x->system.devices->count];
-    const bool last = i >= x->system.devices->count;
+  if (!x->system->found) return kind == NNAPI_CPU || add_all(x, kind, NULL, error);
+  for (i = 0; i < 2 * x->system->devices.count; i++) { /* the slowest last */
+    const ctx_device *device = &x->system->devices.items[i % x->system->devices.count];
+    const bool last = i >= x->system->devices.count;
     if ((strcmp(device->name, CTX_REFERENCE_DEVICE) == 0) == last &&
-        is_meant(&x->system, kind, device))
+        is_meant(x->system, kind, device))
       TRY(add_all(x, kind, device, error));
   }
   return true;
 }
 
 static bool find_candidates(ctx_choice *x, ctx_error *error) {
-  const char *names = x->system.prefer;
+  const char *names = x->system->settings.prefer;
   for (;; names++) {
     const size_t length = strcspn(names, ",");
     const preference kind = kind_of(names, length);
@@ -146,50 +148,36 @@ static bool find_candidates(ctx_choice *x, ctx_error *error) {
   return x->tried != NULL || ctx_out_of_memory(error);
 }
 
-/* The tensor among those of the first alternative with the name, type and sizes of another's. */
-static bool find_first(const ctx_container *c, const ctx_container *other,
-                       const ctx_crossing *wanted, bool output, uint32_t *out) {
-  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
-  for (*out = 0; *out < count; ++*out) {
-    const ctx_range name = crossings[*out].name;
-    if (name.count == wanted->name.count &&
-        memcmp(c->text + name.first, other->text + wanted->name.first, name.count) == 0)
-      return ctx_same_tensor(c, &crossings[*out], other, wanted);
-  }
-  return false;
-}
-
+/* Finds each tensor among those of the first alternative: that of its name, type and sizes. */
 static bool bind(const ctx_choice *x, candidate *a, ctx_error *error) {
-  const ctx_container *c = &a->container;
-  const uint32_t in = c->chosen->inputs.count, count = in + c->chosen->outputs.count;
+  const ctx_container *c = &a->container, *first = &x->container;
   uint32_t i;
   free(a->tensors);
-  a->tensors = calloc((size_t)count + 1, sizeof *a->tensors);
+  a->tensors = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *a->tensors);
   if (a->tensors == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < count; i++)
-    if (!find_first(&x->container, c, i < in ? &c->inputs[i] : &c->outputs[i - in], i >= in,
-                    &a->tensors[i]))
+  for (i = 0; i < ctx_tensor_count(c); i++) {
+    const ctx_crossing *own = ctx_tensor_at(c, i);
+    if (!ctx_find_tensor(first, i >= c->chosen->inputs.count, c->text + own->name.first,
+                         own->name.count, &a->tensors[i]) ||
+        !ctx_same_tensor(first, ctx_tensor_at(first, a->tensors[i]), c, own))
       return ctx_fail(error, "it has other tensors or sizes");
-  return count - in == x->container.chosen->outputs.count ||
+  }
+  return c->chosen->outputs.count == first->chosen->outputs.count ||
          ctx_fail(error, "it has other outputs");
 }
 
 /* Runs an engine on the tensors of the container's first alternative. */
-static bool run_candidate(candidate *c, const void *const *inputs, void *const *outputs,
-                          ctx_error *error) {
+static bool run_candidate(candidate *c, void *const *tensors, ctx_error *error) {
   enum { FEW = 32 };
-  const ctx_alternative *a = c->container.chosen;
-  const uint32_t in = a->inputs.count, count = in + a->outputs.count;
-  void *few[FEW] = {0}, **all = count > FEW ? calloc(count, sizeof *all) : few;
+  const uint32_t count = ctx_tensor_count(&c->container);
+  void *few[FEW], **own = count > FEW ? calloc(count, sizeof *own) : few;
   uint32_t i;
   bool ran;
-  if (all == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < count; i++)
-    all[i] = i < in ? (void *)(uintptr_t)inputs[c->tensors[i]] : outputs[c->tensors[i]];
-  ran = c->engine->run(c->engine, (const void *const *)all, all + in, error);
+  if (own == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < count; i++) own[i] = tensors[c->tensors[i]];
+  ran = c->engine->run(c->engine, own, error);
   if (ran) atomic_fetch_add(&c->runs, 1);
-  if (all != few) free(all);
+  if (own != few) free(own);
   return ran;
 }
 
@@ -207,15 +195,11 @@ typedef struct {
   bool succeeded;
 } trial;
 
-static uint32_t tensor_count(const trial *t) {
-  const ctx_alternative *first = t->choice->container.chosen;
-  return first->inputs.count + first->outputs.count;
-}
-
 static void free_trial(void *given) {
   trial *t = given;
   uint32_t i;
-  for (i = 0; t->tensors != NULL && i < tensor_count(t); i++) free(t->tensors[i]);
+  for (i = 0; t->tensors != NULL && i < ctx_tensor_count(&t->choice->container); i++)
+    free(t->tensors[i]);
   free(t->tensors);
   free(t);
 }
@@ -227,9 +211,7 @@ static void open_it(void *given) {
 
 static void run_it(void *given) {
   trial *t = given;
-  const uint32_t in = t->choice->container.chosen->inputs.count;
-  t->succeeded =
-      run_candidate(t->candidate, (const void *const *)t->tensors, t->tensors + in, &t->error);
+  t->succeeded = run_candidate(t->candidate, t->tensors, &t->error);
 }
 
 static void release_it(void *given) {
@@ -245,13 +227,13 @@ static trial *make_trial(ctx_choice *x, candidate *c, ctx_error *error) {
   if (t == NULL) return (void)ctx_out_of_memory(error), NULL;
   t->choice = x;
   t->candidate = c;
-  t->place.nnapi = x->system.nnapi;
-  t->place.options = x->system.options;
+  t->place.nnapi = x->system->found ? &x->system->nnapi : NULL;
+  t->place.options = x->system->options;
   t->place.options.device = c->device;
   t->place.options.fallback = NULL;
   t->place.options.ask = true;
   t->place.accelerator = accelerators[c->kind];
-  t->place.open_onnx = x->system.open_onnx;
+  t->place.open_onnx = x->system->open_onnx;
   t->container = c->container;
   t->weights = x->weights;
   t->engine = c->engine;
@@ -266,7 +248,7 @@ static ctx_note note_of(const ctx_choice *x, const candidate *c) {
   const void *model =
       in_file ? (const void *)(x->container.text + h->weights_file.first) : (const void *)h->sha256;
   char tried[256] = "choice", kind = 'c';
-  if (x->system.cache_dir == NULL) return (ctx_note){0};
+  if (x->system->settings.cache_dir == NULL) return (ctx_note){0};
   if (c != NULL && c->device != NULL) {
     kind = 'n';
     snprintf(tried, sizeof tried, "%.120s %.120s", c->device->name, c->device->version);
@@ -274,8 +256,9 @@ static ctx_note note_of(const ctx_choice *x, const candidate *c) {
     kind = 'l';
     snprintf(tried, sizeof tried, "%s", kind_names[c->kind]);
   }
-  return ctx_note_of(x->system.cache_dir, model, in_file ? h->weights_file.count : sizeof h->sha256,
-                     kind, tried, h->sha256, sizeof h->sha256);
+  return ctx_note_of(x->system->settings.cache_dir, model,
+                     in_file ? h->weights_file.count : sizeof h->sha256, kind, tried, h->sha256,
+                     sizeof h->sha256);
 }
 
 /* Fails if a start has ended in the candidate's device; for a CPU of NNAPI's, in any of NNAPI's
@@ -299,7 +282,7 @@ static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const ch
   } else {
     name_of(x, c, name, sizeof name);
     ctx_note_begin(&note, name);
-    if (!ctx_within(x->system.deadline, work, free_trial, t, doing, error)) {
+    if (!ctx_within(x->system->settings.trial_timeout, work, free_trial, t, doing, error)) {
       x->stuck = true;
       *out = NULL;
       return false;
@@ -314,7 +297,7 @@ static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const ch
 static bool may_run(const ctx_choice *x, const candidate *c, ctx_error *error) {
   const uint32_t level = ctx_needed(&x->container, c->alternative);
   if (c->kind != NNAPI && c->kind != NNAPI_CPU) return true;
-  if (c->device == NULL) return ctx_fail(error, "%.400s", x->system.no_library);
+  if (c->device == NULL) return ctx_fail(error, "%.400s", x->system->missing.text);
   return level <= (uint32_t)c->device->feature_level ||
          ctx_fail(error, "it needs feature level %u, the device has %d", level,
                   c->device->feature_level);
@@ -363,29 +346,51 @@ static void note_choice(const ctx_choice *x) {
   ctx_note_write(&note, "chosen", x->name);
 }
 
-bool ctx_choice_make(const ctx_system *system, const ctx_container *container, ctx_weights *weights,
-                     ctx_choice **out, ctx_error *error) {
-  ctx_choice *x = calloc(1, sizeof *x);
-  bool made;
-  if (x == NULL) return ctx_out_of_memory(error);
-  x->system = *system;
-  x->container = *container;
-  x->weights = weights;
-  pthread_mutex_init(&x->lock, NULL);
-  atomic_init(&x->proved, false);
-  atomic_init(&x->settled, false);
+/* The first alternative alone. */
+static bool open_alone(ctx_choice *x, ctx_error *error) {
+  const ctx_place place = {.nnapi = &x->system->nnapi, .options = x->system->options};
+  candidate *c;
+  if (!x->system->found) return *error = x->system->missing, false;
+  if (x->container.chosen->kind != CTX_KIND_NNAPI)
+    return ctx_fail(error, "the context has no NNAPI program first; prepare the model again");
+  TRY(add_candidate(x, 0, NNAPI, place.options.device, error));
+  c = &x->candidates[0];
+  c->container = x->container;
+  x->tried = calloc(1, sizeof *x->tried);
+  if (x->tried == NULL) return ctx_out_of_memory(error);
+  return ctx_engine_open(&place, &x->container, x->weights, &c->engine, error);
+}
+
+static bool choose_first(ctx_choice *x, ctx_error *error) {
   ctx_fail(error, "no alternative of it is preferred here");
-  made = find_candidates(x, error) && choose_from(x, 0, error);
-  if (made && (x->candidates[x->current].kind != CPU || ctx_weights_are_right(weights, error))) {
+  if (find_candidates(x, error) && choose_from(x, 0, error)) {
+    if (x->candidates[x->current].kind == CPU && !ctx_weights_are_right(x->weights, error))
+      return false;
     note_choice(x);
-    return *out = x, true;
+    return true;
   }
-  if (!made && x->tried_count > 0) {
+  if (x->tried_count > 0) {
     const ctx_tried first = x->tried[0];
     ctx_fail(error, "no alternative runs here: %.100s: %.250s", first.name, first.reason.text);
   }
-  (void)ctx_weights_are_right(weights, error); /* what is said of wrong weights means nothing */
-  *out = ctx_choice_free(x) ? NULL : x;
+  (void)ctx_weights_are_right(x->weights, error); /* what is said of wrong weights means nothing */
+  return false;
+}
+
+bool ctx_choice_make(const ctx_system *system, bool alone, const ctx_container *container,
+                     ctx_weights *weights, ctx_choice **out, ctx_error *error) {
+  ctx_choice *x = calloc(1, sizeof *x);
+  *out = x;
+  if (x == NULL) return ctx_out_of_memory(error);
+  x->system = system;
+  x->alone = alone || !ctx_has_choice(container);
+  x->container = *container;
+  x->weights = weights;
+  pthread_mutex_init(&x->lock, NULL);
+  atomic_init(&x->proved, x->alone);
+  atomic_init(&x->settled, x->alone);
+  if (x->alone ? open_alone(x, error) : choose_first(x, error)) return true;
+  if (ctx_choice_free(x)) *out = NULL;
   return false;
 }
 
@@ -402,7 +407,8 @@ static void free_engine(ctx_choice *x, candidate *c) {
 bool ctx_choice_free(ctx_choice *x) {
   uint32_t i;
   if (x == NULL) return true;
-  for (i = 0; !x->stuck && i < x->count; i++) free_engine(x, &x->candidates[i]);
+  if (x->alone && x->count > 0) ctx_engine_free(x->candidates[0].engine);
+  for (i = 0; !x->alone && !x->stuck && i < x->count; i++) free_engine(x, &x->candidates[i]);
   if (x->stuck) return false; /* what hangs may still read all of it */
   for (i = 0; i < x->count; i++) {
     free(x->candidates[i].tensors);
@@ -416,50 +422,45 @@ bool ctx_choice_free(ctx_choice *x) {
 }
 
 /* Copies of the inputs, and memory for the outputs: a run that is left must not have the caller's. */
-static bool copy_tensors(trial *t, const void *const *inputs, ctx_error *error) {
+static bool copy_tensors(trial *t, void *const *tensors, ctx_error *error) {
   const ctx_container *c = &t->choice->container;
-  const uint32_t in = c->chosen->inputs.count;
   uint32_t i;
-  t->tensors = calloc((size_t)tensor_count(t) + 1, sizeof *t->tensors);
+  t->tensors = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *t->tensors);
   if (t->tensors == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < tensor_count(t); i++) {
-    const size_t size = ctx_tensor_bytes(c, i < in ? &c->inputs[i] : &c->outputs[i - in]);
+  for (i = 0; i < ctx_tensor_count(c); i++) {
+    const size_t size = ctx_tensor_bytes(c, ctx_tensor_at(c, i));
     t->tensors[i] = ctx_aligned(size);
     if (t->tensors[i] == NULL) return ctx_out_of_memory(error);
-    if (i < in) memcpy(t->tensors[i], inputs[i], size);
+    if (i < c->chosen->inputs.count) memcpy(t->tensors[i], tensors[i], size);
   }
   return true;
 }
 
 /* The first run of what is chosen. */
-static bool prove(ctx_choice *x, const void *const *inputs, void *const *outputs,
-                  ctx_error *error) {
-  candidate *c = &x->candidates[x->current];
-  trial *t = make_trial(x, c, error);
-  const uint32_t in = x->container.chosen->inputs.count;
+static bool prove(ctx_choice *x, void *const *tensors, ctx_error *error) {
+  const ctx_container *c = &x->container;
+  trial *t = make_trial(x, &x->candidates[x->current], error);
   uint32_t i;
   bool ran;
   if (t == NULL) return false;
-  if (!copy_tensors(t, inputs, error)) return free_trial(t), false;
+  if (!copy_tensors(t, tensors, error)) return free_trial(t), false;
   ran = carry_out(x, run_it, &t, "run", error);
   if (t == NULL) return false;
-  for (i = 0; ran && i < x->container.chosen->outputs.count; i++)
-    memcpy(outputs[i], t->tensors[in + i],
-           ctx_tensor_bytes(&x->container, &x->container.outputs[i]));
+  for (i = c->chosen->inputs.count; ran && i < ctx_tensor_count(c); i++)
+    memcpy(tensors[i], t->tensors[i], ctx_tensor_bytes(c, ctx_tensor_at(c, i)));
   free_trial(t);
   return ran;
 }
 
 /* Runs it, and the next ones in its place, until one runs. If none does, the inputs are to blame. */
-static bool run_some(ctx_choice *x, const void *const *inputs, void *const *outputs,
-                     ctx_error *error) {
+static bool run_some(ctx_choice *x, void *const *tensors, ctx_error *error) {
   const uint32_t first = x->current, tried = x->tried_count;
   const bool proved = atomic_load(&x->proved);
   ctx_error reason;
   for (;;) {
     candidate *c = &x->candidates[x->current];
-    const bool ran = atomic_load(&x->proved) ? run_candidate(c, inputs, outputs, &reason)
-                                             : prove(x, inputs, outputs, &reason);
+    const bool ran =
+        atomic_load(&x->proved) ? run_candidate(c, tensors, &reason) : prove(x, tensors, &reason);
     if (ran) break;
     if (x->current == first) *error = reason;
     give_way(x, &x->candidates[x->current], &reason);
@@ -477,38 +478,37 @@ static bool run_some(ctx_choice *x, const void *const *inputs, void *const *outp
 }
 
 /* Runs what has run. The first time is noted: a driver is given other tensors than in the trial. */
-static bool run_proved(ctx_choice *x, const void *const *inputs, void *const *outputs,
-                       ctx_error *error) {
+static bool run_proved(ctx_choice *x, void *const *tensors, ctx_error *error) {
   candidate *c = &x->candidates[x->current];
   ctx_note note;
   bool ran;
   if (atomic_load(&x->settled) || atomic_exchange(&x->settled, true))
-    return run_candidate(c, inputs, outputs, error);
+    return run_candidate(c, tensors, error);
   note = note_of(x, c);
   ctx_note_begin(&note, x->name);
-  ran = run_candidate(c, inputs, outputs, error);
+  ran = run_candidate(c, tensors, error);
   ctx_note_end(&note);
   return ran;
 }
 
-static bool run(ctx_choice *x, const void *const *inputs, void *const *outputs, ctx_error *error) {
+static bool run(ctx_choice *x, void *const *tensors, ctx_error *error) {
   bool ran;
   if (atomic_load(&x->proved)) {
-    if (run_proved(x, inputs, outputs, error)) return true;
-    if (!x->system.gives_way) return false;
+    if (run_proved(x, tensors, error)) return true;
+    if (!x->system->settings.fallback) return false;
   }
   pthread_mutex_lock(&x->lock);
-  ran = run_some(x, inputs, outputs, error);
+  ran = run_some(x, tensors, error);
   pthread_mutex_unlock(&x->lock);
   return ran;
 }
 
-bool ctx_choice_run(ctx_choice *x, const void *const *inputs, void *const *outputs,
-                    ctx_error *error) {
+bool ctx_choice_run(ctx_choice *x, void *const *tensors, ctx_error *error) {
   uint64_t begin, time, least;
-  if (!x->system.options.measure) return run(x, inputs, outputs, error);
+  if (x->alone) return x->candidates[0].engine->run(x->candidates[0].engine, tensors, error);
+  if (!x->system->options.measure) return run(x, tensors, error);
   begin = ctx_now();
-  TRY(run(x, inputs, outputs, error));
+  TRY(run(x, tensors, error));
   time = ctx_now() - begin;
   atomic_fetch_add(&x->total_time, time);
   least = atomic_load(&x->least_time);
@@ -524,6 +524,7 @@ ctx_record ctx_choice_record(ctx_choice *x) {
                        .compiled = true};
   uint32_t i;
   if (c->engine->program != NULL) record = ctx_program_record(c->engine->program);
+  if (x->alone) return record;
   record.device_runs = c->runs;
   record.other_runs = 0;
   for (i = 0; i < x->count; i++)
@@ -533,9 +534,27 @@ ctx_record ctx_choice_record(ctx_choice *x) {
   return record;
 }
 
-const char *ctx_choice_name(ctx_choice *x) { return x->name; }
+bool ctx_choice_is_alone(const ctx_choice *x) { return x->alone; }
+
+const char *ctx_choice_name(ctx_choice *x) {
+  return x->alone ? ctx_program_device(x->candidates[0].engine->program)->name : x->name;
+}
+
+/* The device of a program alone is tried once it was left for the fallback. */
+static void note_left(ctx_choice *x) {
+  const char *why = ctx_program_failure(x->candidates[0].engine->program);
+  if (why[0] == '\0') return;
+  pthread_mutex_lock(&x->lock);
+  if (x->tried_count == 0) {
+    snprintf(x->tried->name, sizeof x->tried->name, "%.80s", x->system->options.device->name);
+    ctx_fail(&x->tried->reason, "%s", why);
+    x->tried_count = 1;
+  }
+  pthread_mutex_unlock(&x->lock);
+}
 
 const ctx_tried *ctx_choice_tried(ctx_choice *x, uint32_t *count) {
+  if (x->alone && x->tried_count == 0) note_left(x);
   *count = x->tried_count;
   return x->tried;
 }

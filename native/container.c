@@ -72,6 +72,25 @@ ctx_container ctx_part(const ctx_container *c, uint32_t index) {
   return other;
 }
 
+uint32_t ctx_tensor_count(const ctx_container *c) {
+  return c->chosen->inputs.count + c->chosen->outputs.count;
+}
+
+const ctx_crossing *ctx_tensor_at(const ctx_container *c, uint32_t index) {
+  const uint32_t inputs = c->chosen->inputs.count;
+  return index < inputs ? &c->inputs[index] : &c->outputs[index - inputs];
+}
+
+bool ctx_find_tensor(const ctx_container *c, bool output, const char *name, size_t length,
+                     uint32_t *index) {
+  const uint32_t inputs = c->chosen->inputs.count, end = output ? ctx_tensor_count(c) : inputs;
+  for (*index = output ? inputs : 0; *index < end; ++*index) {
+    const ctx_range own = ctx_tensor_at(c, *index)->name;
+    if (own.count == length && memcmp(c->text + own.first, name, length) == 0) return true;
+  }
+  return false;
+}
+
 size_t ctx_tensor_bytes(const ctx_container *c, const ctx_crossing *crossing) {
   size_t size = ctx_onnx_element(crossing->element_type);
   uint32_t i;

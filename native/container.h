@@ -52,6 +52,13 @@ bool ctx_unpack(const ctx_container *container, uint32_t alternative, uint8_t **
 /* The lowest NNAPI feature level at which the alternative of a container runs; 0: at any. */
 uint32_t ctx_needed(const ctx_container *container, uint32_t alternative);
 
+/* The tensors of the chosen alternative, its inputs and then its outputs: how many they are, one of
+ * them, and where one of that name is on one side; false if none is. */
+uint32_t ctx_tensor_count(const ctx_container *container);
+const ctx_crossing *ctx_tensor_at(const ctx_container *container, uint32_t index);
+bool ctx_find_tensor(const ctx_container *container, bool output, const char *name, size_t length,
+                     uint32_t *index);
+
 /* The operand of a tensor that enters or leaves the chosen alternative, an NNAPI program. */
 const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
                                   bool output);

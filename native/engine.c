@@ -12,9 +12,8 @@
 #include "sha256.h"
 
 /* An NNAPI program. */
-static bool run_program(ctx_engine *e, const void *const *inputs, void *const *outputs,
-                        ctx_error *error) {
-  return ctx_program_run(e->program, inputs, outputs, error);
+static bool run_program(ctx_engine *e, void *const *tensors, ctx_error *error) {
+  return ctx_program_run(e->program, tensors, error);
 }
 
 static void free_program(ctx_engine *e) {
@@ -41,50 +40,37 @@ typedef struct {
   ctx_engine base;
   ctx_litert_model *model;
   uint32_t inputs, outputs;
-  uint32_t *crossings; /* of the flatbuffer's inputs, then its outputs */
+  uint32_t *tensors; /* of the alternative: those of the flatbuffer's inputs, then its outputs */
 } litert_engine;
 
-enum { FEW = 32 };
+enum { FEW = 32, MOST = 2 * FEW };
 
-static bool run_litert(ctx_engine *base, const void *const *inputs, void *const *outputs,
-                       ctx_error *error) {
+static bool run_litert(ctx_engine *base, void *const *tensors, ctx_error *error) {
   const litert_engine *e = (const litert_engine *)base;
-  const void *in[FEW];
-  void *leaving[FEW];
+  void *own[MOST];
   uint32_t i;
-  for (i = 0; i < e->inputs; i++) in[i] = inputs[e->crossings[i]];
-  for (i = 0; i < e->outputs; i++) leaving[i] = outputs[e->crossings[e->inputs + i]];
-  return ctx_litert_run(e->model, in, leaving, error);
+  for (i = 0; i < e->inputs + e->outputs; i++) own[i] = tensors[e->tensors[i]];
+  return ctx_litert_run(e->model, (const void *const *)own, own + e->inputs, error);
 }
 
 static void free_litert(ctx_engine *base) {
   litert_engine *e = (litert_engine *)base;
   if (e->model != NULL) ctx_litert_free(e->model);
-  free(e->crossings);
+  free(e->tensors);
   free(e);
-}
-
-static bool find_crossing(const ctx_container *c, const ctx_litert_tensor *tensor, bool output,
-                          uint32_t *out) {
-  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
-  for (*out = 0; *out < count; ++*out)
-    if (ctx_text_is(c, crossings[*out].name, tensor->name))
-      return ctx_tensor_bytes(c, &crossings[*out]) == tensor->bytes;
-  return false;
 }
 
 static bool bind_litert(litert_engine *e, const ctx_container *c, ctx_error *error) {
   const ctx_litert_tensor *tensors = ctx_litert_tensors(e->model, &e->inputs, &e->outputs);
+  bool right = e->inputs <= FEW && e->outputs <= FEW && e->outputs == c->chosen->outputs.count;
   uint32_t i;
-  e->crossings = calloc((size_t)e->inputs + e->outputs + 1, sizeof *e->crossings);
-  if (e->crossings == NULL) return ctx_out_of_memory(error);
-  if (e->inputs > FEW || e->outputs > FEW || e->outputs != c->chosen->outputs.count)
-    return ctx_malformed(error, "a flatbuffer has other tensors than its alternative");
-  for (i = 0; i < e->inputs + e->outputs; i++)
-    if (!find_crossing(c, &tensors[i], i >= e->inputs, &e->crossings[i]))
-      return ctx_malformed(error, "a flatbuffer has other tensors than its alternative");
-  return true;
+  e->tensors = calloc((size_t)e->inputs + e->outputs + 1, sizeof *e->tensors);
+  if (e->tensors == NULL) return ctx_out_of_memory(error);
+  for (i = 0; right && i < e->inputs + e->outputs; i++)
+    right = ctx_find_tensor(c, i >= e->inputs, tensors[i].name, strlen(tensors[i].name),
+                            &e->tensors[i]) &&
+            ctx_tensor_bytes(c, ctx_tensor_at(c, e->tensors[i])) == tensors[i].bytes;
+  return right || ctx_malformed(error, "a flatbuffer has other tensors than its alternative");
 }
 
 /* The file of packed weights: LiteRT takes any, so that it is named after all that they are from. */
@@ -157,159 +143,105 @@ static bool open_litert(const ctx_place *place, const ctx_container *c, ctx_weig
 typedef struct {
   ctx_container container;
   ctx_engine *engine;
-  uint32_t *inputs, *outputs; /* numbers of tensors */
+  uint32_t *tensors; /* numbers of its tensors in the whole */
 } part;
 
 typedef struct {
-  const ctx_crossing *crossing;
-  const char *name; /* its text begins there */
-  size_t bytes;
-  int64_t leaves; /* position among the outputs of the partition; -1: it is between parts */
-} tensor;
-
-typedef struct {
   ctx_engine base;
-  uint32_t entering;          /* tensors that enter it, which are the first */
-  tensor *tensors, **by_name; /* those in the order in which they are made, and of their names */
-  uint32_t count;
-  part *parts;
-  uint32_t part_count;
+  ctx_named *tensors; /* all */
+  uint32_t count, part_count;
+  part whole, *parts; /* the partition itself, without an engine; its parts */
 } partition_engine;
 
 static void free_partition(ctx_engine *base) {
   partition_engine *e = (partition_engine *)base;
   uint32_t i;
-  for (i = 0; i < e->part_count; i++) {
+  for (i = 0; e->parts != NULL && i < e->part_count; i++) {
     ctx_engine_free(e->parts[i].engine);
-    free(e->parts[i].inputs);
-    free(e->parts[i].outputs);
+    free(e->parts[i].tensors);
   }
   free(e->parts);
-  free(e->by_name);
+  free(e->whole.tensors);
   free(e->tensors);
   free(e);
 }
 
-static bool allocate(const partition_engine *e, void **memory, ctx_error *error) {
-  uint32_t i;
-  for (i = e->entering; i < e->count; i++) {
-    if (e->tensors[i].leaves >= 0) continue;
-    memory[i] = ctx_aligned(e->tensors[i].bytes);
-    if (memory[i] == NULL) return ctx_out_of_memory(error);
-  }
-  return true;
-}
-
-static bool run_part(const part *p, void **memory, ctx_error *error) {
-  const ctx_alternative *a = p->container.chosen;
-  void **given = calloc((size_t)a->inputs.count + a->outputs.count + 1, sizeof *given);
+static bool run_part(const part *p, void *const *memory, ctx_error *error) {
+  const uint32_t count = ctx_tensor_count(&p->container);
+  void **own = calloc((size_t)count + 1, sizeof *own);
   uint32_t i;
   bool ran;
-  if (given == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < a->inputs.count; i++) given[i] = memory[p->inputs[i]];
-  for (i = 0; i < a->outputs.count; i++) given[a->inputs.count + i] = memory[p->outputs[i]];
-  ran = p->engine->run(p->engine, (const void *const *)given, given + a->inputs.count, error);
-  free(given);
+  if (own == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < count; i++) own[i] = memory[p->tensors[i]];
+  ran = p->engine->run(p->engine, own, error);
+  free(own);
   return ran;
 }
 
-static bool run_partition(ctx_engine *base, const void *const *inputs, void *const *outputs,
-                          ctx_error *error) {
-  const partition_engine *e = (const partition_engine *)base;
-  void **memory = calloc((size_t)e->count + 1, sizeof *memory);
-  bool ran = memory != NULL ? allocate(e, memory, error) : ctx_out_of_memory(error);
+static bool run_parts(const partition_engine *e, void **memory, ctx_error *error) {
   uint32_t i;
-  for (i = 0; ran && i < e->count; i++) {
-    if (i < e->entering)
-      memory[i] = (void *)(uintptr_t)inputs[i];
-    else if (e->tensors[i].leaves >= 0)
-      memory[i] = outputs[e->tensors[i].leaves];
+  for (i = 0; i < e->count; i++) {
+    if (memory[i] != NULL) continue;
+    memory[i] = ctx_aligned(ctx_tensor_bytes(&e->whole.container, e->tensors[i].crossing));
+    if (memory[i] == NULL) return ctx_out_of_memory(error);
   }
-  for (i = 0; ran && i < e->part_count; i++) ran = run_part(&e->parts[i], memory, error);
-  for (i = e->entering; memory != NULL && i < e->count; i++)
-    if (e->tensors[i].leaves < 0) free(memory[i]);
+  for (i = 0; i < e->part_count; i++) TRY(run_part(&e->parts[i], memory, error));
+  return true;
+}
+
+static bool run_partition(ctx_engine *base, void *const *tensors, ctx_error *error) {
+  const partition_engine *e = (const partition_engine *)base;
+  const uint32_t given = ctx_tensor_count(&e->whole.container);
+  void **memory = calloc((size_t)e->count + 1, sizeof *memory);
+  uint32_t i;
+  bool ran;
+  if (memory == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < given; i++) memory[e->whole.tensors[i]] = tensors[i];
+  ran = run_parts(e, memory, error);
+  for (i = 0; i < given; i++) memory[e->whole.tensors[i]] = NULL;
+  for (i = 0; i < e->count; i++) free(memory[i]);
   free(memory);
   return ran;
 }
 
-static int compare_tensors(const void *a, const void *b) {
-  const tensor *x = *(const tensor *const *)a, *y = *(const tensor *const *)b;
-  return ctx_compare_names(x->name, x->crossing, y->name, y->crossing);
-}
-
-/* The tensor of the same name, which a part made or which entered. */
-static tensor *find_tensor(const partition_engine *e, const ctx_container *c,
-                           const ctx_crossing *crossing) {
-  const tensor wanted = {crossing, c->text + crossing->name.first, 0, -1}, *key = &wanted;
-  return *(tensor **)bsearch(&key, e->by_name, e->count, sizeof *e->by_name, compare_tensors);
-}
-
-static uint32_t add_tensor(partition_engine *e, const ctx_container *c,
-                           const ctx_crossing *crossing) {
-  const char *name = c->text + crossing->name.first;
-  e->by_name[e->count] = &e->tensors[e->count];
-  e->tensors[e->count] = (tensor){crossing, name, ctx_tensor_bytes(c, crossing), -1};
-  return e->count++;
-}
-
-static bool bind_outputs(partition_engine *e, part *p, ctx_error *error) {
-  const ctx_container *c = &p->container;
+/* What a container says of the tensors was checked when it was read. */
+static bool bind_part(const partition_engine *e, const ctx_container *c, part *p,
+                      ctx_error *error) {
   uint32_t i;
-  p->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *p->inputs);
-  p->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *p->outputs);
-  if (p->inputs == NULL || p->outputs == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < c->chosen->outputs.count; i++) p->outputs[i] = add_tensor(e, c, &c->outputs[i]);
+  p->container = *c;
+  p->tensors = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *p->tensors);
+  if (p->tensors == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < ctx_tensor_count(c); i++)
+    p->tensors[i] =
+        (uint32_t)(ctx_find_named(e->tensors, e->count, c, ctx_tensor_at(c, i)) - e->tensors);
   return true;
 }
 
-static void bind_inputs(const partition_engine *e, part *p) {
-  const ctx_container *c = &p->container;
+static bool open_parts(partition_engine *e, const ctx_place *place, const ctx_container *c,
+                       ctx_weights *weights, ctx_error *error) {
   uint32_t i;
-  for (i = 0; i < c->chosen->inputs.count; i++)
-    p->inputs[i] = (uint32_t)(find_tensor(e, c, &c->inputs[i]) - e->tensors);
-}
-
-/* What a container says of the tensors was checked when it was read. */
-static bool bind_partition(partition_engine *e, const ctx_container *c, ctx_error *error) {
-  uint32_t i;
-  for (i = 0; i < c->chosen->inputs.count; i++) add_tensor(e, c, &c->inputs[i]);
-  e->entering = e->count;
+  e->part_count = c->chosen->parts.count;
+  e->tensors = ctx_flow_of(c, &e->count);
+  e->parts = calloc(e->part_count, sizeof *e->parts);
+  if (e->tensors == NULL || e->parts == NULL) return ctx_out_of_memory(error);
+  TRY(bind_part(e, c, &e->whole, error));
   for (i = 0; i < e->part_count; i++) {
-    e->parts[i].container = ctx_part(c, c->chosen->parts.first + i);
-    TRY(bind_outputs(e, &e->parts[i], error));
+    const ctx_container own = ctx_part(c, c->chosen->parts.first + i);
+    part *p = &e->parts[i];
+    TRY(bind_part(e, &own, p, error) &&
+        ctx_engine_open(place, &p->container, weights, &p->engine, error));
   }
-  qsort(e->by_name, e->count, sizeof *e->by_name, compare_tensors);
-  for (i = 0; i < e->part_count; i++) bind_inputs(e, &e->parts[i]);
-  for (i = 0; i < c->chosen->outputs.count; i++) find_tensor(e, c, &c->outputs[i])->leaves = i;
   return true;
 }
 
 static bool open_partition(const ctx_place *place, const ctx_container *c, ctx_weights *weights,
                            ctx_engine **out, ctx_error *error) {
-  const uint32_t part_count = c->chosen->parts.count;
   partition_engine *e = calloc(1, sizeof *e);
-  size_t tensors = c->chosen->inputs.count;
-  bool opened = e != NULL;
-  uint32_t i;
-  for (i = 0; i < part_count; i++)
-    tensors += c->alternatives[c->chosen->parts.first + i].outputs.count;
-  if (opened) {
-    e->base.run = run_partition;
-    e->base.free = free_partition;
-    e->tensors = calloc(tensors + 1, sizeof *e->tensors);
-    e->by_name = calloc(tensors + 1, sizeof *e->by_name);
-    e->parts = calloc(part_count, sizeof *e->parts);
-    opened = e->tensors != NULL && e->by_name != NULL && e->parts != NULL;
-  }
-  if (!opened) ctx_out_of_memory(error);
-  if (opened) {
-    e->part_count = part_count;
-    opened = bind_partition(e, c, error);
-  }
-  for (i = 0; opened && i < part_count; i++)
-    opened = ctx_engine_open(place, &e->parts[i].container, weights, &e->parts[i].engine, error);
-  if (opened) return *out = &e->base, true;
-  if (e != NULL) free_partition(&e->base);
+  if (e == NULL) return ctx_out_of_memory(error);
+  e->base.run = run_partition;
+  e->base.free = free_partition;
+  if (open_parts(e, place, c, weights, error)) return *out = &e->base, true;
+  free_partition(&e->base);
   return false;
 }
 

@@ -8,8 +8,8 @@ typedef struct ctx_engine ctx_engine;
 
 /* The first member of each kind of engine. Threads may run one at once. */
 struct ctx_engine {
-  bool (*run)(ctx_engine *engine, const void *const *inputs, void *const *outputs,
-              ctx_error *error);
+  /* `tensors`: the contents of the ONNX tensors, inputs and then outputs */
+  bool (*run)(ctx_engine *engine, void *const *tensors, ctx_error *error);
   void (*free)(ctx_engine *engine);
   ctx_program *program; /* of an NNAPI program; else NULL */
 };

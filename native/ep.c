@@ -6,7 +6,7 @@
 
 #include "plugin.h"
 
-enum { ATTRIBUTE_STRING = 5, FEW = 16 }; /* Source: OrtOpAttrType */
+enum { ATTRIBUTE_STRING = 5, FEW = 32 }; /* Source: OrtOpAttrType */
 
 /* A compiled node. */
 typedef struct {
@@ -17,11 +17,9 @@ typedef struct {
   uint8_t *data; /* of the container */
   ctx_container container;
   ctx_weights weights;
-  ctx_program *program; /* NULL if there is a choice */
   ctx_choice *choice;
   atomic_uint told; /* alternatives that gave way when that was said last */
   ep_tensors tensors;
-  atomic_bool warned; /* that the fallback runs */
 } Compute;
 
 static const char *Ep_GetName(const OrtEp *ep) { return (void)ep, EP_NAME; }
@@ -151,12 +149,8 @@ static bool load(Compute *compute, size_t size, const char *path, ctx_error *err
       !ctx_check_model_file(path, error))
     return false;
   if (!open_weights(compute, path, error)) return false;
-  if (ctx_has_choice(&compute->container))
-    return ctx_choice_make(&compute->ep->system, &compute->container, &compute->weights,
-                           &compute->choice, error);
-  if (!compute->ep->has_runtime) return *error = compute->ep->no_runtime, false;
-  return ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
-                            &compute->ep->options, &compute->program, error);
+  return ctx_choice_make(&compute->ep->system, false, &compute->container, &compute->weights,
+                         &compute->choice, error);
 }
 
 static void free_compute(Compute *compute) {
@@ -165,46 +159,34 @@ static void free_compute(Compute *compute) {
     compute->ep->stuck = true;
     return;
   }
-  ctx_program_free(compute->program);
   ctx_weights_close(&compute->weights);
   free(compute->data);
   free(compute->name);
-  ep_tensors_free(&compute->tensors);
+  free(compute->tensors.places);
   free(compute);
 }
 
-/* Logs which alternative was chosen, and those that gave way since it was said last. */
-static OrtStatus *tell_choice(Compute *compute) {
-  const OrtLogger *logger = compute->ep->logger;
+/* Logs, if `first`, which alternative was chosen; else what has changed since it was said last. */
+static OrtStatus *tell(Compute *compute, bool first) {
   uint32_t count;
+  const bool alone = ctx_choice_is_alone(compute->choice);
   const ctx_tried *tried = ctx_choice_tried(compute->choice, &count);
+  const char *name = ctx_choice_name(compute->choice);
   ctx_error said;
+  if (!first && atomic_load(&compute->told) == count) return NULL;
   if (count > 0 && atomic_exchange(&compute->told, count) == count) return NULL;
-  ctx_fail(&said, "%.100s runs as %.160s", compute->name, ctx_choice_name(compute->choice));
-  if (count == 0)
-    return ort->Logger_LogMessage(logger, LOG_INFO, said.text, "ep.c", __LINE__, EP_NAME);
-  ctx_fail(&said, "%.100s runs as %.100s, as %.100s gave way: %.200s", compute->name,
-           ctx_choice_name(compute->choice), tried[count - 1].name, tried[count - 1].reason.text);
-  return ort->Logger_LogMessage(logger, LOG_WARNING, said.text, "ep.c", __LINE__, EP_NAME);
-}
-
-/* The same if it has changed in a run. */
-static OrtStatus *tell_change(Compute *compute) {
-  uint32_t count;
-  (void)ctx_choice_tried(compute->choice, &count);
-  return atomic_load(&compute->told) == count ? NULL : tell_choice(compute);
-}
-
-/* Logs once that the fallback runs. */
-static OrtStatus *warn(Compute *compute) {
-  ctx_error said;
-  if (compute->choice != NULL) return tell_choice(compute);
-  if (ctx_program_failure(compute->program)[0] == '\0') return NULL;
-  if (atomic_exchange(&compute->warned, true)) return NULL;
-  ctx_fail(&said, "%.100s runs on %.60s from now on: %.300s", compute->name,
-           ctx_program_device(compute->program)->name, ctx_program_failure(compute->program));
-  return ort->Logger_LogMessage(compute->ep->logger, LOG_WARNING, said.text, "ep.c", __LINE__,
-                                EP_NAME);
+  if (count > 0 && alone)
+    ctx_fail(&said, "%.100s runs on %.60s from now on: %.300s", compute->name, name,
+             tried->reason.text);
+  else if (count > 0)
+    ctx_fail(&said, "%.100s runs as %.100s, as %.100s gave way: %.200s", compute->name, name,
+             tried[count - 1].name, tried[count - 1].reason.text);
+  else if (!alone)
+    ctx_fail(&said, "%.100s runs as %.160s", compute->name, name);
+  else
+    return NULL;
+  return ort->Logger_LogMessage(compute->ep->logger, count > 0 ? LOG_WARNING : LOG_INFO, said.text,
+                                "ep.c", __LINE__, EP_NAME);
 }
 
 static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *path) {
@@ -216,41 +198,29 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
     return ep_named_status(compute->name, "it has no ep_cache_context; prepare the model again");
   compute->data = (uint8_t *)text;
   if (!load(compute, size, path, &error)) return ep_named_status(compute->name, error.text);
-  return warn(compute);
+  return tell(compute, true);
 }
 
-static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **inputs,
-                      void **outputs) {
-  const ctx_alternative *chosen = compute->container.chosen;
+static OrtStatus *run(Compute *compute, OrtKernelContext *context, void **tensors) {
   ctx_error error;
   uint32_t i;
-  for (i = 0; i < chosen->inputs.count; i++)
-    ORT_TRY(ep_read_input(&compute->tensors, context, i, &inputs[i]));
-  for (i = 0; i < chosen->outputs.count; i++)
-    ORT_TRY(ep_make_output(&compute->tensors, context, i, &outputs[i]));
-  if (compute->choice != NULL ? !ctx_choice_run(compute->choice, inputs, outputs, &error)
-                              : !ctx_program_run(compute->program, inputs, outputs, &error))
+  for (i = 0; i < ctx_tensor_count(&compute->container); i++)
+    ORT_TRY(ep_contents(&compute->tensors, context, i, &tensors[i]));
+  if (!ctx_choice_run(compute->choice, tensors, &error))
     return ep_named_status(compute->name, error.text);
-  if (compute->choice != NULL) return tell_change(compute);
-  return atomic_load(&compute->warned) ? NULL : warn(compute);
+  return tell(compute, false);
 }
 
 static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
                                   OrtKernelContext *context) {
   Compute *compute = (Compute *)info;
-  const ctx_alternative *chosen = compute->container.chosen;
-  const void *few_inputs[FEW], **inputs = few_inputs;
-  void *few_outputs[FEW], **outputs = few_outputs;
+  const uint32_t count = ctx_tensor_count(&compute->container);
+  void *few[FEW], **tensors = count > FEW ? calloc(count, sizeof *tensors) : few;
   OrtStatus *status;
   (void)state;
-  if (chosen->inputs.count > FEW) inputs = calloc(chosen->inputs.count, sizeof *inputs);
-  if (chosen->outputs.count > FEW) outputs = calloc(chosen->outputs.count, sizeof *outputs);
-  if (inputs == NULL || outputs == NULL)
-    status = ep_status("out of memory");
-  else
-    status = run(compute, context, inputs, outputs);
-  if (inputs != few_inputs) free(inputs);
-  if (outputs != few_outputs) free(outputs);
+  if (tensors == NULL) return ep_status("out of memory");
+  status = run(compute, context, tensors);
+  if (tensors != few) free(tensors);
   return status;
 }
 
@@ -320,11 +290,8 @@ static void note(const Compute *compute) {
   const Ep *ep = compute->ep;
   char *runtime;
   if (ep->receipt == NULL) return;
-  runtime = ctx_runtime_name(&ep->settings, &ep->nnapi);
-  if (compute->choice != NULL)
-    ctx_receipt_add_choice(ep->receipt, compute->name, runtime, compute->choice);
-  else
-    ctx_receipt_add(ep->receipt, compute->name, runtime, compute->program);
+  runtime = ctx_runtime_name(&ep->system);
+  ctx_receipt_add(ep->receipt, compute->name, runtime, compute->choice);
   free(runtime);
 }
 

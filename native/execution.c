@@ -277,44 +277,39 @@ bool ctx_compute(const ctx_nnapi *nnapi, ANeuralNetworksExecution *execution,
 }
 
 /* Chooses each operand's buffer, the tensor itself where it has the same bytes; converts inputs. */
-static void enter_all(const ctx_ends *ends, ctx_slot *slot, const void *const *inputs,
-                      void *const *outputs) {
+static void enter_all(const ctx_ends *ends, ctx_slot *slot, void *const *tensors) {
   const ctx_container *c = ends->container;
   uint32_t i;
   for (i = 0; i < ends->count; i++) {
     const ctx_end *end = &ends->items[i];
-    const bool input = i < ends->input_count;
-    slot->wanted[i] = slot->staging[i];
-    if (end->tensor >= 0)
-      slot->wanted[i] = input ? (void *)(uintptr_t)inputs[end->tensor] : outputs[end->tensor];
-    else if (input)
-      convert(c, &c->inputs[end->crossing], end->operand, true,
-              (char *)(uintptr_t)inputs[end->crossing], slot->staging[i]);
+    slot->wanted[i] = end->tensor >= 0 ? tensors[end->tensor] : slot->staging[i];
+    if (end->tensor < 0 && i < ends->input_count)
+      convert(c, ctx_tensor_at(c, end->crossing), end->operand, true, tensors[end->crossing],
+              slot->staging[i]);
   }
 }
 
-static void leave_all(const ctx_ends *ends, const ctx_slot *slot, void *const *outputs) {
+static void leave_all(const ctx_ends *ends, const ctx_slot *slot, void *const *tensors) {
   const ctx_container *c = ends->container;
   uint32_t i;
-  for (i = 0; i < c->chosen->outputs.count; i++) {
-    const uint32_t index = ends->input_count + c->outputs[i].operand;
+  for (i = c->chosen->inputs.count; i < ctx_tensor_count(c); i++) {
+    const ctx_crossing *crossing = ctx_tensor_at(c, i);
+    const uint32_t index = ends->input_count + crossing->operand;
     if (ends->items[index].tensor != (int64_t)i)
-      convert(c, &c->outputs[i], ends->items[index].operand, false, outputs[i],
-              slot->wanted[index]);
+      convert(c, crossing, ends->items[index].operand, false, tensors[i], slot->wanted[index]);
   }
 }
 
-bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
-                 ctx_error *error) {
+bool ctx_execute(ctx_compiled *compiled, void *const *tensors, ctx_error *error) {
   ctx_slot *slot = take_slot(compiled, error);
   if (slot == NULL) return false;
-  enter_all(compiled->ends, slot, inputs, outputs);
+  enter_all(compiled->ends, slot, tensors);
   if (!prepare(compiled, slot, error) ||
       !ctx_compute(compiled->nnapi, slot->execution, slot->burst, error)) {
     slot_free(compiled, slot);
     return false;
   }
-  leave_all(compiled->ends, slot, outputs);
+  leave_all(compiled->ends, slot, tensors);
   if (compiled->nnapi->Execution_setReusable == NULL) drop_execution(compiled, slot);
   give_slot(compiled, slot);
   return true;
@@ -368,9 +363,10 @@ void ctx_compiled_free(ctx_compiled *compiled) {
   free(compiled);
 }
 
-static void add_end(ctx_ends *ends, bool output, uint32_t index) {
+static void add_end(ctx_ends *ends, uint32_t index) {
   const ctx_container *c = ends->container;
-  const ctx_crossing *crossing = output ? &c->outputs[index] : &c->inputs[index];
+  const ctx_crossing *crossing = ctx_tensor_at(c, index);
+  const bool output = index >= c->chosen->inputs.count;
   const ctx_operand *operand = ctx_operand_of(c, crossing, output);
   ctx_end *end = &ends->items[crossing->operand + (output ? ends->input_count : 0)];
   if (end->operand == NULL) end->tensor = -1;
@@ -387,8 +383,7 @@ bool ctx_ends_make(const ctx_container *c, ctx_ends *out, ctx_error *error) {
   ends.count = ends.input_count + model->outputs.count;
   ends.items = calloc((size_t)ends.count + 1, sizeof *ends.items);
   if (ends.items == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < c->chosen->inputs.count; i++) add_end(&ends, false, i);
-  for (i = 0; i < c->chosen->outputs.count; i++) add_end(&ends, true, i);
+  for (i = 0; i < ctx_tensor_count(c); i++) add_end(&ends, i);
   *out = ends;
   return true;
 }

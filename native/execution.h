@@ -11,8 +11,8 @@
 typedef struct {
   const ctx_operand *operand;
   size_t bytes;
-  int64_t tensor; /* the crossing whose tensor it reads or writes itself; -1: it has other bytes */
-  uint32_t crossing; /* the last one of it */
+  int64_t tensor;    /* the one that it reads or writes itself; -1: it has other bytes */
+  uint32_t crossing; /* the last tensor of it */
 } ctx_end;
 
 /* Where the crossings of a container meet the operands of its first model: inputs, then outputs. */
@@ -51,7 +51,6 @@ bool ctx_compute(const ctx_nnapi *nnapi, ANeuralNetworksExecution *execution,
                  ANeuralNetworksBurst *burst, ctx_error *error);
 
 /* Runs it once. */
-bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
-                 ctx_error *error);
+bool ctx_execute(ctx_compiled *compiled, void *const *tensors, ctx_error *error);
 
 #endif

@@ -25,23 +25,14 @@ static bool succeeded(OrtStatus *status, ctx_error *error) {
   return false;
 }
 
-static uint32_t crossing_count(const ctx_container *c) {
-  return c->chosen->inputs.count + c->chosen->outputs.count;
-}
-
-static const ctx_crossing *crossing_of(const ctx_container *c, uint32_t i) {
-  const uint32_t inputs = c->chosen->inputs.count;
-  return i < inputs ? &c->inputs[i] : &c->outputs[i - inputs];
-}
-
 static bool name_tensors(onnx_engine *e, ctx_error *error) {
   const ctx_container *c = &e->container;
-  const uint32_t count = crossing_count(c);
+  const uint32_t count = ctx_tensor_count(c);
   uint32_t i;
   e->names = calloc((size_t)count + 1, sizeof *e->names);
   if (e->names == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < count; i++) {
-    const ctx_range name = crossing_of(c, i)->name;
+    const ctx_range name = ctx_tensor_at(c, i)->name;
     e->names[i] = strndup(c->text + name.first, name.count);
     if (e->names[i] == NULL) return ctx_out_of_memory(error);
   }
@@ -90,36 +81,32 @@ static void free_session(ctx_engine *base) {
   if (e->session != NULL) ort->ReleaseSession(e->session);
   if (e->memory != NULL) ort->ReleaseMemoryInfo(e->memory);
   if (e->env != NULL) ort->ReleaseEnv(e->env);
-  for (i = 0; e->names != NULL && i < crossing_count(&e->container); i++) free(e->names[i]);
+  for (i = 0; e->names != NULL && i < ctx_tensor_count(&e->container); i++) free(e->names[i]);
   free(e->names);
   free(e);
 }
 
-static OrtStatus *make_values(const onnx_engine *e, const void *const *inputs, void *const *outputs,
-                              OrtValue **values) {
+static OrtStatus *make_values(const onnx_engine *e, void *const *tensors, OrtValue **values) {
   const ctx_container *c = &e->container;
-  const uint32_t in = c->chosen->inputs.count;
   uint32_t i;
-  for (i = 0; i < crossing_count(c); i++) {
-    const ctx_crossing *crossing = crossing_of(c, i);
-    void *data = i < in ? (void *)(uintptr_t)inputs[i] : outputs[i - in];
+  for (i = 0; i < ctx_tensor_count(c); i++) {
+    const ctx_crossing *crossing = ctx_tensor_at(c, i);
     ORT_TRY(ort->CreateTensorWithDataAsOrtValue(
-        e->memory, data, ctx_tensor_bytes(c, crossing), c->sizes + crossing->shape.first,
+        e->memory, tensors[i], ctx_tensor_bytes(c, crossing), c->sizes + crossing->shape.first,
         crossing->shape.count, crossing->element_type, &values[i]));
   }
   return NULL;
 }
 
-static bool run_session(ctx_engine *base, const void *const *inputs, void *const *outputs,
-                        ctx_error *error) {
+static bool run_session(ctx_engine *base, void *const *tensors, ctx_error *error) {
   const onnx_engine *e = (const onnx_engine *)base;
   const ctx_alternative *a = e->container.chosen;
-  const uint32_t count = crossing_count(&e->container), in = a->inputs.count;
+  const uint32_t count = ctx_tensor_count(&e->container), in = a->inputs.count;
   OrtValue **values = calloc((size_t)count + 1, sizeof *values);
   OrtStatus *status;
   uint32_t i;
   if (values == NULL) return ctx_out_of_memory(error);
-  status = make_values(e, inputs, outputs, values);
+  status = make_values(e, tensors, values);
   if (status == NULL)
     status =
         ort->Run(e->session, NULL, (const char *const *)e->names, (const OrtValue *const *)values,

@@ -36,9 +36,9 @@ static int level_of_code(int64_t code) {
 /* The highest level of which, and below which, no needed function is missing; 0 for none. */
 static int level_of_functions(const ctx_nnapi *nnapi) {
   int lacking = 9;
-#define LOOK(level, name) \
+#define LOOK(returns, name, exported, level, parameters) \
   if (nnapi->name == NULL && lacking > (level)) lacking = (level);
-  NN_NEEDED(LOOK)
+  NN_FUNCTIONS(LOOK)
 #undef LOOK
   return lacking - 1;
 }
@@ -46,8 +46,8 @@ static int level_of_functions(const ctx_nnapi *nnapi) {
 static void bind(ctx_nnapi *nnapi) {
   void *found;
   /* POSIX: dlsym's object pointer can be converted to a function pointer, as memcpy does. */
-#define BIND(returns, name, exported, parameters) \
-  found = dlsym(nnapi->library, #exported);       \
+#define BIND(returns, name, exported, level, parameters) \
+  found = dlsym(nnapi->library, #exported);              \
   memcpy(&nnapi->name, &found, sizeof found);
   NN_FUNCTIONS(BIND)
 #undef BIND

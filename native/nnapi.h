@@ -7,7 +7,7 @@
 
 /* The functions of one library; NULL where it has none. */
 typedef struct {
-#define NN_MEMBER(returns, name, exported, parameters) returns(*name) parameters;
+#define NN_MEMBER(returns, name, exported, level, parameters) returns(*name) parameters;
   NN_FUNCTIONS(NN_MEMBER)
 #undef NN_MEMBER
   void *library;

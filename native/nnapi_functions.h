@@ -56,120 +56,83 @@ enum { NN_COPIED_AT_ONCE = 128 };
   X(RESOURCE_EXHAUSTED_PERSISTENT) \
   X(DEAD_OBJECT)
 
-/* X(level, name) for the functions without which a library has no such level. */
-#define NN_NEEDED(X) \
-  X(1, Model_create) \
-  X(1, Model_free) \
-  X(1, Model_finish) \
-  X(1, Model_addOperand) \
-  X(1, Model_setOperandValue) \
-  X(1, Model_setOperandValueFromMemory) \
-  X(1, Model_addOperation) \
-  X(1, Model_identifyInputsAndOutputs) \
-  X(1, Compilation_create) \
-  X(1, Compilation_free) \
-  X(1, Compilation_setPreference) \
-  X(1, Compilation_finish) \
-  X(1, Execution_create) \
-  X(1, Execution_free) \
-  X(1, Execution_setInput) \
-  X(1, Execution_setOutput) \
-  X(1, Execution_startCompute) \
-  X(1, Event_wait) \
-  X(1, Event_free) \
-  X(1, Memory_createFromFd) \
-  X(1, Memory_free) \
-  X(2, Model_relaxComputationFloat32toFloat16) \
-  X(3, getDeviceCount) \
-  X(3, getDevice) \
-  X(3, Device_getName) \
-  X(3, Device_getType) \
-  X(3, Device_getVersion) \
-  X(3, Device_getFeatureLevel) \
-  X(3, Model_getSupportedOperationsForDevices) \
-  X(3, Model_setOperandSymmPerChannelQuantParams) \
-  X(3, Compilation_createForDevices) \
-  X(3, Execution_getOutputOperandRank) \
-  X(3, Execution_getOutputOperandDimensions) \
-  X(4, Model_setOperandValueFromModel) \
-  X(5, getRuntimeFeatureLevel)
-
-/* X(returns, name, exported name, parameters). */
+/* X(returns, name, exported name, level, parameters); level: the first that no library
+ * has without the function, or 9. */
 #define NN_FUNCTIONS(X) \
-  X(int, getDeviceCount, ANeuralNetworks_getDeviceCount, (uint32_t* numDevices)) \
-  X(int, getDevice, ANeuralNetworks_getDevice, (uint32_t devIndex, ANeuralNetworksDevice** device)) \
-  X(uint64_t, getDefaultLoopTimeout, ANeuralNetworks_getDefaultLoopTimeout, (void)) \
-  X(uint64_t, getMaximumLoopTimeout, ANeuralNetworks_getMaximumLoopTimeout, (void)) \
-  X(int64_t, getRuntimeFeatureLevel, ANeuralNetworks_getRuntimeFeatureLevel, (void)) \
-  X(int, Device_getName, ANeuralNetworksDevice_getName, (const ANeuralNetworksDevice* device, const char** name)) \
-  X(int, Device_getType, ANeuralNetworksDevice_getType, (const ANeuralNetworksDevice* device, int32_t* type)) \
-  X(int, Device_getVersion, ANeuralNetworksDevice_getVersion, (const ANeuralNetworksDevice* device, const char** version)) \
-  X(int, Device_getFeatureLevel, ANeuralNetworksDevice_getFeatureLevel, (const ANeuralNetworksDevice* device, int64_t* featureLevel)) \
-  X(int, Device_getExtensionSupport, ANeuralNetworksDevice_getExtensionSupport, (const ANeuralNetworksDevice* device, const char* extensionName, bool* isExtensionSupported)) \
-  X(int, Device_wait, ANeuralNetworksDevice_wait, (const ANeuralNetworksDevice* device)) \
-  X(int, Model_create, ANeuralNetworksModel_create, (ANeuralNetworksModel** model)) \
-  X(void, Model_free, ANeuralNetworksModel_free, (ANeuralNetworksModel* model)) \
-  X(int, Model_finish, ANeuralNetworksModel_finish, (ANeuralNetworksModel* model)) \
-  X(int, Model_addOperand, ANeuralNetworksModel_addOperand, (ANeuralNetworksModel* model, const ANeuralNetworksOperandType* type)) \
-  X(int, Model_setOperandValue, ANeuralNetworksModel_setOperandValue, (ANeuralNetworksModel* model, int32_t index, const void* buffer, size_t length)) \
-  X(int, Model_setOperandValueFromMemory, ANeuralNetworksModel_setOperandValueFromMemory, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
-  X(int, Model_addOperation, ANeuralNetworksModel_addOperation, (ANeuralNetworksModel* model, ANeuralNetworksOperationType type, uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)) \
-  X(int, Model_identifyInputsAndOutputs, ANeuralNetworksModel_identifyInputsAndOutputs, (ANeuralNetworksModel* model, uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)) \
-  X(int, Model_relaxComputationFloat32toFloat16, ANeuralNetworksModel_relaxComputationFloat32toFloat16, (ANeuralNetworksModel* model, bool allow)) \
-  X(int, Model_getSupportedOperationsForDevices, ANeuralNetworksModel_getSupportedOperationsForDevices, (const ANeuralNetworksModel* model, const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)) \
-  X(int, Model_setOperandSymmPerChannelQuantParams, ANeuralNetworksModel_setOperandSymmPerChannelQuantParams, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksSymmPerChannelQuantParams* channelQuant)) \
-  X(int, Model_getExtensionOperandType, ANeuralNetworksModel_getExtensionOperandType, (ANeuralNetworksModel* model, const char* extensionName, uint16_t operandCodeWithinExtension, int32_t* type)) \
-  X(int, Model_getExtensionOperationType, ANeuralNetworksModel_getExtensionOperationType, (ANeuralNetworksModel* model, const char* extensionName, uint16_t operationCodeWithinExtension, ANeuralNetworksOperationType* type)) \
-  X(int, Model_setOperandExtensionData, ANeuralNetworksModel_setOperandExtensionData, (ANeuralNetworksModel* model, int32_t index, const void* data, size_t length)) \
-  X(int, Model_setOperandValueFromModel, ANeuralNetworksModel_setOperandValueFromModel, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksModel* value)) \
-  X(int, Compilation_create, ANeuralNetworksCompilation_create, (ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)) \
-  X(void, Compilation_free, ANeuralNetworksCompilation_free, (ANeuralNetworksCompilation* compilation)) \
-  X(int, Compilation_setPreference, ANeuralNetworksCompilation_setPreference, (ANeuralNetworksCompilation* compilation, int32_t preference)) \
-  X(int, Compilation_finish, ANeuralNetworksCompilation_finish, (ANeuralNetworksCompilation* compilation)) \
-  X(int, Compilation_createForDevices, ANeuralNetworksCompilation_createForDevices, (ANeuralNetworksModel* model, const ANeuralNetworksDevice* const* devices, uint32_t numDevices, ANeuralNetworksCompilation** compilation)) \
-  X(int, Compilation_setCaching, ANeuralNetworksCompilation_setCaching, (ANeuralNetworksCompilation* compilation, const char* cacheDir, const uint8_t* token)) \
-  X(int, Compilation_setPriority, ANeuralNetworksCompilation_setPriority, (ANeuralNetworksCompilation* compilation, int priority)) \
-  X(int, Compilation_setTimeout, ANeuralNetworksCompilation_setTimeout, (ANeuralNetworksCompilation* compilation, uint64_t duration)) \
-  X(int, Compilation_getPreferredMemoryAlignmentForInput, ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* alignment)) \
-  X(int, Compilation_getPreferredMemoryPaddingForInput, ANeuralNetworksCompilation_getPreferredMemoryPaddingForInput, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* padding)) \
-  X(int, Compilation_getPreferredMemoryAlignmentForOutput, ANeuralNetworksCompilation_getPreferredMemoryAlignmentForOutput, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* alignment)) \
-  X(int, Compilation_getPreferredMemoryPaddingForOutput, ANeuralNetworksCompilation_getPreferredMemoryPaddingForOutput, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* padding)) \
-  X(int, Compilation_addExtensionAttribute, ANeuralNetworksCompilation_addExtensionAttribute, (ANeuralNetworksCompilation* compilation, const char* extensionName, uint16_t attributeCodeWithinExtension, const void* data, size_t length)) \
-  X(int, Execution_create, ANeuralNetworksExecution_create, (ANeuralNetworksCompilation* compilation, ANeuralNetworksExecution** execution)) \
-  X(void, Execution_free, ANeuralNetworksExecution_free, (ANeuralNetworksExecution* execution)) \
-  X(int, Execution_setInput, ANeuralNetworksExecution_setInput, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const void* buffer, size_t length)) \
-  X(int, Execution_setInputFromMemory, ANeuralNetworksExecution_setInputFromMemory, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
-  X(int, Execution_setOutput, ANeuralNetworksExecution_setOutput, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, void* buffer, size_t length)) \
-  X(int, Execution_setOutputFromMemory, ANeuralNetworksExecution_setOutputFromMemory, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
-  X(int, Execution_startCompute, ANeuralNetworksExecution_startCompute, (ANeuralNetworksExecution* execution, ANeuralNetworksEvent** event)) \
-  X(int, Execution_compute, ANeuralNetworksExecution_compute, (ANeuralNetworksExecution* execution)) \
-  X(int, Execution_getOutputOperandRank, ANeuralNetworksExecution_getOutputOperandRank, (ANeuralNetworksExecution* execution, int32_t index, uint32_t* rank)) \
-  X(int, Execution_getOutputOperandDimensions, ANeuralNetworksExecution_getOutputOperandDimensions, (ANeuralNetworksExecution* execution, int32_t index, uint32_t* dimensions)) \
-  X(int, Execution_burstCompute, ANeuralNetworksExecution_burstCompute, (ANeuralNetworksExecution* execution, ANeuralNetworksBurst* burst)) \
-  X(int, Execution_setMeasureTiming, ANeuralNetworksExecution_setMeasureTiming, (ANeuralNetworksExecution* execution, bool measure)) \
-  X(int, Execution_getDuration, ANeuralNetworksExecution_getDuration, (const ANeuralNetworksExecution* execution, int32_t durationCode, uint64_t* duration)) \
-  X(int, Execution_setTimeout, ANeuralNetworksExecution_setTimeout, (ANeuralNetworksExecution* execution, uint64_t duration)) \
-  X(int, Execution_setLoopTimeout, ANeuralNetworksExecution_setLoopTimeout, (ANeuralNetworksExecution* execution, uint64_t duration)) \
-  X(int, Execution_startComputeWithDependencies, ANeuralNetworksExecution_startComputeWithDependencies, (ANeuralNetworksExecution* execution, const ANeuralNetworksEvent* const* dependencies, uint32_t num_dependencies, uint64_t duration, ANeuralNetworksEvent** event)) \
-  X(int, Execution_enableInputAndOutputPadding, ANeuralNetworksExecution_enableInputAndOutputPadding, (ANeuralNetworksExecution* execution, bool enable)) \
-  X(int, Execution_setReusable, ANeuralNetworksExecution_setReusable, (ANeuralNetworksExecution* execution, bool reusable)) \
-  X(int, Execution_addExtensionAttribute, ANeuralNetworksExecution_addExtensionAttribute, (ANeuralNetworksExecution* execution, const char* extensionName, uint16_t attributeCodeWithinExtension, const void* data, size_t length)) \
-  X(int, Burst_create, ANeuralNetworksBurst_create, (ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst** burst)) \
-  X(void, Burst_free, ANeuralNetworksBurst_free, (ANeuralNetworksBurst* burst)) \
-  X(int, Event_wait, ANeuralNetworksEvent_wait, (ANeuralNetworksEvent* event)) \
-  X(void, Event_free, ANeuralNetworksEvent_free, (ANeuralNetworksEvent* event)) \
-  X(int, Event_createFromSyncFenceFd, ANeuralNetworksEvent_createFromSyncFenceFd, (int sync_fence_fd, ANeuralNetworksEvent** event)) \
-  X(int, Event_getSyncFenceFd, ANeuralNetworksEvent_getSyncFenceFd, (const ANeuralNetworksEvent* event, int* sync_fence_fd)) \
-  X(int, MemoryDesc_create, ANeuralNetworksMemoryDesc_create, (ANeuralNetworksMemoryDesc** desc)) \
-  X(void, MemoryDesc_free, ANeuralNetworksMemoryDesc_free, (ANeuralNetworksMemoryDesc* desc)) \
-  X(int, MemoryDesc_addInputRole, ANeuralNetworksMemoryDesc_addInputRole, (ANeuralNetworksMemoryDesc* desc, const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)) \
-  X(int, MemoryDesc_addOutputRole, ANeuralNetworksMemoryDesc_addOutputRole, (ANeuralNetworksMemoryDesc* desc, const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)) \
-  X(int, MemoryDesc_setDimensions, ANeuralNetworksMemoryDesc_setDimensions, (ANeuralNetworksMemoryDesc* desc, uint32_t rank, const uint32_t* dimensions)) \
-  X(int, MemoryDesc_finish, ANeuralNetworksMemoryDesc_finish, (ANeuralNetworksMemoryDesc* desc)) \
-  X(int, Memory_createFromFd, ANeuralNetworksMemory_createFromFd, (size_t size, int protect, int fd, size_t offset, ANeuralNetworksMemory** memory)) \
-  X(void, Memory_free, ANeuralNetworksMemory_free, (ANeuralNetworksMemory* memory)) \
-  X(int, Memory_createFromAHardwareBuffer, ANeuralNetworksMemory_createFromAHardwareBuffer, (const AHardwareBuffer* ahwb, ANeuralNetworksMemory** memory)) \
-  X(int, Memory_createFromDesc, ANeuralNetworksMemory_createFromDesc, (const ANeuralNetworksMemoryDesc* desc, ANeuralNetworksMemory** memory)) \
-  X(int, Memory_copy, ANeuralNetworksMemory_copy, (const ANeuralNetworksMemory* src, const ANeuralNetworksMemory* dst))
+  X(int, getDeviceCount, ANeuralNetworks_getDeviceCount, 3, (uint32_t* numDevices)) \
+  X(int, getDevice, ANeuralNetworks_getDevice, 3, (uint32_t devIndex, ANeuralNetworksDevice** device)) \
+  X(uint64_t, getDefaultLoopTimeout, ANeuralNetworks_getDefaultLoopTimeout, 9, (void)) \
+  X(uint64_t, getMaximumLoopTimeout, ANeuralNetworks_getMaximumLoopTimeout, 9, (void)) \
+  X(int64_t, getRuntimeFeatureLevel, ANeuralNetworks_getRuntimeFeatureLevel, 5, (void)) \
+  X(int, Device_getName, ANeuralNetworksDevice_getName, 3, (const ANeuralNetworksDevice* device, const char** name)) \
+  X(int, Device_getType, ANeuralNetworksDevice_getType, 3, (const ANeuralNetworksDevice* device, int32_t* type)) \
+  X(int, Device_getVersion, ANeuralNetworksDevice_getVersion, 3, (const ANeuralNetworksDevice* device, const char** version)) \
+  X(int, Device_getFeatureLevel, ANeuralNetworksDevice_getFeatureLevel, 3, (const ANeuralNetworksDevice* device, int64_t* featureLevel)) \
+  X(int, Device_getExtensionSupport, ANeuralNetworksDevice_getExtensionSupport, 9, (const ANeuralNetworksDevice* device, const char* extensionName, bool* isExtensionSupported)) \
+  X(int, Device_wait, ANeuralNetworksDevice_wait, 9, (const ANeuralNetworksDevice* device)) \
+  X(int, Model_create, ANeuralNetworksModel_create, 1, (ANeuralNetworksModel** model)) \
+  X(void, Model_free, ANeuralNetworksModel_free, 1, (ANeuralNetworksModel* model)) \
+  X(int, Model_finish, ANeuralNetworksModel_finish, 1, (ANeuralNetworksModel* model)) \
+  X(int, Model_addOperand, ANeuralNetworksModel_addOperand, 1, (ANeuralNetworksModel* model, const ANeuralNetworksOperandType* type)) \
+  X(int, Model_setOperandValue, ANeuralNetworksModel_setOperandValue, 1, (ANeuralNetworksModel* model, int32_t index, const void* buffer, size_t length)) \
+  X(int, Model_setOperandValueFromMemory, ANeuralNetworksModel_setOperandValueFromMemory, 1, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
+  X(int, Model_addOperation, ANeuralNetworksModel_addOperation, 1, (ANeuralNetworksModel* model, ANeuralNetworksOperationType type, uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)) \
+  X(int, Model_identifyInputsAndOutputs, ANeuralNetworksModel_identifyInputsAndOutputs, 1, (ANeuralNetworksModel* model, uint32_t inputCount, const uint32_t* inputs, uint32_t outputCount, const uint32_t* outputs)) \
+  X(int, Model_relaxComputationFloat32toFloat16, ANeuralNetworksModel_relaxComputationFloat32toFloat16, 2, (ANeuralNetworksModel* model, bool allow)) \
+  X(int, Model_getSupportedOperationsForDevices, ANeuralNetworksModel_getSupportedOperationsForDevices, 3, (const ANeuralNetworksModel* model, const ANeuralNetworksDevice* const* devices, uint32_t numDevices, bool* supportedOps)) \
+  X(int, Model_setOperandSymmPerChannelQuantParams, ANeuralNetworksModel_setOperandSymmPerChannelQuantParams, 3, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksSymmPerChannelQuantParams* channelQuant)) \
+  X(int, Model_getExtensionOperandType, ANeuralNetworksModel_getExtensionOperandType, 9, (ANeuralNetworksModel* model, const char* extensionName, uint16_t operandCodeWithinExtension, int32_t* type)) \
+  X(int, Model_getExtensionOperationType, ANeuralNetworksModel_getExtensionOperationType, 9, (ANeuralNetworksModel* model, const char* extensionName, uint16_t operationCodeWithinExtension, ANeuralNetworksOperationType* type)) \
+  X(int, Model_setOperandExtensionData, ANeuralNetworksModel_setOperandExtensionData, 9, (ANeuralNetworksModel* model, int32_t index, const void* data, size_t length)) \
+  X(int, Model_setOperandValueFromModel, ANeuralNetworksModel_setOperandValueFromModel, 4, (ANeuralNetworksModel* model, int32_t index, const ANeuralNetworksModel* value)) \
+  X(int, Compilation_create, ANeuralNetworksCompilation_create, 1, (ANeuralNetworksModel* model, ANeuralNetworksCompilation** compilation)) \
+  X(void, Compilation_free, ANeuralNetworksCompilation_free, 1, (ANeuralNetworksCompilation* compilation)) \
+  X(int, Compilation_setPreference, ANeuralNetworksCompilation_setPreference, 1, (ANeuralNetworksCompilation* compilation, int32_t preference)) \
+  X(int, Compilation_finish, ANeuralNetworksCompilation_finish, 1, (ANeuralNetworksCompilation* compilation)) \
+  X(int, Compilation_createForDevices, ANeuralNetworksCompilation_createForDevices, 3, (ANeuralNetworksModel* model, const ANeuralNetworksDevice* const* devices, uint32_t numDevices, ANeuralNetworksCompilation** compilation)) \
+  X(int, Compilation_setCaching, ANeuralNetworksCompilation_setCaching, 9, (ANeuralNetworksCompilation* compilation, const char* cacheDir, const uint8_t* token)) \
+  X(int, Compilation_setPriority, ANeuralNetworksCompilation_setPriority, 9, (ANeuralNetworksCompilation* compilation, int priority)) \
+  X(int, Compilation_setTimeout, ANeuralNetworksCompilation_setTimeout, 9, (ANeuralNetworksCompilation* compilation, uint64_t duration)) \
+  X(int, Compilation_getPreferredMemoryAlignmentForInput, ANeuralNetworksCompilation_getPreferredMemoryAlignmentForInput, 9, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* alignment)) \
+  X(int, Compilation_getPreferredMemoryPaddingForInput, ANeuralNetworksCompilation_getPreferredMemoryPaddingForInput, 9, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* padding)) \
+  X(int, Compilation_getPreferredMemoryAlignmentForOutput, ANeuralNetworksCompilation_getPreferredMemoryAlignmentForOutput, 9, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* alignment)) \
+  X(int, Compilation_getPreferredMemoryPaddingForOutput, ANeuralNetworksCompilation_getPreferredMemoryPaddingForOutput, 9, (const ANeuralNetworksCompilation* compilation, uint32_t index, uint32_t* padding)) \
+  X(int, Compilation_addExtensionAttribute, ANeuralNetworksCompilation_addExtensionAttribute, 9, (ANeuralNetworksCompilation* compilation, const char* extensionName, uint16_t attributeCodeWithinExtension, const void* data, size_t length)) \
+  X(int, Execution_create, ANeuralNetworksExecution_create, 1, (ANeuralNetworksCompilation* compilation, ANeuralNetworksExecution** execution)) \
+  X(void, Execution_free, ANeuralNetworksExecution_free, 1, (ANeuralNetworksExecution* execution)) \
+  X(int, Execution_setInput, ANeuralNetworksExecution_setInput, 1, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const void* buffer, size_t length)) \
+  X(int, Execution_setInputFromMemory, ANeuralNetworksExecution_setInputFromMemory, 9, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
+  X(int, Execution_setOutput, ANeuralNetworksExecution_setOutput, 1, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, void* buffer, size_t length)) \
+  X(int, Execution_setOutputFromMemory, ANeuralNetworksExecution_setOutputFromMemory, 9, (ANeuralNetworksExecution* execution, int32_t index, const ANeuralNetworksOperandType* type, const ANeuralNetworksMemory* memory, size_t offset, size_t length)) \
+  X(int, Execution_startCompute, ANeuralNetworksExecution_startCompute, 1, (ANeuralNetworksExecution* execution, ANeuralNetworksEvent** event)) \
+  X(int, Execution_compute, ANeuralNetworksExecution_compute, 9, (ANeuralNetworksExecution* execution)) \
+  X(int, Execution_getOutputOperandRank, ANeuralNetworksExecution_getOutputOperandRank, 3, (ANeuralNetworksExecution* execution, int32_t index, uint32_t* rank)) \
+  X(int, Execution_getOutputOperandDimensions, ANeuralNetworksExecution_getOutputOperandDimensions, 3, (ANeuralNetworksExecution* execution, int32_t index, uint32_t* dimensions)) \
+  X(int, Execution_burstCompute, ANeuralNetworksExecution_burstCompute, 9, (ANeuralNetworksExecution* execution, ANeuralNetworksBurst* burst)) \
+  X(int, Execution_setMeasureTiming, ANeuralNetworksExecution_setMeasureTiming, 9, (ANeuralNetworksExecution* execution, bool measure)) \
+  X(int, Execution_getDuration, ANeuralNetworksExecution_getDuration, 9, (const ANeuralNetworksExecution* execution, int32_t durationCode, uint64_t* duration)) \
+  X(int, Execution_setTimeout, ANeuralNetworksExecution_setTimeout, 9, (ANeuralNetworksExecution* execution, uint64_t duration)) \
+  X(int, Execution_setLoopTimeout, ANeuralNetworksExecution_setLoopTimeout, 9, (ANeuralNetworksExecution* execution, uint64_t duration)) \
+  X(int, Execution_startComputeWithDependencies, ANeuralNetworksExecution_startComputeWithDependencies, 9, (ANeuralNetworksExecution* execution, const ANeuralNetworksEvent* const* dependencies, uint32_t num_dependencies, uint64_t duration, ANeuralNetworksEvent** event)) \
+  X(int, Execution_enableInputAndOutputPadding, ANeuralNetworksExecution_enableInputAndOutputPadding, 9, (ANeuralNetworksExecution* execution, bool enable)) \
+  X(int, Execution_setReusable, ANeuralNetworksExecution_setReusable, 9, (ANeuralNetworksExecution* execution, bool reusable)) \
+  X(int, Execution_addExtensionAttribute, ANeuralNetworksExecution_addExtensionAttribute, 9, (ANeuralNetworksExecution* execution, const char* extensionName, uint16_t attributeCodeWithinExtension, const void* data, size_t length)) \
+  X(int, Burst_create, ANeuralNetworksBurst_create, 9, (ANeuralNetworksCompilation* compilation, ANeuralNetworksBurst** burst)) \
+  X(void, Burst_free, ANeuralNetworksBurst_free, 9, (ANeuralNetworksBurst* burst)) \
+  X(int, Event_wait, ANeuralNetworksEvent_wait, 1, (ANeuralNetworksEvent* event)) \
+  X(void, Event_free, ANeuralNetworksEvent_free, 1, (ANeuralNetworksEvent* event)) \
+  X(int, Event_createFromSyncFenceFd, ANeuralNetworksEvent_createFromSyncFenceFd, 9, (int sync_fence_fd, ANeuralNetworksEvent** event)) \
+  X(int, Event_getSyncFenceFd, ANeuralNetworksEvent_getSyncFenceFd, 9, (const ANeuralNetworksEvent* event, int* sync_fence_fd)) \
+  X(int, MemoryDesc_create, ANeuralNetworksMemoryDesc_create, 9, (ANeuralNetworksMemoryDesc** desc)) \
+  X(void, MemoryDesc_free, ANeuralNetworksMemoryDesc_free, 9, (ANeuralNetworksMemoryDesc* desc)) \
+  X(int, MemoryDesc_addInputRole, ANeuralNetworksMemoryDesc_addInputRole, 9, (ANeuralNetworksMemoryDesc* desc, const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)) \
+  X(int, MemoryDesc_addOutputRole, ANeuralNetworksMemoryDesc_addOutputRole, 9, (ANeuralNetworksMemoryDesc* desc, const ANeuralNetworksCompilation* compilation, uint32_t index, float frequency)) \
+  X(int, MemoryDesc_setDimensions, ANeuralNetworksMemoryDesc_setDimensions, 9, (ANeuralNetworksMemoryDesc* desc, uint32_t rank, const uint32_t* dimensions)) \
+  X(int, MemoryDesc_finish, ANeuralNetworksMemoryDesc_finish, 9, (ANeuralNetworksMemoryDesc* desc)) \
+  X(int, Memory_createFromFd, ANeuralNetworksMemory_createFromFd, 1, (size_t size, int protect, int fd, size_t offset, ANeuralNetworksMemory** memory)) \
+  X(void, Memory_free, ANeuralNetworksMemory_free, 1, (ANeuralNetworksMemory* memory)) \
+  X(int, Memory_createFromAHardwareBuffer, ANeuralNetworksMemory_createFromAHardwareBuffer, 9, (const AHardwareBuffer* ahwb, ANeuralNetworksMemory** memory)) \
+  X(int, Memory_createFromDesc, ANeuralNetworksMemory_createFromDesc, 9, (const ANeuralNetworksMemoryDesc* desc, ANeuralNetworksMemory** memory)) \
+  X(int, Memory_copy, ANeuralNetworksMemory_copy, 9, (const ANeuralNetworksMemory* src, const ANeuralNetworksMemory* dst))
 
 #endif

@@ -44,18 +44,17 @@ typedef struct {
   const char *model, *outputs, *inputs[MOST_INPUTS];
   int input_count, runs;
   bool list, all;
-  ctx_settings settings;
+  ctx_system system;
 } arguments;
 
 typedef struct {
   ctx_onnx file;
   ctx_container container;
   ctx_weights weights;
-  void **inputs, **outputs; /* contents of the ONNX tensors */
-  ctx_receipt *receipt;     /* NULL: none is to be written */
-  char *runtime;            /* name of the runtime, for it */
-  ctx_choice *choice;       /* among alternatives; NULL if there is one program */
-  bool stuck;               /* a driver hangs */
+  void **tensors;       /* contents of the ONNX tensors; NULL ends them */
+  ctx_receipt *receipt; /* NULL: none is to be written */
+  char *runtime;        /* name of the runtime, for it */
+  bool stuck;           /* a driver hangs */
 } job;
 
 static double now_ms(void) { return (double)ctx_now() / 1e6; }
@@ -73,7 +72,7 @@ static bool set_option(arguments *a, const char *flag, const char *value, ctx_er
     key[i] = (char)(flag[i + 2] == '-' ? '_' : flag[i + 2]);
   key[i] = '\0';
   if (strcmp(key, "device") == 0 && strcmp(value, "all") == 0) return a->all = true;
-  return ctx_set_option(&a->settings, key, value, error);
+  return ctx_set_option(&a->system.settings, key, value, error);
 }
 
 static bool set_runs(arguments *a, const char *value, ctx_error *error) {
@@ -88,7 +87,7 @@ static bool set_runs(arguments *a, const char *value, ctx_error *error) {
 static bool parse(int count, char **words, arguments *a, ctx_error *error) {
   int i;
   a->runs = 10;
-  a->settings = ctx_default_settings();
+  a->system.settings = ctx_default_settings();
   for (i = 1; i < count; i++) {
     const char *word = words[i], *value = i + 1 < count ? words[i + 1] : NULL;
     if (strcmp(word, "--devices") == 0) {
@@ -112,43 +111,28 @@ static bool parse(int count, char **words, arguments *a, ctx_error *error) {
   return a->list || a->model != NULL || ctx_fail(error, "a model is missing; --help shows how");
 }
 
-/* True if the crossing has the name of an earlier input: a tensor that enters in two layouts. */
-static bool is_again(const ctx_container *c, uint32_t index, uint32_t earlier) {
-  const ctx_range name = c->inputs[index].name, other = c->inputs[earlier].name;
-  return name.count == other.count &&
-         memcmp(c->text + name.first, c->text + other.first, name.count) == 0;
-}
-
-/* Memory for the tensors of one side, zeros; crossings of one name share it. */
-static bool allocate(const job *j, bool output, void ***out, ctx_error *error) {
+/* Memory for the tensors, zeros. */
+static bool allocate(job *j, ctx_error *error) {
   const ctx_container *c = &j->container;
-  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
-  uint32_t i, k;
-  *out = calloc((size_t)count + 1, sizeof **out);
-  if (*out == NULL) return ctx_out_of_memory(error);
-  for (i = 0; i < count; i++) {
-    for (k = 0; !output && k < i && !is_again(c, i, k); k++) {
-    }
-    (*out)[i] = !output && k < i ? (*out)[k] : ctx_aligned(ctx_tensor_bytes(c, &crossings[i]));
-    if ((*out)[i] == NULL) return ctx_out_of_memory(error);
-  }
+  uint32_t i;
+  j->tensors = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *j->tensors);
+  if (j->tensors == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < ctx_tensor_count(c); i++)
+    if ((j->tensors[i] = ctx_aligned(ctx_tensor_bytes(c, ctx_tensor_at(c, i)))) == NULL)
+      return ctx_out_of_memory(error);
   return true;
 }
 
 static void free_tensors(void **tensors) {
-  void **each, **other;
-  for (each = tensors; tensors != NULL && *each != NULL; each++) {
-    for (other = tensors; *other != *each; other++) {
-    }
-    if (other == each) free(*each);
-  }
+  void **each;
+  for (each = tensors; tensors != NULL && *each != NULL; each++) free(*each);
   free(tensors);
 }
 
 static bool read_input(const job *j, const char *argument, ctx_error *error) {
   const char *equals = strchr(argument, '=');
   const ctx_container *c = &j->container;
+  bool found = false;
   uint32_t i;
   if (equals == NULL)
     return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
@@ -158,18 +142,20 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
     if (strlen(argument) <= length || argument[length] != '=' ||
         memcmp(c->text + crossing->name.first, argument, length) != 0)
       continue;
-    return ctx_npy_read(argument + length + 1, c, crossing, j->inputs[i], error);
+    TRY(ctx_npy_read(argument + length + 1, c, crossing, j->tensors[i], error));
+    found = true; /* again where a tensor enters in two layouts */
   }
-  return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
+  return found ||
+         ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
 }
 
 static bool write_output(const job *j, uint32_t index, const char *folder, ctx_error *error) {
   const ctx_container *c = &j->container;
-  const ctx_crossing *crossing = &c->outputs[index];
+  const ctx_crossing *crossing = ctx_tensor_at(c, index);
   char *path = ctx_path_of(folder, c->text + crossing->name.first, crossing->name.count, ".npy");
   bool written;
   if (path == NULL) return ctx_out_of_memory(error);
-  written = ctx_npy_write(path, c, crossing, j->outputs[index], error);
+  written = ctx_npy_write(path, c, crossing, j->tensors[index], error);
   free(path);
   return written;
 }
@@ -180,8 +166,7 @@ static bool open_model(job *j, const char *path, ctx_error *error) {
   if ((j->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
       !ctx_check_model_file(path, error))
     return false;
-  return ctx_weights_open(&j->container, path, &j->weights, error) &&
-         allocate(j, false, &j->inputs, error) && allocate(j, true, &j->outputs, error);
+  return ctx_weights_open(&j->container, path, &j->weights, error) && allocate(j, error);
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -189,115 +174,78 @@ static int compare_times(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static bool run_once(const job *j, ctx_program *program, ctx_error *error) {
-  const void *const *inputs = (const void *const *)j->inputs;
-  return program != NULL ? ctx_program_run(program, inputs, j->outputs, error)
-                         : ctx_choice_run(j->choice, inputs, j->outputs, error);
-}
-
-static const char *name_of(const job *j, ctx_program *program) {
-  return program != NULL ? ctx_program_device(program)->name : ctx_choice_name(j->choice);
-}
-
-static void tell_fallbacks(const job *j, ctx_program *program) {
-  uint32_t count = 0, i;
-  const ctx_tried *tried = program == NULL ? ctx_choice_tried(j->choice, &count) : NULL;
-  if (program != NULL && ctx_program_failure(program)[0] != '\0')
-    fprintf(stderr, "nnapi_run: fallback: %s\n", ctx_program_failure(program));
+static void tell_tried(ctx_choice *choice) {
+  uint32_t count, i;
+  const ctx_tried *tried = ctx_choice_tried(choice, &count);
   for (i = 0; i < count; i++)
-    fprintf(stderr, "nnapi_run: %s gave way: %s\n", tried[i].name, tried[i].reason.text);
+    if (ctx_choice_is_alone(choice))
+      fprintf(stderr, "nnapi_run: fallback: %s\n", tried[i].reason.text);
+    else
+      fprintf(stderr, "nnapi_run: %s gave way: %s\n", tried[i].name, tried[i].reason.text);
 }
 
-/* Runs once without a watch, then `runs` times with one. `program`: NULL if there is a choice. */
-static bool time_runs(const job *j, ctx_program *program, int runs, ctx_error *error) {
+/* Runs once without a watch, then `runs` times with one. */
+static bool time_runs(const job *j, ctx_choice *choice, int runs, ctx_error *error) {
   double *times = calloc((size_t)runs, sizeof *times);
   const double begin = now_ms();
   double first;
   int i;
   bool ran = times != NULL || ctx_out_of_memory(error);
-  ran = ran && run_once(j, program, error);
+  ran = ran && ctx_choice_run(choice, j->tensors, error);
   first = now_ms() - begin;
   for (i = 0; ran && i < runs; i++) {
     const double start = now_ms();
-    ran = run_once(j, program, error);
+    ran = ctx_choice_run(choice, j->tensors, error);
     times[i] = now_ms() - start;
   }
   if (ran) {
     qsort(times, (size_t)runs, sizeof *times, compare_times);
     printf("%s: first run %.3f ms, then %d runs: median %.3f ms, least %.3f ms, most %.3f ms\n",
-           name_of(j, program), first, runs, times[runs / 2], times[0], times[runs - 1]);
-    tell_fallbacks(j, program);
+           ctx_choice_name(choice), first, runs, times[runs / 2], times[0], times[runs - 1]);
+    tell_tried(choice);
   }
   free(times);
   return ran;
 }
 
-static bool run_on(job *j, const ctx_nnapi *nnapi, const ctx_options *options, int runs,
-                   ctx_error *error) {
-  ctx_program *program = NULL;
+/* `alone`: the first alternative, on one device. */
+static bool run_on(job *j, arguments *a, bool alone, ctx_error *error) {
   const double begin = now_ms();
-  bool ran = ctx_program_create(nnapi, &j->container, &j->weights, options, &program, error);
+  ctx_choice *choice;
+  bool ran;
+  TRY(ctx_resolve(&a->system, error));
+  ran = ctx_choice_make(&a->system, alone, &j->container, &j->weights, &choice, error);
   if (ran) {
-    printf("%s: compiled in %.1f ms\n", ctx_program_device(program)->name, now_ms() - begin);
-    ran = time_runs(j, program, runs, error);
+    printf("%s: compiled in %.1f ms\n", ctx_choice_name(choice), now_ms() - begin);
+    ran = time_runs(j, choice, a->runs, error);
+    if (j->receipt != NULL) ctx_receipt_add(j->receipt, j->file.node, j->runtime, choice);
+  } else if (j->receipt != NULL && (alone || !ctx_has_choice(&j->container))) {
+    ctx_receipt_add_failure(j->receipt, j->file.node, j->runtime, &j->container,
+                            a->system.options.device, error);
   }
-  if (j->receipt != NULL && program != NULL)
-    ctx_receipt_add(j->receipt, j->file.node, j->runtime, program);
-  else if (j->receipt != NULL)
-    ctx_receipt_add_failure(j->receipt, j->file.node, j->runtime, &j->container, options->device,
-                            error);
-  ctx_program_free(program);
+  j->stuck = !ctx_choice_free(choice);
   return ran;
 }
 
-static bool run_choice(job *j, const ctx_system *system, int runs, ctx_error *error) {
-  const double begin = now_ms();
-  bool ran = ctx_choice_make(system, &j->container, &j->weights, &j->choice, error);
-  j->stuck = !ran && j->choice != NULL;
-  if (!ran) return false;
-  printf("%s: compiled in %.1f ms\n", ctx_choice_name(j->choice), now_ms() - begin);
-  ran = time_runs(j, NULL, runs, error);
-  if (j->receipt != NULL) ctx_receipt_add_choice(j->receipt, j->file.node, j->runtime, j->choice);
-  j->stuck = !ctx_choice_free(j->choice);
-  return ran;
-}
-
-/* `missing`: why there is no NNAPI library; NULL if there is one. */
-static bool choose_and_run(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices,
-                           const arguments *a, const ctx_error *missing, ctx_error *error) {
-  ctx_options options;
-  ctx_system system;
-  if (missing == NULL && !ctx_resolve(&a->settings, devices, &options, error)) return false;
-  system = ctx_system_of(&a->settings, missing == NULL ? nnapi : NULL, devices, &options, missing);
-  system.options.measure = a->settings.receipt != NULL;
-  return run_choice(j, &system, a->runs, error);
-}
-
-static bool run_all(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, arguments *a,
-                    ctx_error *error) {
-  ctx_options options;
+static bool run_all(job *j, arguments *a, ctx_error *error) {
   bool ran = true;
   uint32_t i;
-  if (!a->all)
-    return ctx_resolve(&a->settings, devices, &options, error) &&
-           run_on(j, nnapi, &options, a->runs, error);
-  for (i = 0; i < devices->count; i++) {
-    a->settings.device = devices->items[i].name;
-    a->settings.fallback = false;
-    if (ctx_resolve(&a->settings, devices, &options, error) &&
-        run_on(j, nnapi, &options, a->runs, error))
-      continue;
-    printf("%s: %s\n", devices->items[i].name, error->text);
+  if (!a->all) return run_on(j, a, false, error);
+  a->system.settings.fallback = false;
+  for (i = 0; i < a->system.devices.count; i++) {
+    a->system.settings.device = a->system.devices.items[i].name;
+    if (run_on(j, a, true, error)) continue;
+    printf("%s: %s\n", a->system.settings.device, error->text);
     ran = false;
   }
   return ran;
 }
 
-static bool begin_receipt(job *j, const arguments *a, const ctx_nnapi *nnapi, ctx_error *error) {
-  if (a->settings.receipt == NULL) return true;
-  j->runtime = ctx_runtime_name(&a->settings, nnapi);
+static bool begin_receipt(job *j, const arguments *a, ctx_error *error) {
+  if (a->system.settings.receipt == NULL) return true;
+  j->runtime = ctx_runtime_name(&a->system);
   if (j->runtime == NULL) return ctx_out_of_memory(error);
-  j->receipt = ctx_receipt_begin(a->settings.receipt, error);
+  j->receipt = ctx_receipt_begin(a->system.settings.receipt, error);
   if (j->receipt != NULL) ctx_receipt_model(j->receipt, a->model);
   return j->receipt != NULL;
 }
@@ -309,46 +257,43 @@ static bool end_receipt(job *j, ctx_error *error) {
   return receipt == NULL || ctx_receipt_end(receipt, NULL, error);
 }
 
-static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
+static void list(const ctx_system *s) {
   uint32_t i;
-  printf("runtime: feature level %d\n", nnapi->feature_level);
-  for (i = 0; i < devices->count; i++) {
-    const ctx_device *device = &devices->items[i];
+  printf("runtime: feature level %d\n", s->nnapi.feature_level);
+  for (i = 0; i < s->devices.count; i++) {
+    const ctx_device *device = &s->devices.items[i];
     printf("%s: %s, version %s, feature level %d\n", device->name, ctx_device_type(device->type),
            device->version, device->feature_level);
   }
 }
 
 static int work(job *j, arguments *a) {
-  static ctx_nnapi nnapi; /* what hangs may still read them when this ends */
-  static ctx_devices devices;
-  ctx_error error, unwritten, missing;
+  const ctx_system *s = &a->system;
+  ctx_error error, unwritten;
   uint32_t i;
-  bool ran, there;
+  bool ran;
   int k;
-  there = ctx_find_runtime(&a->settings, &nnapi, &devices, &missing);
-  if (!there && (a->list || a->all)) return fail(FAILED, missing.text);
-  if (a->list) list(&nnapi, &devices);
+  ctx_find_runtime(&a->system);
+  if (!s->found && (a->list || a->all)) return fail(FAILED, s->missing.text);
+  if (a->list) list(s);
   if (a->model == NULL) return 0;
   if (!open_model(j, a->model, &error)) return fail(UNUSABLE, error.text);
-  if (!there && !ctx_has_choice(&j->container)) return fail(FAILED, missing.text);
+  if (!s->found && !ctx_has_choice(&j->container)) return fail(FAILED, s->missing.text);
   for (k = 0; k < a->input_count; k++)
     if (!read_input(j, a->inputs[k], &error)) return fail(UNUSABLE, error.text);
-  if (!begin_receipt(j, a, &nnapi, &error)) return fail(UNUSABLE, error.text);
-  ran = ctx_has_choice(&j->container) && !a->all
-            ? choose_and_run(j, &nnapi, &devices, a, there ? NULL : &missing, &error)
-            : run_all(j, &nnapi, &devices, a, &error);
+  if (!begin_receipt(j, a, &error)) return fail(UNUSABLE, error.text);
+  ran = run_all(j, a, &error);
   if (!end_receipt(j, &unwritten)) return fail(UNUSABLE, unwritten.text);
   if (!ran) return fail(FAILED, error.text);
-  for (i = 0; a->outputs != NULL && i < j->container.chosen->outputs.count; i++)
-    if (!write_output(j, i, a->outputs, &error)) return fail(UNUSABLE, error.text);
+  for (i = j->container.chosen->inputs.count; i < ctx_tensor_count(&j->container); i++)
+    if (a->outputs != NULL && !write_output(j, i, a->outputs, &error))
+      return fail(UNUSABLE, error.text);
   return 0;
 }
 
 static void release(job *j) {
   if (j->stuck) return; /* what hangs may still read all of it */
-  free_tensors(j->inputs);
-  free_tensors(j->outputs);
+  free_tensors(j->tensors);
   ctx_weights_close(&j->weights);
   ctx_receipt_drop(j->receipt);
   free(j->runtime);
@@ -358,7 +303,7 @@ static void release(job *j) {
 }
 
 int main(int count, char **words) {
-  arguments a = {0};
+  static arguments a; /* what hangs may still read it when this ends */
   job j = {.weights = {.descriptor = -1}};
   ctx_error error;
   int status;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choice.h"
 #include "trial.h"
 
 #define LIBRARY "libneuralnetworks.so"
@@ -139,81 +140,63 @@ bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *e
 
 /* A search for the runtime, which may hang in the library. */
 typedef struct {
-  ctx_settings settings;
-  ctx_nnapi nnapi;
-  ctx_devices devices;
-  ctx_error error;
-  bool found;
+  ctx_system system;
   char runtime[4096]; /* the settings' */
 } search;
 
 static void look(void *given) {
-  search *s = given;
-  s->found = ctx_open_runtime(&s->settings, &s->nnapi, &s->error) &&
-             ctx_list_devices(&s->nnapi, &s->devices, &s->error);
+  ctx_system *s = &((search *)given)->system;
+  s->found = ctx_open_runtime(&s->settings, &s->nnapi, &s->missing) &&
+             ctx_list_devices(&s->nnapi, &s->devices, &s->missing);
 }
 
-bool ctx_find_runtime(const ctx_settings *settings, ctx_nnapi *nnapi, ctx_devices *devices,
-                      ctx_error *error) {
-  const char *name = settings->runtime != NULL ? settings->runtime : "system";
+static bool find_runtime(ctx_system *system, ctx_error *error) {
+  const ctx_settings settings = system->settings;
+  const char *name = settings.runtime != NULL ? settings.runtime : "system";
   const uint8_t nothing[1] = {0};
-  const ctx_note note = ctx_note_of(settings->cache_dir, nothing, 0, 'r', name, nothing, 0);
+  const ctx_note note = ctx_note_of(settings.cache_dir, nothing, 0, 'r', name, nothing, 0);
   search *s;
-  bool found;
   if (!ctx_note_is_free(&note, false, error)) return ctx_prefix(error, "runtime");
   s = calloc(1, sizeof *s);
   if (s == NULL) return ctx_out_of_memory(error);
-  s->settings = *settings;
-  if (settings->runtime != NULL) {
-    snprintf(s->runtime, sizeof s->runtime, "%s", settings->runtime);
-    s->settings.runtime = s->runtime;
+  s->system = *system;
+  if (settings.runtime != NULL) {
+    snprintf(s->runtime, sizeof s->runtime, "%s", settings.runtime);
+    s->system.settings.runtime = s->runtime;
   }
   ctx_note_begin(&note, name);
-  if (!ctx_within(settings->trial_timeout, look, free, s, "list its devices", error))
+  if (!ctx_within(settings.trial_timeout, look, free, s, "list its devices", error))
     return ctx_prefix(error, "runtime");
   ctx_note_end(&note);
-  found = s->found;
-  *nnapi = s->nnapi;
-  *devices = s->devices;
-  if (!found) *error = s->error;
+  *system = s->system;
+  system->settings = settings;
   free(s);
-  return found;
+  return system->found;
 }
 
-char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi) {
+void ctx_find_runtime(ctx_system *system) {
+  system->found = find_runtime(system, &system->missing);
+  if (!system->found) system->devices.count = 0;
+}
+
+char *ctx_runtime_name(const ctx_system *s) {
   char own[4096];
-  if (settings->runtime != NULL) return strdup(settings->runtime);
-  return strdup(!nnapi->system && beside(own, sizeof own) ? own : "system");
-}
-
-ctx_system ctx_system_of(const ctx_settings *settings, const ctx_nnapi *nnapi,
-                         const ctx_devices *devices, const ctx_options *options,
-                         const ctx_error *error) {
-  const ctx_system system = {.nnapi = nnapi,
-                             .devices = devices,
-                             .device = settings->device != NULL ? options->device : NULL,
-                             .no_library = error != NULL ? error->text : "",
-                             .prefer = settings->prefer,
-                             .cache_dir = settings->cache_dir,
-                             .deadline = settings->trial_timeout,
-                             .gives_way = settings->fallback,
-                             .options = nnapi != NULL ? *options : settings->options};
-  return system;
+  if (s->settings.runtime != NULL) return strdup(s->settings.runtime);
+  return strdup(!s->nnapi.system && beside(own, sizeof own) ? own : "system");
 }
 
 bool ctx_has_choice(const ctx_container *c) {
   return c->header->choices > 1 || c->chosen->kind != CTX_KIND_NNAPI;
 }
 
-bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
-                 ctx_error *error) {
-  ctx_options options = settings->options;
+bool ctx_resolve(ctx_system *s, ctx_error *error) {
   uint32_t i;
-  options.measure = settings->receipt != NULL;
-  if (!ctx_choose_device(devices, settings->device, &options.device, error)) return false;
-  for (i = 0; settings->fallback && i < devices->count; i++)
-    if (strcmp(devices->items[i].name, CTX_REFERENCE_DEVICE) == 0)
-      options.fallback = &devices->items[i];
-  *out = options;
+  s->options = s->settings.options;
+  s->options.measure = s->settings.receipt != NULL;
+  if (!s->found) return true;
+  TRY(ctx_choose_device(&s->devices, s->settings.device, &s->options.device, error));
+  for (i = 0; s->settings.fallback && i < s->devices.count; i++)
+    if (strcmp(s->devices.items[i].name, CTX_REFERENCE_DEVICE) == 0)
+      s->options.fallback = &s->devices.items[i];
   return true;
 }

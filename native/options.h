@@ -2,7 +2,10 @@
 #ifndef NNAPI_CONTEXT_OPTIONS_H
 #define NNAPI_CONTEXT_OPTIONS_H
 
-#include "choice.h"
+#include "engine.h"
+
+/* The order of preference where none is chosen. */
+#define CTX_PREFER "nnapi,litert-npu,litert-gpu,nnapi-cpu,litert-cpu,cpu"
 
 typedef struct {
   const char *runtime;   /* path of the NNAPI library; NULL: the system's, or the one beside this */
@@ -21,28 +24,32 @@ ctx_settings ctx_default_settings(void);
 /* Sets one option; the strings are kept, not copied. */
 bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, ctx_error *error);
 
+/* What sessions run on: their settings, and the NNAPI library with its devices. */
+typedef struct {
+  ctx_settings settings;
+  bool found;        /* the library, */
+  ctx_error missing; /* or why it was not */
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  ctx_options options;     /* of programs; the device is that of the settings, if it was found */
+  ctx_open_onnx open_onnx; /* NULL: there is no ONNX Runtime */
+} ctx_system;
+
 /* Loads the runtime of the settings. */
 bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error);
 
 /* The same, and its devices, within the deadline of a trial; noted in the folder `cache_dir`, so that
  * a library that ends the process or hangs does so once. The error of one that hangs has the code
  * NN_MISSED_DEADLINE_PERSISTENT. */
-bool ctx_find_runtime(const ctx_settings *settings, ctx_nnapi *nnapi, ctx_devices *devices,
-                      ctx_error *error);
+void ctx_find_runtime(ctx_system *system);
 
 /* "system", or the path of the runtime that was opened; to be freed; NULL if memory is short. */
-char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi);
-
-/* What alternatives are chosen for; `nnapi` NULL: there is no library, and `error` says why. */
-ctx_system ctx_system_of(const ctx_settings *settings, const ctx_nnapi *nnapi,
-                         const ctx_devices *devices, const ctx_options *options,
-                         const ctx_error *error);
+char *ctx_runtime_name(const ctx_system *system);
 
 /* True if a container has alternatives, among which there is a choice. */
 bool ctx_has_choice(const ctx_container *container);
 
-/* The compile options for the settings on these devices, which the result refers to. */
-bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
-                 ctx_error *error);
+/* Sets the options for the settings and the devices, if there are any. */
+bool ctx_resolve(ctx_system *system, ctx_error *error);
 
 #endif

@@ -20,16 +20,13 @@ enum { HARDWARE_CPU, HARDWARE_GPU, HARDWARE_NPU };
 enum { NOT_APPLICABLE, SUPPORTED_OPTIMAL, SUPPORTED_PREFER_RECOMPILATION, UNSUPPORTED };
 
 /* The one factory of the process: sessions may outlive the library's registration and still call
- * it, for which the library is linked so that it is never unloaded. `devices` are those of the system's runtime, at the first registration. */
+ * it, for which the library is linked so that it is never unloaded. `system` has the system's runtime, as it was at the first registration. */
 typedef struct {
   OrtEpFactory base;
   void *reserved[16];
   const char *onnxruntime; /* its version, and the minor number of that, which is its API's */
   uint32_t version;
-  bool loaded;
-  ctx_error missing; /* why it is not */
-  ctx_nnapi nnapi;
-  ctx_devices devices;
+  ctx_system system;
   OrtHardwareDevice *hardware[CTX_MAX_DEVICES]; /* made for devices that ONNX Runtime has not */
 } Factory;
 
@@ -50,7 +47,7 @@ static int hardware_type(int32_t device_type) {
 /* ONNX Runtime's device of the type that NNAPI reports, or one made for it. */
 static OrtStatus *find_hardware(Factory *f, uint32_t index, const OrtHardwareDevice *const *given,
                                 size_t count, const OrtHardwareDevice **out) {
-  const ctx_device *device = &f->devices.items[index];
+  const ctx_device *device = &f->system.devices.items[index];
   const int wanted = hardware_type(device->type);
   size_t i;
   for (i = 0; i < count; i++)
@@ -64,7 +61,7 @@ static OrtStatus *find_hardware(Factory *f, uint32_t index, const OrtHardwareDev
 
 static OrtStatus *add_device(Factory *f, uint32_t index, const OrtHardwareDevice *hardware,
                              OrtEpDevice **out) {
-  const ctx_device *device = &f->devices.items[index];
+  const ctx_device *device = &f->system.devices.items[index];
   OrtKeyValuePairs *facts = NULL;
   OrtStatus *status;
   char level[8];
@@ -88,7 +85,7 @@ static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
   Factory *f = (Factory *)factory;
   uint32_t i;
   *count = 0;
-  for (i = 0; i < f->devices.count && *count < capacity; i++) {
+  for (i = 0; i < f->system.devices.count && *count < capacity; i++) {
     const OrtHardwareDevice *found = NULL;
     ORT_TRY(find_hardware(f, i, hardware, hardware_count, &found));
     ORT_TRY(add_device(f, i, found, &devices[*count]));
@@ -110,39 +107,26 @@ static bool read_options(Ep *ep) {
   ort->GetKeyValuePairs(ep->entries, &keys, &values, &count);
   for (i = 0; i < count; i++)
     if (strncmp(keys[i], EP_OPTION_PREFIX, prefix) == 0 &&
-        !ctx_set_option(&ep->settings, keys[i] + prefix, values[i], &ep->error))
+        !ctx_set_option(&ep->system.settings, keys[i] + prefix, values[i], &ep->error))
       return false;
   return true;
 }
 
-/* The runtime of the session: the one that was found at the registration, or that of the options. */
-static bool find_runtime(const Factory *f, Ep *ep) {
-  const bool own = ep->settings.runtime == NULL;
-  if (own && f->loaded) {
-    ep->nnapi = f->nnapi;
-    ep->devices = f->devices;
-    return true;
-  }
-  if (own && f->missing.code == NN_MISSED_DEADLINE_PERSISTENT) /* it would hang again */
-    return ep->no_runtime = f->missing, false;
-  return ctx_find_runtime(&ep->settings, &ep->nnapi, &ep->devices, &ep->no_runtime);
-}
-
 /* What may be wrong here is said when a node is compiled: ONNX Runtime would go on without the
  * provider after an error in CreateEp, and then not know what an EPContext node is. */
-static bool set_up(Factory *f, Ep *ep) {
-  ep->settings = ctx_default_settings();
-  ep->settings.device = ep->device_name;
-  if (!read_options(ep)) return false;
-  ep->has_runtime = find_runtime(f, ep);
-  if (ep->has_runtime && !ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error))
-    return false;
-  ep->system = ctx_system_of(&ep->settings, ep->has_runtime ? &ep->nnapi : NULL, &ep->devices,
-                             &ep->options, &ep->no_runtime);
-  ep->system.open_onnx = ep_open_onnx;
-  ep->system.options.measure = ep->settings.receipt != NULL;
-  if (ep->settings.receipt == NULL) return true;
-  ep->receipt = ctx_receipt_begin(ep->settings.receipt, &ep->error);
+static bool set_up(const Factory *f, Ep *ep) {
+  ctx_system *s = &ep->system;
+  *s = f->system;
+  s->open_onnx = ep_open_onnx;
+  s->settings.device = ep->device_name;
+  TRY(read_options(ep));
+  /* a runtime that hung would hang again */
+  if (s->settings.runtime != NULL ||
+      (!s->found && s->missing.code != NN_MISSED_DEADLINE_PERSISTENT))
+    ctx_find_runtime(s);
+  TRY(ctx_resolve(s, &ep->error));
+  if (s->settings.receipt == NULL) return true;
+  ep->receipt = ctx_receipt_begin(s->settings.receipt, &ep->error);
   return ep->receipt != NULL;
 }
 
@@ -206,7 +190,7 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
                                                 const OrtHardwareDevice *const *hardware,
                                                 size_t count, const char *info, int *out) {
   const Factory *f = (const Factory *)factory;
-  int format = 0, level = 0, highest = f->loaded ? 0 : 8;
+  int format = 0, level = 0, highest = f->system.found ? 0 : 8;
   const char *names;
   uint32_t i;
   (void)hardware;
@@ -214,8 +198,9 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
   *out = NOT_APPLICABLE;
   if (info == NULL || sscanf(info, "format=%9d feature_level=%9d", &format, &level) != 2)
     return NULL;
-  for (i = 0; i < f->devices.count; i++)
-    if (f->devices.items[i].feature_level > highest) highest = f->devices.items[i].feature_level;
+  for (i = 0; i < f->system.devices.count; i++)
+    if (f->system.devices.items[i].feature_level > highest)
+      highest = f->system.devices.items[i].feature_level;
   *out = format == CTX_VERSION && level <= highest ? SUPPORTED_OPTIMAL : UNSUPPORTED;
   names = strstr(info, " alternatives=");
   if (*out == SUPPORTED_OPTIMAL && names != NULL && !has_level(names, highest))
@@ -224,7 +209,6 @@ static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
 }
 
 static void init_factory(Factory *f) {
-  const ctx_settings settings = ctx_default_settings();
   f->base.ort_version_supported = IMPLEMENTED_VERSION;
   f->base.GetName = Factory_GetName;
   f->base.GetVendor = Factory_GetVendor;
@@ -235,8 +219,8 @@ static void init_factory(Factory *f) {
   f->base.ReleaseEp = Factory_ReleaseEp;
   f->base.CreateDataTransfer = Factory_CreateDataTransfer;
   f->base.ValidateCompiledModelCompatibilityInfo = Factory_ValidateCompatibility;
-  f->loaded = ctx_find_runtime(&settings, &f->nnapi, &f->devices, &f->missing);
-  if (!f->loaded) f->devices.count = 0;
+  f->system.settings = ctx_default_settings();
+  ctx_find_runtime(&f->system);
 }
 
 EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,

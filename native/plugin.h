@@ -31,21 +31,18 @@ OrtStatus *ep_named_status(const char *node, const char *sentence);
 /* Where the tensors of a container are among those of its node. */
 typedef struct {
   const ctx_container *container;
-  const char *node;         /* its name */
-  size_t *inputs, *outputs; /* for each crossing of the container, the node's tensor */
+  const char *node; /* its name */
+  size_t *places;   /* of each tensor of the container among the node's inputs, or its outputs */
 } ep_tensors;
 
 /* Finds them by their names; fails unless the graph declares each with the crossing's element type
  * and sizes (which it may leave open), and each output of the node is one crossing. */
 OrtStatus *ep_bind(const ctx_container *container, const char *node, const OrtNode *fused,
                    ep_tensors *out);
-void ep_tensors_free(ep_tensors *tensors);
 
-/* The contents of the tensor of a crossing in a run: of an input, and of an output, which is made. */
-OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *context, uint32_t index,
-                         const void **out);
-OrtStatus *ep_make_output(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
-                          void **out);
+/* The contents of a tensor of the container in a run; an output is made. */
+OrtStatus *ep_contents(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
+                       void **out);
 
 /* Opens an ONNX alternative in a session of its own. */
 bool ep_open_onnx(const ctx_container *container, const ctx_weights *weights, ctx_engine **out,
@@ -66,18 +63,12 @@ typedef struct {
   const OrtLogger *logger;
   OrtKeyValuePairs *entries; /* the session's configuration, whose strings the settings refer to */
   char *device_name;         /* of the device that the session selected; NULL for none or several */
-  ctx_settings settings;
-  ctx_nnapi nnapi;
-  ctx_devices devices;
-  ctx_options options;
+  ctx_system system;
   ctx_receipt *receipt;                /* NULL: none is to be written */
   OrtEpContextConfig *context_config;  /* NULL before CONTEXT_DATA_VERSION */
   OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
   void *read_state;
   context_file *context_files;
-  ctx_system system;    /* what alternatives are chosen for */
-  ctx_error no_runtime; /* why there is none */
-  bool has_runtime;
   bool stuck;  /* a driver hangs, and may still read all of this */
   bool usable; /* else every node fails to compile, with the error below */
   ctx_error error;

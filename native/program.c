@@ -106,8 +106,6 @@ static bool build(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *wei
 static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *weights,
                    ctx_error *error) {
   const uint32_t level = p->container.chosen->feature_level;
-  if (p->container.chosen->kind != CTX_KIND_NNAPI)
-    return ctx_fail(error, "the context has no NNAPI program first; prepare the model again");
   if (level > (uint32_t)nnapi->feature_level)
     return ctx_fail(error,
                     "the context needs feature level %u, the runtime offers %d; prepare the model "
@@ -161,12 +159,11 @@ void ctx_program_free(ctx_program *p) {
   free(p);
 }
 
-static bool run_on_chosen(ctx_program *p, const void *const *inputs, void *const *outputs,
-                          ctx_error *error) {
+static bool run_on_chosen(ctx_program *p, void *const *tensors, ctx_error *error) {
   bool tried = false;
   for (;;) {
     ctx_compiled *compiled = use_chosen(p);
-    const bool ran = ctx_execute(compiled, inputs, outputs, error);
+    const bool ran = ctx_execute(compiled, tensors, error);
     const bool dead = !ran && !tried && error->code == NN_DEAD_OBJECT;
     const bool lost = dead && !compile_again(p, compiled);
     end_use(p, compiled);
@@ -175,25 +172,23 @@ static bool run_on_chosen(ctx_program *p, const void *const *inputs, void *const
 }
 
 /* A device is left only if the fallback computes the run that it failed at: others fail at any. */
-static bool run(ctx_program *p, const void *const *inputs, void *const *outputs, bool *on_device,
-                ctx_error *error) {
+static bool run(ctx_program *p, void *const *tensors, bool *on_device, ctx_error *error) {
   ctx_compiled *fallback;
   ctx_error ignored;
   *on_device = false;
-  if (atomic_load(&p->left)) return ctx_execute(p->fallback, inputs, outputs, error);
-  if (run_on_chosen(p, inputs, outputs, error)) return *on_device = true;
+  if (atomic_load(&p->left)) return ctx_execute(p->fallback, tensors, error);
+  if (run_on_chosen(p, tensors, error)) return *on_device = true;
   fallback = fallback_of(p);
-  if (fallback == NULL || !ctx_execute(fallback, inputs, outputs, &ignored)) return false;
+  if (fallback == NULL || !ctx_execute(fallback, tensors, &ignored)) return false;
   leave_device(p, error);
   return true;
 }
 
-bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
-                     ctx_error *error) {
+bool ctx_program_run(ctx_program *p, void *const *tensors, ctx_error *error) {
   const uint64_t begin = p->options.measure ? ctx_now() : 0;
   uint64_t time;
   bool on_device;
-  if (!run(p, inputs, outputs, &on_device, error)) return false;
+  if (!run(p, tensors, &on_device, error)) return false;
   if (!p->options.measure) return true;
   time = ctx_now() - begin;
   pthread_mutex_lock(&p->lock);
@@ -216,8 +211,6 @@ ctx_record ctx_program_record(ctx_program *p) {
   pthread_mutex_unlock(&p->lock);
   return record;
 }
-
-const ctx_container *ctx_program_container(const ctx_program *p) { return &p->container; }
 
 const ctx_device *ctx_program_device(ctx_program *p) {
   return atomic_load(&p->left) ? p->options.fallback : p->options.device;

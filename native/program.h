@@ -39,10 +39,9 @@ bool ctx_program_create(const ctx_nnapi *nnapi, const ctx_container *container,
                         ctx_error *error);
 void ctx_program_free(ctx_program *program);
 
-/* Runs the cluster: `inputs` and `outputs` are the contents of the ONNX tensors, in the order of the
- * container's tables. Threads may run one program at once. */
-bool ctx_program_run(ctx_program *program, const void *const *inputs, void *const *outputs,
-                     ctx_error *error);
+/* Runs the cluster: `tensors` are the contents of the ONNX tensors, inputs and then outputs, in the
+ * order of the container's tables. Threads may run one program at once. */
+bool ctx_program_run(ctx_program *program, void *const *tensors, ctx_error *error);
 
 /* The device that runs it now, and why it is another one than was asked for; "" if it is that. */
 const ctx_device *ctx_program_device(ctx_program *program);
@@ -50,6 +49,5 @@ const char *ctx_program_failure(ctx_program *program);
 
 /* What became of it so far; runs are there if its options have `measure`. */
 ctx_record ctx_program_record(ctx_program *program);
-const ctx_container *ctx_program_container(const ctx_program *program);
 
 #endif

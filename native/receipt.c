@@ -158,22 +158,15 @@ static void write_cluster(ctx_receipt *r, const char *node, const char *runtime,
   write_compiled(out, c, record);
   write_runs(out, record);
   if (choice != NULL) write_choice(out, choice);
-  if (record->fallback == NULL && record->reason != NULL) {
+  if (record->fallback == NULL && record->reason != NULL)
     write_item(out, ",\n   \"error\": ", record->reason);
-  }
   fputc('}', out);
 }
 
-void ctx_receipt_add(ctx_receipt *r, const char *node, const char *runtime, ctx_program *program) {
-  const ctx_record record = ctx_program_record(program);
-  write_cluster(r, node, runtime, ctx_program_container(program), &record, NULL);
-}
-
-void ctx_receipt_add_choice(ctx_receipt *r, const char *node, const char *runtime,
-                            ctx_choice *choice) {
+void ctx_receipt_add(ctx_receipt *r, const char *node, const char *runtime, ctx_choice *choice) {
   const ctx_record record = ctx_choice_record(choice);
   const ctx_container c = ctx_choice_container(choice);
-  write_cluster(r, node, runtime, &c, &record, choice);
+  write_cluster(r, node, runtime, &c, &record, ctx_choice_is_alone(choice) ? NULL : choice);
 }
 
 void ctx_receipt_add_failure(ctx_receipt *r, const char *node, const char *runtime,
@@ -187,9 +180,7 @@ static void write_receipt(const ctx_receipt *r, const char *onnxruntime, FILE *o
   write_item(
       out, "{\n \"format\": \"ep-nnapi receipt\", \"version\": 1,\n \"versions\": {\"ep_nnapi\": ",
       NNAPI_CONTEXT_RELEASE);
-  if (onnxruntime != NULL) {
-    write_item(out, ", \"onnxruntime\": ", onnxruntime);
-  }
+  if (onnxruntime != NULL) write_item(out, ", \"onnxruntime\": ", onnxruntime);
   write_item(out, "},\n \"model\": {\"path\": ", r->model);
   write_item(out, ", \"sha256\": ", r->model != NULL ? r->digest : NULL);
   fputs("},\n \"clusters\": [", out);

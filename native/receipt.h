@@ -15,11 +15,7 @@ void ctx_receipt_model(ctx_receipt *receipt, const char *path);
 
 /* Adds a cluster, a node of that name, that ran on this runtime: "system" or a path. */
 void ctx_receipt_add(ctx_receipt *receipt, const char *node, const char *runtime,
-                     ctx_program *program);
-
-/* Adds one that has a choice among alternatives. */
-void ctx_receipt_add_choice(ctx_receipt *receipt, const char *node, const char *runtime,
-                            ctx_choice *choice);
+                     ctx_choice *choice);
 
 /* Adds one that its device could not compile and that nothing else was to run. */
 void ctx_receipt_add_failure(ctx_receipt *receipt, const char *node, const char *runtime,

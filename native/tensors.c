@@ -56,38 +56,36 @@ static OrtStatus *is_declared(const ctx_container *c, const OrtValueInfo *value,
   return NULL;
 }
 
-static OrtStatus *bind_side(const ep_tensors *t, const OrtValueInfo *const *values, size_t count,
-                            bool output) {
-  const ctx_container *c = t->container;
-  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
-  const uint32_t crossing_count = output ? c->chosen->outputs.count : c->chosen->inputs.count;
+/* Finds a tensor among the node's values from one place on to another. */
+static OrtStatus *bind_tensor(const ep_tensors *t, uint32_t index,
+                              const OrtValueInfo *const *values, size_t count) {
+  const ctx_crossing *crossing = ctx_tensor_at(t->container, index);
+  bool bound = false;
   size_t i;
-  uint32_t k;
-  for (k = 0; k < crossing_count; k++) {
-    bool bound = false;
-    for (i = 0; i < count && !bound; i++) {
-      const char *name = NULL;
-      if (values[i] == NULL) continue;
-      ORT_TRY(ort->GetValueInfoName(values[i], &name));
-      if (!ctx_text_is(c, crossings[k].name, name)) continue;
-      (output ? t->outputs : t->inputs)[k] = i;
-      ORT_TRY(is_declared(c, values[i], &crossings[k], &bound));
-      break;
-    }
-    if (!bound) return ep_named_status(t->node, NOT_ITS_TENSORS);
+  for (i = 0; i < count && !bound; i++) {
+    const char *name = NULL;
+    if (values[i] == NULL) continue;
+    ORT_TRY(ort->GetValueInfoName(values[i], &name));
+    if (!ctx_text_is(t->container, crossing->name, name)) continue;
+    t->places[index] = i;
+    ORT_TRY(is_declared(t->container, values[i], crossing, &bound));
+    break;
   }
-  return NULL;
+  return bound ? NULL : ep_named_status(t->node, NOT_ITS_TENSORS);
 }
 
-static OrtStatus *bind_values(const ep_tensors *t, const OrtNode *fused,
-                              const OrtValueInfo **values, size_t inputs, size_t outputs) {
-  ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
-  ORT_TRY(bind_side(t, values, inputs, false));
+static OrtStatus *bind_all(const ep_tensors *t, const OrtNode *fused, const OrtValueInfo **values,
+                           size_t inputs, size_t outputs) {
+  const ctx_alternative *chosen = t->container->chosen;
+  uint32_t i;
   /* ctx_read has seen that the crossings' names differ */
-  if (t->container->chosen->outputs.count != outputs)
-    return ep_named_status(t->node, NOT_ITS_TENSORS);
-  ORT_TRY(ort->Node_GetOutputs(fused, values, outputs));
-  return bind_side(t, values, outputs, true);
+  if (chosen->outputs.count != outputs) return ep_named_status(t->node, NOT_ITS_TENSORS);
+  ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
+  ORT_TRY(ort->Node_GetOutputs(fused, values + inputs, outputs));
+  for (i = 0; i < chosen->inputs.count; i++) ORT_TRY(bind_tensor(t, i, values, inputs));
+  for (; i < ctx_tensor_count(t->container); i++)
+    ORT_TRY(bind_tensor(t, i, values + inputs, outputs));
+  return NULL;
 }
 
 OrtStatus *ep_bind(const ctx_container *c, const char *node, const OrtNode *fused,
@@ -99,20 +97,14 @@ OrtStatus *ep_bind(const ctx_container *c, const char *node, const OrtNode *fuse
   out->node = node;
   ORT_TRY(ort->Node_GetNumInputs(fused, &inputs));
   ORT_TRY(ort->Node_GetNumOutputs(fused, &outputs));
-  out->inputs = calloc((size_t)c->chosen->inputs.count + 1, sizeof *out->inputs);
-  out->outputs = calloc((size_t)c->chosen->outputs.count + 1, sizeof *out->outputs);
+  out->places = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *out->places);
   values = calloc(inputs + outputs + 1, sizeof *values);
-  if (out->inputs == NULL || out->outputs == NULL || values == NULL)
+  if (out->places == NULL || values == NULL)
     status = ep_status("out of memory");
   else
-    status = bind_values(out, fused, values, inputs, outputs);
+    status = bind_all(out, fused, values, inputs, outputs);
   free(values);
   return status;
-}
-
-void ep_tensors_free(ep_tensors *tensors) {
-  free(tensors->inputs);
-  free(tensors->outputs);
 }
 
 /* Fails unless a tensor has the crossing's element type and sizes. */
@@ -132,23 +124,20 @@ static OrtStatus *check_tensor(const ep_tensors *t, const OrtValue *value,
   return ep_named_status(t->node, error.text);
 }
 
-OrtStatus *ep_read_input(const ep_tensors *t, const OrtKernelContext *context, uint32_t index,
-                         const void **out) {
-  const OrtValue *value = NULL;
-  ORT_TRY(ort->KernelContext_GetInput(context, t->inputs[index], &value));
-  if (value == NULL) return ep_named_status(t->node, "an input tensor is missing");
-  ORT_TRY(check_tensor(t, value, &t->container->inputs[index]));
-  return ort->GetTensorData(value, out);
-}
-
-OrtStatus *ep_make_output(const ep_tensors *t, OrtKernelContext *context, uint32_t index,
-                          void **out) {
-  const ctx_crossing *crossing = &t->container->outputs[index];
-  OrtValue *value = NULL;
-  ORT_TRY(ort->KernelContext_GetOutput(context, t->outputs[index],
+OrtStatus *ep_contents(const ep_tensors *t, OrtKernelContext *context, uint32_t index, void **out) {
+  const ctx_crossing *crossing = ctx_tensor_at(t->container, index);
+  OrtValue *made = NULL;
+  const OrtValue *given = NULL;
+  if (index < t->container->chosen->inputs.count) {
+    ORT_TRY(ort->KernelContext_GetInput(context, t->places[index], &given));
+    if (given == NULL) return ep_named_status(t->node, "an input tensor is missing");
+    ORT_TRY(check_tensor(t, given, crossing));
+    return ort->GetTensorData(given, (const void **)out);
+  }
+  ORT_TRY(ort->KernelContext_GetOutput(context, t->places[index],
                                        t->container->sizes + crossing->shape.first,
-                                       crossing->shape.count, &value));
-  if (value == NULL) return ep_named_status(t->node, "an output tensor cannot be made");
-  ORT_TRY(check_tensor(t, value, crossing));
-  return ort->GetTensorMutableData(value, out);
+                                       crossing->shape.count, &made));
+  if (made == NULL) return ep_named_status(t->node, "an output tensor cannot be made");
+  ORT_TRY(check_tensor(t, made, crossing));
+  return ort->GetTensorMutableData(made, out);
 }

@@ -11,73 +11,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "choice.h"
 #include "trial.h"
 
-/* Tensors of that side, each in memory of exactly its size. */
-static void **tensors(const ctx_container *c, const ctx_crossing *crossings, uint32_t count) {
+/* Tensors, each in memory of exactly its size. */
+static void **make_tensors(const ctx_container *c) {
   enum { MOST = 1 << 26 };
-  void **made = calloc((size_t)count + 1, sizeof *made);
+  void **made = calloc((size_t)ctx_tensor_count(c) + 1, sizeof *made);
   uint32_t i;
-  for (i = 0; made != NULL && i < count; i++)
-    if (ctx_tensor_bytes(c, &crossings[i]) < MOST)
-      made[i] = calloc(1, ctx_tensor_bytes(c, &crossings[i]));
+  for (i = 0; made != NULL && i < ctx_tensor_count(c); i++)
+    if (ctx_tensor_bytes(c, ctx_tensor_at(c, i)) < MOST)
+      made[i] = calloc(1, ctx_tensor_bytes(c, ctx_tensor_at(c, i)));
   return made;
 }
 
-static bool all_there(void **made, uint32_t count) {
+static bool run(ctx_choice *choice, const ctx_container *c, ctx_error *error) {
+  void **tensors = make_tensors(c);
+  bool there = tensors != NULL, ran;
   uint32_t i;
-  for (i = 0; made != NULL && i < count; i++)
-    if (made[i] == NULL) return false;
-  return made != NULL;
-}
-
-static void release(void **made, uint32_t count) {
-  uint32_t i;
-  for (i = 0; made != NULL && i < count; i++) free(made[i]);
-  free(made);
-}
-
-/* `program`: NULL if there is a choice. */
-static bool run(ctx_program *program, ctx_choice *choice, const ctx_container *c,
-                ctx_error *error) {
-  const uint32_t ins = c->chosen->inputs.count, outs = c->chosen->outputs.count;
-  void **inputs = tensors(c, c->inputs, ins), **outputs = tensors(c, c->outputs, outs);
-  bool ran = true;
-  if (all_there(inputs, ins) && all_there(outputs, outs))
-    ran = program != NULL ? ctx_program_run(program, (const void *const *)inputs, outputs, error)
-                          : ctx_choice_run(choice, (const void *const *)inputs, outputs, error);
-  release(inputs, ins);
-  release(outputs, outs);
+  for (i = 0; there && i < ctx_tensor_count(c); i++) there = tensors[i] != NULL;
+  ran = !there || ctx_choice_run(choice, tensors, error);
+  for (i = 0; tensors != NULL && i < ctx_tensor_count(c); i++) free(tensors[i]);
+  free(tensors);
   return ran;
 }
 
-static bool choose(const ctx_nnapi *nnapi, const ctx_devices *devices, const ctx_options *options,
-                   const ctx_container *c, ctx_weights *weights, ctx_error *error) {
-  const ctx_settings settings = ctx_default_settings();
-  ctx_system system = ctx_system_of(&settings, nnapi, devices, options, NULL);
-  ctx_choice *choice = NULL;
-  bool done;
-  system.prefer = options->litert != NULL ? "litert-cpu" : "nnapi-cpu,cpu,nnapi";
-  done = ctx_choice_make(&system, c, weights, &choice, error) && run(NULL, choice, c, error);
-  return ctx_choice_free(choice) && done;
-}
-
-static bool use(const ctx_settings *settings, const ctx_nnapi *nnapi, const ctx_devices *devices,
-                const uint8_t *data, size_t size, ctx_error *error) {
+static bool use(ctx_system *system, const uint8_t *data, size_t size, ctx_error *error) {
   ctx_container container;
   ctx_weights weights = {.descriptor = -1};
-  ctx_options options;
-  ctx_program *program = NULL;
-  bool done = ctx_read(data, size, &container, error) &&
-              ctx_resolve(settings, devices, &options, error) &&
-              ctx_weights_open(&container, NULL, &weights, error);
-  if (done && ctx_has_choice(&container))
-    done = choose(nnapi, devices, &options, &container, &weights, error);
-  else
-    done = done && ctx_program_create(nnapi, &container, &weights, &options, &program, error) &&
-           run(program, NULL, &container, error);
-  ctx_program_free(program);
+  ctx_choice *choice = NULL;
+  bool done = ctx_read(data, size, &container, error) && ctx_resolve(system, error) &&
+              ctx_weights_open(&container, NULL, &weights, error) &&
+              ctx_choice_make(system, false, &container, &weights, &choice, error) &&
+              run(choice, &container, error);
+  done = ctx_choice_free(choice) && done;
   ctx_weights_close(&weights);
   return done;
 }
@@ -95,22 +62,21 @@ static uint8_t *next(FILE *file, size_t *size) {
 }
 
 int main(int count, char **words) {
-  ctx_settings settings = ctx_default_settings();
+  ctx_system system = {.settings = ctx_default_settings(), .found = true};
   FILE *file = count > 2 ? fopen(words[2], "rb") : NULL;
   long refused = 0, ran = 0;
   ctx_error error = {0};
-  ctx_nnapi nnapi;
-  ctx_devices devices;
   uint8_t *data;
   size_t size;
-  settings.runtime = count > 1 ? words[1] : NULL;
-  settings.options.litert = count > 3 ? words[3] : NULL;
-  if (file == NULL || !ctx_open_runtime(&settings, &nnapi, &error) ||
-      !ctx_list_devices(&nnapi, &devices, &error))
+  system.settings.runtime = count > 1 ? words[1] : NULL;
+  system.settings.options.litert = count > 3 ? words[3] : NULL;
+  system.settings.prefer = count > 3 ? "litert-cpu" : "nnapi-cpu,cpu,nnapi";
+  if (file == NULL || !ctx_open_runtime(&system.settings, &system.nnapi, &error) ||
+      !ctx_list_devices(&system.nnapi, &system.devices, &error))
     return fprintf(stderr, "read_many: %s\n", error.text), 2;
   while ((data = next(file, &size)) != NULL) {
     error.text[0] = '\0';
-    if (use(&settings, &nnapi, &devices, data, size, &error))
+    if (use(&system, data, size, &error))
       ran++;
     else if (error.text[0] != '\0' && strchr(error.text, '\n') == NULL)
       refused++;

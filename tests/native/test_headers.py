@@ -23,6 +23,7 @@ HEADER = NATIVE / "nnapi_functions.h"
 
 def nnapi_functions() -> str:
     """Every function of NNAPI's C API, as a list for macros, and its structs and codes."""
+    levels = {name: level for level, names in NEEDED.items() for name in names}
     lines = [
         "/* NNAPI's C API. Generated from ep_nnapi/nnapi: python -m tests.native.test_headers. */",
         "#ifndef NNAPI_FUNCTIONS_H\n#define NNAPI_FUNCTIONS_H\n",
@@ -39,15 +40,12 @@ def nnapi_functions() -> str:
     lines.append("\n/* X(code) for the name of each result code. */\n#define NN_RESULTS(X) \\")
     lines.append(" \\\n".join(f"  X({code.name})" for code in ResultCode))
     lines.append(
-        "\n/* X(level, name) for the functions without which a library has no such level. */"
+        "\n/* X(returns, name, exported name, level, parameters); level: the first that no library\n"
+        " * has without the function, or 9. */\n#define NN_FUNCTIONS(X) \\"
     )
-    needed = [(level, name) for level, names in NEEDED.items() for name in names]
-    lines.append("#define NN_NEEDED(X) \\")
-    lines.append(" \\\n".join(f"  X({level}, {name})" for level, name in needed))
-    lines.append("\n/* X(returns, name, exported name, parameters). */\n#define NN_FUNCTIONS(X) \\")
     lines.append(
         " \\\n".join(
-            f"  X({f.returns}, {f.python_name}, {f.c_name}, "
+            f"  X({f.returns}, {f.python_name}, {f.c_name}, {levels.get(f.python_name, 9)}, "
             f"({', '.join(p.public for p in f.parameters) or 'void'}))"
             for f in FUNCTIONS
         )
