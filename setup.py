@@ -50,6 +50,7 @@ def context_library() -> Extension:
 
 
 CAPI["write_headers"]()
+MODULES = ("ort", "nnapi/capi", "litert", "epcontext")
 LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
 
 
@@ -141,7 +142,7 @@ class BuildNative(build_ext):
 
 
 setup(
-    cffi_modules=[f"ep_nnapi/{at}/_build.py:ffi" for at in ("ort", "nnapi/capi", "litert")],
+    cffi_modules=[f"ep_nnapi/{at}/_build.py:ffi" for at in MODULES],
     ext_modules=list(LIBRARIES),  # cffi appends its modules to it
     cmdclass={"bdist_wheel": BuildWheel, "build_ext": BuildNative, "build_py": BuildModules},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

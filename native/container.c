@@ -1,4 +1,5 @@
-/* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/tables.py. */
+/* Reader of containers: see container.h. ep_nnapi/epcontext/container.py calls it for Python,
+ * whose writer is tables.py there. */
 #define _POSIX_C_SOURCE 200809L
 #include "container.h"
 
@@ -484,9 +485,10 @@ static bool check_program(const uint8_t *data, size_t size, ctx_error *error) {
                     "the data is not an ep-nnapi context, or is corrupt; prepare the model again");
   if (size < sizeof *header) return ctx_fail(error, "%s", CORRUPT);
   if (header->version != CTX_VERSION)
-    return ctx_fail(error, "the context has format %u, this library reads %d; %s", header->version,
+    return ctx_fail(error, "the context has format %u, this version reads %d; %s", header->version,
                     CTX_VERSION,
-                    header->version > CTX_VERSION ? "use a newer library" : "prepare it again");
+                    header->version > CTX_VERSION ? "upgrade ep-nnapi or prepare the model again"
+                                                  : "prepare the model again");
   if (header->program_size < sizeof *header || header->program_size > size ||
       header->program_size > UINT32_MAX)
     return ctx_fail(error, "%s", CORRUPT);

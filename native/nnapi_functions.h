@@ -56,8 +56,8 @@ enum { NN_COPIED_AT_ONCE = 128 };
   X(RESOURCE_EXHAUSTED_PERSISTENT) \
   X(DEAD_OBJECT)
 
-/* X(returns, name, exported name, level, parameters); level: the first that no library
- * has without the function, or 9. */
+/* X(returns, name, exported name, level, parameters); level: the first that no
+ * library has without the function, or 9. */
 #define NN_FUNCTIONS(X) \
   X(int, getDeviceCount, ANeuralNetworks_getDeviceCount, 3, (uint32_t* numDevices)) \
   X(int, getDevice, ANeuralNetworks_getDevice, 3, (uint32_t devIndex, ANeuralNetworksDevice** device)) \

@@ -31,7 +31,7 @@ TESTED_BY = {
     "capi/test_build": "nnapi/_embedding",
     "cli/test_run": "diagnostics/run_and_compare",
     "diagnostics/test_doctor": "diagnostics/doctor_worker",
-    "epcontext/test_container": "epcontext/pool",
+    "epcontext/test_container": "epcontext/_build epcontext/pool",
     "epcontext/test_contexts": "epcontext/composites",
     "graph/test_dag": "graph/graph",
     "provider/test_choice": "provider/alternative_runs",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import prod
-
-import numpy as np
 
 from ep_nnapi.epcontext.layout import AlternativeKind
 from ep_nnapi.graph.value import DType
@@ -13,8 +10,8 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.validate import MAX_BYTES, required_level
+from ep_nnapi.nnapi.model import Data, Model
+from ep_nnapi.nnapi.validate import required_level
 
 
 @frozen
@@ -120,91 +117,5 @@ def replaces(own: Border, other: Border) -> bool:
     return entering <= there and leaving == {_tensor(c) for c in other.outputs}
 
 
-def check(alternative: Alternative) -> None:
-    """Raises ValueError if the tensors of an alternative are not those of what it consists of."""
-    border = alternative.border
-    if alternative.model is not None:
-        _check_operands(border, alternative.model)
-    else:
-        _check_plain(border)
-    for crossings in (border.inputs, border.outputs):
-        tensors = {_tensor(c) for c in crossings}
-        twice = crossings is border.inputs and alternative.model is not None  # in two layouts
-        distinct = len(tensors) if twice else len(crossings)
-        if len({c.name for c in crossings}) != distinct:
-            raise ValueError("two tensors at the border have one name")
-    if alternative.parts:
-        _check_flow(alternative)
-
-
-def _check_operands(border: Border, model: Model) -> None:
-    """Raises ValueError unless every crossing matches its operand's shape, type and layout."""
-    sides: tuple[tuple[Sequence[Crossing], Sequence[int]], ...] = (
-        (border.inputs, model.inputs),
-        (border.outputs, model.outputs),
-    )
-    for crossings, indexes in sides:
-        met = [c.operand for c in crossings]
-        fed_twice = crossings is border.inputs and len(met) != len(indexes)
-        if set(met) != set(range(len(indexes))) or fed_twice:
-            raise ValueError("the border does not fit the model")
-        for c in crossings:
-            if not _fits(c, model.operands[indexes[c.operand]]):
-                raise ValueError(f"{c.name} does not fit its operand")
-
-
-def _check_plain(border: Border) -> None:
-    for crossings in (border.inputs, border.outputs):
-        for position, c in enumerate(crossings):
-            least, most = min(c.shape, default=1), prod(c.shape)
-            if c.operand != position or c.perm is not None or least < 1 or most > MAX_BYTES:
-                raise ValueError(f"{c.name} does not fit an alternative without NNAPI")
-
-
-def _check_flow(partition: Alternative) -> None:
-    """Raises ValueError unless each part reads what enters the partition or an earlier part made.
-
-    What leaves it must have been made.
-    """
-    there = {c.name: _tensor(c) for c in partition.border.inputs}
-    for part in partition.parts:
-        _check_read(part.border.inputs, there)
-        if not there.keys().isdisjoint(c.name for c in part.border.outputs):
-            raise ValueError("a part makes a tensor that is there already")
-        there |= {c.name: _tensor(c) for c in part.border.outputs}
-    for c in partition.border.inputs:
-        del there[c.name]
-    _check_read(partition.border.outputs, there)
-
-
-def _check_read(crossings: Sequence[Crossing], there: dict[str, tuple[object, ...]]) -> None:
-    for c in crossings:
-        if there.get(c.name) != _tensor(c):
-            raise ValueError(f"{c.name} is read before a part makes it so")
-
-
 def _tensor(crossing: Crossing) -> tuple[object, ...]:
     return crossing.name, crossing.dtype, crossing.shape
-
-
-def _converts(crossing: Crossing) -> bool:
-    """Returns True for element types between which a border converts; see docs/context.md."""
-    inside, outside = crossing.nnapi_dtype, crossing.dtype
-    if outside is DType.INT8 and inside == np.uint8:
-        return True
-    if outside is DType.INT64 and inside == np.int32:
-        return True
-    return outside.readable and outside.numpy == inside
-
-
-def _fits(crossing: Crossing, operand: Operand) -> bool:
-    shape, perm = crossing.shape, crossing.perm
-    return (
-        operand.type.tensor
-        and crossing.nnapi_shape == operand.dimensions
-        and crossing.nnapi_dtype == operand.type.numpy
-        and _converts(crossing)
-        and min(shape, default=1) > 0
-        and prod(shape) == prod(crossing.nnapi_shape)
-        and (perm is None or sorted(perm) == list(range(len(shape))))
-    )

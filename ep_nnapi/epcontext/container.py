@@ -10,27 +10,23 @@ docs/context.md specifies the format, `ep_nnapi.epcontext.layout` declares its r
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.epcontext._native import ffi, lib
 from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, constants, everything
 from ep_nnapi.epcontext.layout import (
-    FORMAT_VERSION,
     HEADER,
-    MAGIC,
     MODEL_HAS_CHECKSUM,
     TABLES,
     TERMINATOR,
     AlternativeKind,
-    inflated,
-    with_checksum,
 )
 from ep_nnapi.epcontext.pool import ConstantPool, padded
 from ep_nnapi.epcontext.tables import TableReader, TableWriter
@@ -138,7 +134,6 @@ def _file_digest(path: Path, offset: int, size: int, *_when: int) -> bytes:
     return hashlib.sha256(_mapped(path, offset, size).data).digest()
 
 
-_VERSION = struct.Struct("<8sI")
 _MALFORMED = (
     AttributeError,
     LookupError,
@@ -297,56 +292,51 @@ def _malformed() -> Iterator[None]:
 def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     """Returns the header, the program (header and tables), and the bytes that follow it.
 
-    Raises ModelError if it has another format, or the checksum is wrong.
+    What is not sound has to be refused before.
     """
-    header, size = _header(data)
-    program, rest = data[:size], data[size:]
-    if with_checksum(program) != program:
-        raise ModelError(CORRUPT)
-    if not rest.endswith(TERMINATOR):
-        raise ModelError("the context is truncated; prepare the model again")
-    return header, program, rest[: -len(TERMINATOR)]
-
-
-def _header(data: bytes) -> tuple[np.ndarray[Any, Any], int]:
-    """Returns the header, and the size of the program."""
-    _check_version(data)
-    if len(data) < HEADER.dtype.itemsize:
-        raise ModelError(CORRUPT)
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
     size = int(header["program_size"])
-    if not HEADER.dtype.itemsize <= size <= len(data):
-        raise ModelError(CORRUPT)
-    return header, size
+    return header, data[:size], data[size : -len(TERMINATOR)]
 
 
-def _check_version(data: bytes) -> None:
-    if len(data) < _VERSION.size or not data.startswith(MAGIC):
-        raise ModelError(
-            "the data is not an ep-nnapi context, or is corrupt; prepare the model again"
-        )
-    version = int(_VERSION.unpack_from(data)[1])
-    if version != FORMAT_VERSION:
-        upgrade = "upgrade ep-nnapi or " if version > FORMAT_VERSION else ""
-        raise ModelError(
-            f"the context has format {version}, this version reads {FORMAT_VERSION}; "
-            f"{upgrade}prepare the model again"
-        )
+def _check(check: Callable[..., bool], *given: object) -> None:
+    """Has C check something; raises ModelError with what it says."""
+    error = ffi.new("ctx_error *")
+    if not check(*given, error):
+        raise ModelError(ffi.string(error.text).decode())
+
+
+class _Sound:
+    """A container that C has found sound; raises ModelError for others."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._container = ffi.from_buffer(data), ffi.new("ctx_container *")
+        _check(lib.ctx_read, self._data, len(data), self._container)
+
+    def program(self, index: int) -> bytes:
+        """Returns the program of a later alternative; raises ModelError."""
+        place, own = ffi.new("uint8_t **"), ffi.new("ctx_container *")
+        _check(lib.ctx_unpack, self._container, index, place, own)
+        (header,) = np.frombuffer(ffi.buffer(place[0], HEADER.dtype.itemsize), HEADER.dtype)
+        program = bytes(ffi.buffer(place[0], int(header["program_size"])))
+        lib.free(place[0])
+        return program
 
 
 def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
+    sound = _Sound(data)
     header, program, rest = split(data)
     reader, location = _reader(header, program)
     weights = read_weights(location, rest, source)
 
-    def read(packed: bytes, before: bytes) -> Alternative:
+    def opened(index: int) -> Alternative:
+        program = sound.program(index)
         with _malformed():
-            return _packed(inflated(packed, before), location, weights)
+            return _reader(np.frombuffer(program, HEADER.dtype, 1)[0], program)[0].first(weights)
 
-    choices = int(header["choices"])
     content = ContainerContent(
-        reader.first(choices, weights),
-        reader.later(choices, read),
+        reader.first(weights),
+        reader.later(int(header["choices"]), opened),
         weights,
         header["sha256"].tobytes(),
         location.file or None,
@@ -362,8 +352,6 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
 
 def _reader(header: np.ndarray[Any, Any], program: bytes) -> tuple[TableReader, WeightsLocation]:
     """Returns the reader of a program, and where its weights are."""
-    if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
-        raise ValueError("it sets bits that have no meaning")
     reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
     return reader, WeightsLocation(
         reader.text(header["weights_file"].tolist()),
@@ -372,21 +360,3 @@ def _reader(header: np.ndarray[Any, Any], program: bytes) -> tuple[TableReader, 
         int(header["weights_file_size"]),
         header["weights_sha256"].tobytes(),
     )
-
-
-def _packed(program: bytes, location: WeightsLocation, weights: Array) -> Alternative:
-    """Returns an alternative from its own program, which is for the same weights.
-
-    It has no digests, as that of the program around it has its bytes and the weights'.
-    """
-    header, size = _header(program)
-    reader, own = _reader(header, program)
-    if (
-        size != len(program)
-        or header["choices"] != 1
-        or header["sha256"].any()
-        or header["weights_sha256"].any()
-        or replace(own, sha256=location.sha256) != location
-    ):
-        raise ValueError("a packed alternative has other weights or choices")
-    return reader.first(1, weights)

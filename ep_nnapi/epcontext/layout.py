@@ -257,16 +257,3 @@ def deflated(data: bytes, before: bytes = b"") -> bytes:
         if len(data) <= MOST_INFLATED * len(found):
             break
     return found
-
-
-def inflated(data: bytes, before: bytes = b"") -> bytes:
-    """Returns what was deflated; raises ValueError if it is no more than that."""
-    size = int.from_bytes(data[:4], "little")
-    engine = zlib.decompressobj(-zlib.MAX_WBITS, zdict=before[-DICTIONARY:])
-    try:
-        found = engine.decompress(data[4:], size + 1) if size <= MOST_INFLATED * len(data) else b""
-    except zlib.error:
-        found = b""
-    if not size or len(found) != size or not engine.eof or engine.unused_data:
-        raise ValueError("a packed alternative is corrupt")
-    return found

@@ -1,13 +1,10 @@
-"""Tables of a container: the alternatives of a cluster, written and read.
-
-What is read is validated as untrusted data.
-"""
+"""Tables of a container: the alternatives of a cluster, written and read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,6 @@ from ep_nnapi.epcontext.alternatives import (
     Alternative,
     LaterAlternative,
     Linked,
-    check,
     plain_crossing,
 )
 from ep_nnapi.epcontext.composites import packed, unpacked
@@ -27,7 +23,6 @@ from ep_nnapi.epcontext.layout import (
     FORMAT_VERSION,
     HEADER,
     MAGIC,
-    MAX_DEPTH,
     OMITTED,
     REFERENCED_MODEL,
     TABLES,
@@ -41,12 +36,10 @@ from ep_nnapi.epcontext.pool import Range as _Range
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BY_CODE
-from ep_nnapi.nnapi.validate import check_shape, check_value
 
 
 class TableWriter:
@@ -224,89 +217,31 @@ def _in_order(model: Model) -> list[Model]:
     return list(done.values())[::-1]
 
 
-_FLOAT_MAX = float(np.finfo(np.float32).max)
-
-
 class TableReader:
-    """Reads the tables of a container; raises ValueError for malformed ones.
+    """Reads the tables of a container, which C has found sound.
 
     program  header and tables
     ranges   offset and count of each table
     """
 
     def __init__(self, program: bytes, ranges: Mapping[str, _Range]) -> None:
-        self._rows = {t.name: _rows(program, t.name, t.dtype, ranges[t.name]) for t in TABLES[:-2]}
-        self._text, self._packed = (_bytes(program, t.name, ranges[t.name]) for t in TABLES[-2:])
-        self._before = program[ranges[TABLES[1].name][0] : sum(ranges["text"])]
-        self._unread = len(program)
+        self._rows: dict[str, Any] = {  # lists of rows, and bytes
+            t.name: program[first : first + count]
+            if t.dtype == np.uint8
+            else np.frombuffer(program, t.dtype, count, first).tolist()
+            for t in TABLES
+            for first, count in (ranges[t.name],)
+        }
 
     def text(self, part: _Range) -> str:
         """Returns a text."""
-        text = str(self._slice(self._text, part), "utf-8")
-        if "\0" in text:
-            raise ValueError("a name has a NUL")
-        return text
+        return str(self._part("text", part), "utf-8")
 
-    def first(self, choices: int, weights: Array) -> Alternative:
-        """Returns the first alternative, its constants as views of `weights`."""
-        rows = self._rows["alternatives"]
-        if not 1 <= choices <= len(rows):
-            raise ValueError(f"{choices} of {len(rows)} alternatives compute it")
-        made: dict[int, Alternative] = {}
-        for index in (*reversed(range(choices, len(rows))), 0):
-            first, count = rows[index][6]
-            if count and (first < max(choices, index + 1) or first + count > len(rows)):
-                raise ValueError(f"the parts of alternative {index} are none")
-            parts = range(first, first + count)
-            made[index] = self._alternative(rows[index], tuple(made[i] for i in parts), weights)
-            if any(part.parts for part in made[index].parts):
-                raise ValueError("a partition is part of another")
-            borders = [part.border for part in made[index].parts]
-            self._unread -= sum(len(b.inputs) + len(b.outputs) for b in borders)
-            if self._unread < 0:
-                raise ValueError("partitions share their parts")
-            check(made[index])
-        return made[0]
-
-    def later(
-        self, choices: int, read: Callable[[bytes, bytes], Alternative]
-    ) -> tuple[LaterAlternative, ...]:
-        """Returns the other alternatives; `read` returns what was packed in bytes after others."""
-        return tuple(self._later(n, self._rows["alternatives"][n], read) for n in range(1, choices))
-
-    def _later(
-        self, index: int, row: tuple[Any, ...], read: Callable[[bytes, bytes], Alternative]
-    ) -> LaterAlternative:
-        kind, needed, name, *ranges, offset, size = row
-        if needed > HIGHEST_LEVEL or any(map(any, ranges)) or not size:
-            raise ValueError(f"alternative {index} is not packed")
-        data = self._slice(self._packed, (offset, size))
-
-        def opened() -> Alternative:
-            found = read(data, self._before)
-            if (found.kind, found.needed) != (kind, needed):
-                raise ModelError(f"alternative {index} is another one; prepare the model again")
-            return found
-
-        return LaterAlternative(self.text(name), AlternativeKind(kind), needed, size, opened)
-
-    def _alternative(
-        self, row: tuple[Any, ...], parts: tuple[Alternative, ...], weights: Array
-    ) -> Alternative:
-        kind, level, name, models, inputs, outputs, _, composites, offset, size = row
-        kind = AlternativeKind(kind)
-        is_nnapi, linked = kind is AlternativeKind.NNAPI, offset or size
-        if (
-            is_nnapi is not bool(models[1])
-            or is_nnapi is not bool(level)
-            or level > HIGHEST_LEVEL
-            or (composites[1] and not is_nnapi)
-            or bool(parts) is not (kind is AlternativeKind.PARTITION)
-            or bool(size) is not (kind in (AlternativeKind.LITERT, AlternativeKind.ONNX))
-            or (linked and not size)
-        ):
-            raise ValueError(f"an alternative has what {kind.name} has not, or lacks what it has")
-        model = self._models(models[0], models[1], weights)[0] if is_nnapi else None
+    def first(self, weights: Array, index: int = 0) -> Alternative:
+        """Returns the first alternative, or its part `index`; constants are views of `weights`."""
+        row = self._rows["alternatives"][index]
+        kind, level, name, models, inputs, outputs, parts, composites, offset, size = row
+        model = self._model(models, weights) if models[1] else None
         ends = [
             tuple(self._crossing(row, model, indexes) for row in self._part("crossings", side))
             for side, indexes in (
@@ -314,53 +249,54 @@ class TableReader:
                 (outputs, model.outputs if model else ()),
             )
         ]
-        text = self.text(composites)
         if model:
-            model = replace(model, composites=unpacked(text, model, weights))
-        data = self._slice(self._packed, (offset, size)) if size else None
+            own = unpacked(self.text(composites), model, weights)
+            model = replace(model, composites=own)
+        data = self._part("packed", (offset, size)) if size else None
         known = None if data is None else Linked((), _same_bytes(data))
-        border = Border(ends[0], ends[1])
-        return Alternative(self.text(name), kind, border, level, model, known, data, parts)
+        inner = tuple(self.first(weights, i) for i in range(parts[0], sum(parts)))
+        return Alternative(
+            self.text(name),
+            AlternativeKind(kind),
+            Border(ends[0], ends[1]),
+            level,
+            model,
+            known,
+            data,
+            inner,
+        )
 
-    def _models(self, first: int, count: int, weights: Array) -> list[Model]:
-        """Returns the models; later ones are made first, as others refer to them."""
-        rows = self._rows["models"]
-        if first + count > len(rows):
-            raise ValueError(f"a range of {count} from {first} lies outside of its table")
+    def later(
+        self, choices: int, read: Callable[[int], Alternative]
+    ) -> tuple[LaterAlternative, ...]:
+        """Returns the other alternatives; `read` returns one by its index."""
+        rows = enumerate(self._rows["alternatives"][:choices])
+        return tuple(
+            LaterAlternative(
+                self.text(row[2]), AlternativeKind(row[0]), row[1], row[-1], partial(read, index)
+            )
+            for index, row in rows
+            if index
+        )
+
+    def _model(self, part: _Range, weights: Array) -> Model:
+        """Returns the first of the models; later ones are made first, as others refer to them."""
         models: dict[int, Model] = {}
-        depths: dict[int, int] = {}
-        for index in reversed(range(first, first + count)):
-            operands, operations, inputs, outputs, relaxed = rows[index]
-            if relaxed > 1:
-                raise ValueError(f"relaxed is {relaxed}")
-            found = self._part("operands", operands)
-            inner = [row[7] for row in found if row[1] == REFERENCED_MODEL]
-            if min(inner, default=index + 1) <= index:
-                raise ValueError(f"model {index} refers to an earlier one or to itself")
-            depths[index] = 1 + max((depths[i] for i in inner), default=-1)
-            if depths[index] > MAX_DEPTH:
-                raise ValueError(f"models are nested more than {MAX_DEPTH} deep")
-            computed = tuple(map(self._operation, self._part("operations", operations)))
-            ends = self._numbers(inputs), self._numbers(outputs)
-            named = chain(*ends, *((*op.inputs, *op.outputs) for op in computed))
-            if max(named, default=-1) >= len(found):  # also of models that nothing refers to
-                raise ValueError(f"model {index} names operands that it has not")
-            made = tuple(self._operand(row, models, weights) for row in found)
-            models[index] = Model(made, computed, *ends, bool(relaxed))
-        return [models[i] for i in range(first, first + count)]
+        for index in reversed(range(part[0], sum(part))):
+            operands, operations, inputs, outputs, relaxed = self._rows["models"][index]
+            models[index] = Model(
+                tuple(
+                    self._operand(row, models, weights) for row in self._part("operands", operands)
+                ),
+                tuple(map(self._operation, self._part("operations", operations))),
+                self._numbers(inputs),
+                self._numbers(outputs),
+                bool(relaxed),
+            )
+        return models[part[0]]
 
-    def _part(self, table: str, part: _Range) -> list[Any]:
-        return self._slice(self._rows[table], part)  # type: ignore[no-any-return]
-
-    def _slice(self, values: Any, part: _Range) -> Any:  # noqa: ANN401 (a list or bytes)
-        """Returns a range; all together have no more elements than the program has bytes."""
-        first, count = part
-        self._unread -= count
-        if self._unread < 0:
-            raise ValueError("ranges share elements of a table")
-        if first + count > len(values):
-            raise ValueError(f"a range of {count} from {first} lies outside of its table")
-        return values[first : first + count]
+    def _part(self, table: str, part: _Range) -> Any:  # noqa: ANN401 (a list or bytes)
+        return self._rows[table][part[0] : sum(part)]
 
     def _numbers(self, part: _Range) -> tuple[int, ...]:
         return tuple(self._part("numbers", part))
@@ -377,68 +313,27 @@ class TableReader:
         code, kind, scale, zero_point, dimension, dimensions, channel_scales, offset, size = row
         value: Data | Omitted | Model | None = None
         if kind == CONSTANT:
-            if offset + size > weights.size:
-                raise ValueError("a constant lies outside of the weights")
             value = Data(weights[offset : offset + size])
         elif kind == REFERENCED_MODEL:
             value = models[offset]
         elif kind == OMITTED:
             value = Omitted.NO_VALUE
-        elif kind != COMPUTED:
-            raise ValueError(f"an operand's value is of kind {kind}")
         scales = tuple(self._part("scales", channel_scales))
-        if not all(map(_is_float, (scale, *scales))):
-            raise ValueError("a scale is no float")
         channels = ChannelQuantization(dimension, scales) if scales else None
         dims = self._numbers(dimensions)
-        operand = Operand(OperandCode(code), dims, scale, zero_point, channels, value)
-        check_shape(operand)
-        check_value(operand)
-        return operand
+        return Operand(OperandCode(code), dims, scale, zero_point, channels, value)
 
     def _crossing(
         self, row: tuple[Any, ...], model: Model | None, indexes: Sequence[int]
     ) -> Crossing:
         name, element_type, position, shape, permutation = row
         sizes, dtype = tuple(self._part("sizes", shape)), DType(element_type)
-        axes = self._numbers(permutation) or None
-        if model is None and axes is None and dtype.readable:
+        if model is None:
             return plain_crossing(self.text(name), dtype, sizes, position)
-        operand = (model or _NO_MODEL).operands[indexes[position]]
-        return Crossing(
-            self.text(name),
-            dtype,
-            sizes,
-            position,
-            axes,
-            operand.dimensions,
-            operand.type.numpy,
-        )
+        operand, axes = model.operands[indexes[position]], self._numbers(permutation) or None
+        inside = operand.dimensions, operand.type.numpy
+        return Crossing(self.text(name), dtype, sizes, position, axes, *inside)
 
 
 def _same_bytes(data: bytes) -> Callable[[Sequence[int]], bytes]:
     return lambda _offsets: data
-
-
-_NO_MODEL = Model((), (), (), ())
-
-
-def _is_float(scale: float) -> bool:
-    """Returns True for 0, and for numbers that are finite and other than 0 as float32."""
-    return not scale or (abs(scale) <= _FLOAT_MAX and bool(np.float32(scale)))
-
-
-def _bytes(program: bytes, name: str, place: _Range) -> bytes:
-    """Returns a table of bytes."""
-    offset, count = place
-    if offset + count > len(program):
-        raise ValueError(f"the table {name} lies outside of the context")
-    return program[offset : offset + count]
-
-
-def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> list[Any]:
-    """Returns the rows of one table."""
-    offset, count = place
-    if offset % 8 or offset + count * dtype.itemsize > len(program):
-        raise ValueError(f"the table {name} lies outside of the context")
-    return np.frombuffer(program, dtype, count, offset).tolist()  # type: ignore[no-any-return]

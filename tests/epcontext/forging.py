@@ -3,6 +3,7 @@
 import hashlib
 import random
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,12 +18,12 @@ from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
     ALTERNATIVE,
     CHECKED_FROM,
+    DICTIONARY,
     HEADER,
     TABLES,
     TERMINATOR,
     AlternativeKind,
     deflated,
-    inflated,
     with_checksum,
 )
 from ep_nnapi.graph.value import DType
@@ -81,7 +82,8 @@ def _own(data: bytes, index: int) -> bytes:
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
     row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
     start = int(header["packed"]["first"]) + int(row["offset"])
-    return inflated(data[start:][: row["size"]], _before(data))
+    engine = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_before(data)[-DICTIONARY:])
+    return engine.decompress(data[start + 4 :][: row["size"] - 4])
 
 
 def _with_own(data: bytes, index: int, own: bytes) -> bytes:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ep_nnapi.epcontext.alternatives import Alternative, check, everything
+from ep_nnapi.epcontext.alternatives import Alternative, everything
 from ep_nnapi.epcontext.container import pack, unpack
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import ModelError
 from tests.epcontext.forging import changed, lowered, repacked, several
 
@@ -39,9 +39,15 @@ def test_alternatives_share_one_copy_of_the_weights() -> None:
     [
         (lambda rows: rows["parts"].__setitem__("first", 0), "parts of alternative 0 are none"),
         (lambda rows: rows["parts"].__setitem__("count", 1 << 31), "of alternative 0 are none"),
-        (lambda rows: rows["parts"].__setitem__("count", 1), "y is read before a part makes it so"),
-        (lambda rows: rows["inputs"].__setitem__("count", 0), "x is read before a part makes it"),
-        (lambda rows: rows.__setitem__("outputs", rows["inputs"]), "x is read before a part makes"),
+        (
+            lambda rows: rows["parts"].__setitem__("count", 1),
+            "read before a part makes it",
+        ),
+        (lambda rows: rows["inputs"].__setitem__("count", 0), "read before a part makes it"),
+        (
+            lambda rows: rows.__setitem__("outputs", rows["inputs"]),
+            "read before a part makes it",
+        ),
     ],
 )
 def test_the_parts_of_a_partition_feed_one_another(
@@ -80,7 +86,7 @@ def test_a_later_alternative_is_what_its_row_says() -> None:
     data = pack(*several()).with_embedded_weights()
     for field in ("kind", "feature_level"):
         forged = changed(data, "alternatives", 3, lambda rows, field=field: _grow(rows, field))
-        with pytest.raises(ModelError, match="alternative 3 is another one"):
+        with pytest.raises(ModelError, match="a packed alternative is another one"):
             unpack(forged, None, 8).later[2].opened()
     with pytest.raises(ModelError, match="alternative 3 is not packed"):
         unpack(
@@ -99,12 +105,12 @@ def test_nothing_but_the_first_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"operand": 1}, {"shape": (7,)}, {"perm": (0, 0)}, {"nnapi_dtype": np.dtype("u1")}]
+    "change", [{"operand": 1}, {"shape": (7,)}, {"perm": (0, 0)}, {"dtype": DType.UINT8}]
 )
 def test_a_border_that_does_not_fit_is_refused(change: dict[str, object]) -> None:
     whole = Alternative.nnapi(lowered())
-    check(whole)
+    unpack(pack(whole).with_embedded_weights(), None, 8)
     (first,) = whole.border.inputs
     border = replace(whole.border, inputs=(replace(first, **change),))
-    with pytest.raises(ValueError, match="does not fit"):
-        check(replace(whole, border=border))
+    with pytest.raises(ModelError, match="does not fit"):
+        unpack(pack(replace(whole, border=border)).with_embedded_weights(), None, 8)

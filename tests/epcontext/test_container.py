@@ -5,6 +5,7 @@ import json
 import os
 import random
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -32,7 +33,6 @@ from ep_nnapi.epcontext.layout import (
     FORMAT_VERSION,
     MOST_INFLATED,
     deflated,
-    inflated,
     is_own,
 )
 from ep_nnapi.epcontext.pool import ConstantPool
@@ -146,23 +146,22 @@ def test_a_higher_level_is_refused(tmp_path: Path) -> None:
 def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
     (cluster,) = partitioned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
-    data = pack(cluster.lowered).with_external_weights(WeightsLocation(name, 0, 64, 64, bytes(32)))
-    (tmp_path / "w").write_bytes(b"\0" * 64)
+    one = pack(cluster.lowered)
+    location = WeightsLocation(name, 0, one.size, one.size, bytes(32))
+    (tmp_path / "w").write_bytes(bytes(one.size))
     with pytest.raises(ModelError, match="outside of the model's folder"):
-        unpack(data, tmp_path / "in", LEVEL)
+        unpack(one.with_external_weights(location), tmp_path / "in", LEVEL)
 
 
 def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     (cluster,) = partitioned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
-    (tmp_path / "w").write_bytes(b"\0" * 64)
+    one = pack(cluster.lowered)
+    location = WeightsLocation("w", 0, one.size, one.size, bytes(32))
+    (tmp_path / "w").write_bytes(bytes(one.size))
     (tmp_path / "in" / "w").symlink_to(tmp_path / "w")
     with pytest.raises(ModelError, match="outside of the model's folder"):
-        unpack(
-            pack(cluster.lowered).with_external_weights(WeightsLocation("w", 0, 64, 64, bytes(32))),
-            tmp_path / "in",
-            LEVEL,
-        )
+        unpack(one.with_external_weights(location), tmp_path / "in", LEVEL)
 
 
 def prepared(tmp_path: Path, **options: object) -> Path:
@@ -272,24 +271,11 @@ def test_nodes_of_others(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"x", b"abc" * 1000, bytes(range(256)) * 3, bytes(1 << 20)])
-def test_bytes_come_back(data: bytes) -> None:
-    assert inflated(deflated(data)) == data
-    assert len(data) <= MOST_INFLATED * len(deflated(data))
-
-
-@pytest.mark.parametrize("change", ["short", "long", "size", "many", "none", "other"])
-def test_other_bytes_are_refused(change: str) -> None:
-    whole = deflated(b"abc" * 1000)
-    forged = {
-        "short": whole[:-1],
-        "long": whole + b"x",
-        "size": (2999).to_bytes(4, "little") + whole[4:],
-        "many": (2**32 - 1).to_bytes(4, "little") + whole[4:],
-        "none": b"",
-        "other": whole[:4] + b"\xff" * len(whole),
-    }[change]
-    with pytest.raises(ValueError, match="a packed alternative is corrupt"):
-        inflated(forged)
+def test_bytes_are_deflated_within_limits(data: bytes) -> None:
+    """How they come back is C's: tests/native/test_inflate.py."""
+    packed = deflated(data)
+    assert int.from_bytes(packed[:4], "little") == len(data) <= MOST_INFLATED * len(packed)
+    assert zlib.decompress(packed[4:], -zlib.MAX_WBITS) == data
 
 
 GATES = [np.random.default_rng(i).bytes(2 * ALIGNMENT) for i in range(4)]

@@ -40,8 +40,8 @@ def nnapi_functions() -> str:
     lines.append("\n/* X(code) for the name of each result code. */\n#define NN_RESULTS(X) \\")
     lines.append(" \\\n".join(f"  X({code.name})" for code in ResultCode))
     lines.append(
-        "\n/* X(returns, name, exported name, level, parameters); level: the first that no library\n"
-        " * has without the function, or 9. */\n#define NN_FUNCTIONS(X) \\"
+        "\n/* X(returns, name, exported name, level, parameters); level: the first that no\n"
+        " * library has without the function, or 9. */\n#define NN_FUNCTIONS(X) \\"
     )
     lines.append(
         " \\\n".join(
