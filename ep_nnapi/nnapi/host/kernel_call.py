@@ -34,17 +34,18 @@ class Arguments:
         self._fetches: list[tuple[str, Fetch]] = []
         self.coded: dict[str, Operand] = {}
         for name, index in op.inputs.items():
-            types, places = op.types.many(name), indexes(index)
-            each = [*map(_fetch_operand, places, types)]
+            places = indexes(index)
+            operand = op.operands[places[0]]
+            coded = kernel.real and operand.type.tensor and is_coded(operand)  # never several
+            each = [_fetch_operand(i, op.operands[i]) for i in places]
             fetch = each[0] if isinstance(index, int) else _fetch_several(places, each, constants)
-            coded = kernel.real and types[0].type.tensor and is_coded(types[0])  # never several
             if constants.keys() >= {*places}:
                 found = fetch(constants)
-                fixed[name] = decode(as_array(found), types[0]) if coded else found
+                fixed[name] = decode(as_array(found), operand) if coded else found
                 continue
             self._fetches.append((name, fetch))
             if coded:
-                self.coded[name] = types[0]
+                self.coded[name] = operand
         self._fixed = fixed
         self._packed_at_run: list[tuple[str, Function, frozenset[str]]] = []
         self._unpacked: dict[str, object] = {}
@@ -123,7 +124,7 @@ class KernelCall:
         self.arguments = Arguments(kernel, op, constants)
         self._real = kernel.real
         self._single = [*map(type, op.outputs.values())] == [int]
-        self._types = [o for name in op.outputs for o in op.types.many(name)]
+        self._types = [op.operands[i] for at in op.outputs.values() for i in indexes(at)]
         self.types = [*self._types, *self.arguments.coded.values()]
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:

@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.host.execution_plan import (
     timed_operation,
 )
 from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations, without_data
-from ep_nnapi.nnapi.host.kernel_call import bind
+from ep_nnapi.nnapi.host.kernel_call import as_array, bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
@@ -110,19 +110,16 @@ class PreparedGraph:
 
         Outputs of unknown shape count as one element.
         """
-        values: dict[int, Array | None] = {
-            i: value for i in step.inputs if isinstance(value := constants.get(i), np.ndarray)
-        }
-        if values.keys() < {*step.inputs}:
+        if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
             return None
+        values = {i: as_array(constants[i]) for i in step.inputs}
         operands = [self._operands[i] for i in step.outputs]
         try:
             facts = {i: shape_input(value) for i, value in values.items()}
             shapes = [*map(static_shape, infer_step(step, self._operands, facts.__getitem__))]
             places = [*zip(shapes, operands, strict=True)]
             size = sum(prod(shape or ()) * o.type.numpy.itemsize for shape, o in places)
-            read = sum(v.nbytes for v in values.values() if v is not None)
-            if size > _MAX_FOLDED_BYTES + 4 * read:
+            if size > _MAX_FOLDED_BYTES + 4 * sum(value.nbytes for value in values.values()):
                 return None
             outs = [_destination(None, shape, operand) for shape, operand in places]
             results = step.bound(values, outs, Run())
