@@ -77,6 +77,11 @@ def u32s(values: Sequence[int]) -> c.Array:
     return (c.c_uint32 * max(1, len(values)))(*values)
 
 
+def listed(inputs: Sequence[int], outputs: Sequence[int]) -> tuple[object, ...]:
+    """Two lists of operands as arguments, each after its length."""
+    return len(inputs), u32s(inputs), len(outputs), u32s(outputs)
+
+
 def operand_type(
     code: int = OperandCode.TENSOR_FLOAT32,
     dimensions: Sequence[int] = (2,),

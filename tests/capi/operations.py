@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.spec import BY_NAME
-from tests.capi.client import channel_params, operand_type, ref, u32s
+from tests.capi.client import channel_params, operand_type, ref
 from tests.capi.world import World
 from tests.nnapi.typed import PER_CHANNEL, samples, typed
 from tests.nnapi.typed import operand as unknown
@@ -106,9 +106,7 @@ class Bench:
         """The result code of addOperation."""
         inputs = self._indexes(listed.inputs, listed)
         outputs = self._indexes(listed.outputs, listed)
-        code = BY_NAME[listed.name].code
-        ends = len(inputs), u32s(inputs), len(outputs), u32s(outputs)
-        return self.world.nn.Model_addOperation(self.model, code, *ends)
+        return self.world.add(self.model, BY_NAME[listed.name].code, inputs, outputs)
 
     def _indexes(self, operands: Sequence[Described], listed: Listed) -> list[int]:
         dim = CHANNEL_DIM.get(listed.name, 0)

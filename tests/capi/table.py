@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 from ep_nnapi.nnapi.codes import OperandCode, PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.spec import ADD, LOGISTIC
-from tests.capi.client import channel_params, operand_type, pointer, ref, scalar, u32s
+from tests.capi.client import (
+    channel_params,
+    listed,
+    operand_type,
+    pointer,
+    ref,
+    scalar,
+    u32s,
+)
 from tests.capi.world import World
 
 NO_ERROR, UNEXPECTED_NULL = ResultCode.NO_ERROR, ResultCode.UNEXPECTED_NULL
@@ -259,12 +267,8 @@ set_channels("finished", BAD_STATE, W.finished_model, 0, ref(channel_params(0, [
 add_operation = partial(row, "Model_addOperation")
 
 
-def ends(inputs: list[int], outputs: list[int]) -> tuple[object, ...]:
-    return len(inputs), u32s(inputs), len(outputs), u32s(outputs)
-
-
 def operation(state: str, code: ResultCode, op: int, inputs: list[int], outputs: list[int]) -> None:
-    add_operation(state, code, W.open_model, op, *ends(inputs, outputs))
+    add_operation(state, code, W.open_model, op, *listed(inputs, outputs))
 
 
 operation("fitting operands", NO_ERROR, ADD.code, [0, 1, 2], [3])
@@ -290,7 +294,7 @@ identify_inputs_and_outputs = partial(row, "Model_identifyInputsAndOutputs")
 
 
 def identify(state: str, code: ResultCode, inputs: list[int], outputs: list[int]) -> None:
-    identify_inputs_and_outputs(state, code, W.anonymous_model, *ends(inputs, outputs))
+    identify_inputs_and_outputs(state, code, W.anonymous_model, *listed(inputs, outputs))
 
 
 def identified(*calls: tuple[list[int], list[int]]) -> Later:
@@ -299,7 +303,7 @@ def identified(*calls: tuple[list[int], list[int]]) -> Later:
     def model(w: World) -> int:
         made = w.anonymous_model
         for inputs, outputs in calls:
-            w.nn.Model_identifyInputsAndOutputs(made, *ends(inputs, outputs))
+            w.nn.Model_identifyInputsAndOutputs(made, *listed(inputs, outputs))
         return made
 
     return Later(model)
@@ -330,17 +334,14 @@ def cyclic(w: World) -> tuple[object, ...]:
     for _ in range(2):
         w.check("Model_addOperand", model, ref(operand_type()))
     for i, o in ((4, 5), (5, 4)):
-        w.check("Model_addOperation", model, LOGISTIC.code, 1, u32s([i]), 1, u32s([o]))
+        assert w.add(model, LOGISTIC.code, [i], [o]) == NO_ERROR
     return (model,)
 
 
 def unordered(w: World) -> tuple[object, ...]:
     """The reader is added before the writer."""
-    model = w.empty_model
-    for _ in range(3):
-        w.check("Model_addOperand", model, ref(operand_type()))
-    for i, o in ((2, 1), (0, 2)):
-        w.check("Model_addOperation", model, LOGISTIC.code, 1, u32s([i]), 1, u32s([o]))
+    steps = [(LOGISTIC.code, [i], [o]) for i, o in ((2, 1), (0, 2))]
+    model = w.model_of([operand_type()] * 3, *steps)
     w.identify(model, [0], [1])
     return (model,)
 
@@ -353,16 +354,12 @@ def unwritten(w: World) -> tuple[object, ...]:
 
 def written_twice(w: World) -> tuple[object, ...]:
     model = w.open_model
-    w.add(model)
+    assert w.add(model) == NO_ERROR
     return (model,)
 
 
 def without_ends(w: World) -> tuple[object, ...]:
-    model = w.empty_model
-    for described in (operand_type(), operand_type(), scalar(), operand_type()):
-        w.check("Model_addOperand", model, ref(described))
-    w.add(model)
-    return (model,)
+    return (w.model(activation=None, identified=False),)
 
 
 row("Model_finish", "complete", NO_ERROR, W.open_model)
@@ -435,12 +432,7 @@ row("Compilation_finish", "free choice", NO_ERROR, W.free_choice_compilation)
 
 def vendor(w: World) -> tuple[object, ...]:
     """A model with a vendor's operation finishes, and no device executes it."""
-    model = w.empty_model
-    for _ in range(2):
-        w.check("Model_addOperand", model, ref(operand_type(10001, (1,))))
-    w.check("Model_addOperation", model, 10000, 1, u32s([0]), 1, u32s([1]))
-    w.identify(model, [0], [1])
-    w.check("Model_finish", model)
+    model = w.model_of([operand_type(10001, (1,))] * 2, (10000, [0], [1]), ends=([0], [1]))
     return (w.compilation(model),)
 
 

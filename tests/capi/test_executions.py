@@ -177,12 +177,10 @@ def test_fenced_executions_run_in_the_order_of_their_events(world: World) -> Non
     """third = (a + b) + b, read from the memory that the first one writes."""
     compilation, memory = world.ready(), world.memory()
     first, second = world.execution(compilation), world.execution(compilation)
-    for i, array in enumerate((world.a, world.b)):
-        world.check("Execution_setInput", first, i, None, pointer(array), 8)
+    world.bind(first, world.a, world.b)
     world.check("Execution_setOutputFromMemory", first, 0, None, memory, 0, 8)
     world.check("Execution_setInputFromMemory", second, 0, None, memory, 0, 8)
-    world.check("Execution_setInput", second, 1, None, pointer(world.b), 8)
-    world.check("Execution_setOutput", second, 0, None, pointer(world.out), 8)
+    world.bind(second, None, world.b, out=world.out)
     start = "Execution_startComputeWithDependencies"
     with world.slow(compilation) as go:
         one = world.make(start, first, None, 0, 0)

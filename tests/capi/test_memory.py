@@ -21,12 +21,12 @@ from tests.capi.client import (
     BAD_DATA,
     BAD_STATE,
     OP_FAILED,
+    OperandType,
     channel_params,
     operand_type,
     pointer,
     ref,
     scalar,
-    u32s,
 )
 from tests.capi.world import READ_WRITE, WAYS, Way, World, asynchronous, synchronous
 
@@ -41,7 +41,7 @@ def test_a_file_is_shared_not_copied(world: World) -> None:
     memory = world.make("Memory_createFromFd", 16, READ_WRITE, fd, 4)
     execution = world.fresh_execution
     world.check("Execution_setInputFromMemory", execution, 0, None, memory, 0, 8)
-    world.check("Execution_setInput", execution, 1, None, pointer(world.b), 8)
+    world.bind(execution, None, world.b)
     world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 8, 8)
     os.pwrite(fd, np.array([5], np.float32).tobytes(), 4)
     world.check("Execution_compute", execution)
@@ -56,8 +56,7 @@ def test_a_descriptor_may_be_closed_once_it_is_mapped(world: World) -> None:
     execution = world.fresh_execution
     world.check("Execution_setInputFromMemory", execution, 0, None, memory, 0, 8)
     world.nn.Memory_free(memory)
-    world.check("Execution_setInput", execution, 1, None, pointer(world.b), 8)
-    world.check("Execution_setOutput", execution, 0, None, pointer(world.out), 8)
+    world.bind(execution, None, world.b, out=world.out)
     world.check("Execution_compute", execution)
     assert world.out.tolist() == [11, 22]
 
@@ -65,14 +64,10 @@ def test_a_descriptor_may_be_closed_once_it_is_mapped(world: World) -> None:
 def run(w: World, compilation: int, *, given: int | None = None, result: int | None = None) -> int:
     """Computes with a device's memory as first input, as output, or both; returns the code."""
     execution = w.execution(compilation)
-    if given is None:
-        w.check("Execution_setInput", execution, 0, None, pointer(w.a), 8)
-    else:
+    w.bind(execution, w.a if given is None else None, w.b, out=w.out if result is None else None)
+    if given is not None:
         w.check("Execution_setInputFromMemory", execution, 0, None, given, 0, 0)
-    w.check("Execution_setInput", execution, 1, None, pointer(w.b), 8)
-    if result is None:
-        w.check("Execution_setOutput", execution, 0, None, pointer(w.out), 8)
-    else:
+    if result is not None:
         w.check("Execution_setOutputFromMemory", execution, 0, None, result, 0, 0)
     return w.nn.Execution_compute(execution)
 
@@ -131,14 +126,17 @@ def test_devices_memories_of_other_dimensions_are_not_copied(world: World) -> No
     assert world.nn.Memory_copy(flat, row) == BAD_DATA
 
 
+def put(w: World, compilation: int, memory: int) -> None:
+    """Computes two numbers, of dimensions that only this execution knows, into the memory."""
+    execution = w.bind(w.execution(compilation), w.a, w.b, described=operand_type())
+    w.check("Execution_setOutputFromMemory", execution, 0, None, memory, 0, 0)
+    w.check("Execution_compute", execution)
+
+
 def test_a_devices_memory_of_unknown_dimensions_takes_what_it_is_given(world: World) -> None:
     compilation = world.ready(model=world.finished(dims=(0,)))
     memory = both_roles(world, compilation)
-    execution = world.execution(compilation)
-    for i, array in enumerate((world.a, world.b)):
-        world.check("Execution_setInput", execution, i, ref(operand_type()), pointer(array), 8)
-    world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 0, 0)
-    world.check("Execution_compute", execution)
+    put(world, compilation, memory)
     fd = world.file(bytes(8))
     target = world.make("Memory_createFromFd", 8, READ_WRITE, fd, 0)
     world.check("Memory_copy", memory, target)
@@ -149,30 +147,24 @@ def test_input_dimensions_are_the_values(world: World) -> None:
     """The memory holds two numbers, the execution says three."""
     compilation = world.ready(model=world.finished(dims=(0,)))
     memory = both_roles(world, compilation)
-    execution = world.execution(compilation)
-    for i, array in enumerate((world.a, world.b)):
-        world.check("Execution_setInput", execution, i, ref(operand_type()), pointer(array), 8)
-    world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 0, 0)
-    world.check("Execution_compute", execution)
-    execution, three = world.execution(compilation), ref(operand_type(dimensions=(3,)))
+    put(world, compilation, memory)
+    execution, three = world.execution(compilation), operand_type(dimensions=(3,))
     longer = np.zeros(3, np.float32)
-    world.check("Execution_setInputFromMemory", execution, 0, three, memory, 0, 0)
-    world.check("Execution_setInput", execution, 1, three, pointer(longer), 12)
-    world.check("Execution_setOutput", execution, 0, None, pointer(longer), 12)
+    world.check("Execution_setInputFromMemory", execution, 0, ref(three), memory, 0, 0)
+    world.bind(execution, None, longer, out=longer, described=three)
     assert world.nn.Execution_compute(execution) == OP_FAILED
+
+
+def single(w: World, op: int, inputs: list[OperandType], output: OperandType) -> int:
+    """A compilation of one operation; inputs are the model's."""
+    ends = range(len(inputs)), [len(inputs)]
+    return w.ready(model=w.model_of([*inputs, output], (op, *ends), ends=ends))
 
 
 def quantizing(w: World, scale: float, zero_point: int) -> int:
     """A compilation whose output is quantized."""
-    model = w.make("Model_create")
     described = operand_type(OperandCode.TENSOR_QUANT8_ASYMM, (2,), scale, zero_point)
-    for each in (operand_type(), described):
-        w.check("Model_addOperand", model, ref(each))
-    ends = 1, u32s([0]), 1, u32s([1])
-    w.check("Model_addOperation", model, QUANTIZE.code, *ends)
-    w.check("Model_identifyInputsAndOutputs", model, *ends)
-    w.check("Model_finish", model)
-    return w.ready(model=model)
+    return single(w, QUANTIZE.code, [operand_type()], described)
 
 
 def test_roles_are_of_one_type_scale_and_zero_point(world: World) -> None:
@@ -187,16 +179,14 @@ def test_roles_are_of_one_type_scale_and_zero_point(world: World) -> None:
 def weighing(w: World, scales: list[float]) -> int:
     """A compilation whose second input has scales along a dimension."""
     n = len(scales)
-    model = w.make("Model_create")
     image = operand_type(OperandCode.TENSOR_QUANT8_ASYMM, (1, 4, 4, n), 1.0)
     weights = operand_type(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (n, 3, 3, n))
     bias = operand_type(OperandCode.TENSOR_INT32, (n,))
-    for each in (image, weights, bias, *[scalar()] * 4, image):
-        w.check("Model_addOperand", model, ref(each))
+    model = w.model_of([image, weights, bias, *[scalar()] * 4, image])
     params = ref(channel_params(0, scales))
     w.check("Model_setOperandSymmPerChannelQuantParams", model, 1, params)
-    w.check("Model_addOperation", model, CONV_2D.code, 7, u32s(range(7)), 1, u32s([7]))
-    w.identify(model, list(range(7)), [7])
+    assert w.add(model, CONV_2D.code, range(7), [7]) == 0
+    w.identify(model, range(7), [7])
     w.check("Model_finish", model)
     return w.ready(model=model)
 
@@ -239,10 +229,8 @@ def test_longer_buffers_take_padding(world: World) -> None:
     assert world.nn.Execution_setInput(execution, 0, *setting) == BAD_DATA
     execution = world.fresh_execution
     world.check("Execution_enableInputAndOutputPadding", execution, True)
-    world.check("Execution_setInput", execution, 0, *setting)
-    world.check("Execution_setInput", execution, 1, None, pointer(world.b), 8)
     out = np.full(4, -1, np.float32)
-    world.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
+    world.bind(execution, longer, world.b, out=out)
     world.check("Execution_compute", execution)
     assert out.tolist() == [11, 22, -1, -1]
 
@@ -262,13 +250,9 @@ def test_buffers_need_no_alignment(world: World) -> None:
 @pytest.mark.parametrize("way", [synchronous, asynchronous], ids=lambda w: w.__name__)
 def test_an_output_that_does_not_fit_says_what_it_needs(world: World, way: Way) -> None:
     compilation = world.ready(model=world.finished(dims=(0,)))
-    execution = world.execution(compilation)
-    a = np.arange(5, dtype=np.float32)
-    out = np.full(4, -1, np.float32)
-    for i in range(2):
-        given = ref(operand_type(dimensions=(5,)))
-        world.check("Execution_setInput", execution, i, given, pointer(a), a.nbytes)
-    world.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
+    a, out = np.arange(5, dtype=np.float32), np.full(4, -1, np.float32)
+    execution, given = world.execution(compilation), operand_type(dimensions=(5,))
+    world.bind(execution, a, a, out=out, described=given)
     assert way(world, execution, compilation) == INSUFFICIENT
     rank, dims = c.c_uint32(), (c.c_uint32 * 1)()
     assert world.nn.Execution_getOutputOperandRank(execution, 0, ref(rank)) == INSUFFICIENT
@@ -279,48 +263,29 @@ def test_an_output_that_does_not_fit_says_what_it_needs(world: World, way: Way) 
 
 def test_output_dimensions_that_do_not_come_true_fail(world: World) -> None:
     compilation = world.ready(model=world.finished(dims=(0,)))
-    execution = world.execution(compilation)
-    out = np.zeros(3, np.float32)
-    for i, array in enumerate((world.a, world.b)):
-        world.check("Execution_setInput", execution, i, ref(operand_type()), pointer(array), 8)
+    execution, out = world.execution(compilation), np.zeros(3, np.float32)
+    world.bind(execution, world.a, world.b, described=operand_type())
     given = ref(operand_type(dimensions=(3,)))
     world.check("Execution_setOutput", execution, 0, given, pointer(out), out.nbytes)
     assert world.nn.Execution_compute(execution) == OP_FAILED
-
-
-def single(w: World, op: int, inputs: list[object], output: object) -> int:
-    """A compilation of one operation; inputs are the model's."""
-    model = w.make("Model_create")
-    for described in (*inputs, output):
-        w.check("Model_addOperand", model, ref(described))
-    indexes = list(range(len(inputs)))
-    ends = (len(inputs), u32s(indexes), 1, u32s([len(inputs)]))
-    w.check("Model_addOperation", model, op, *ends)
-    w.check("Model_identifyInputsAndOutputs", model, *ends)
-    w.check("Model_finish", model)
-    return w.ready(model=model)
 
 
 def test_an_optional_input_may_be_left_out(world: World) -> None:
     perm = operand_type(OperandCode.TENSOR_INT32, (2,))
     shapes = operand_type(dimensions=(2, 3)), operand_type(dimensions=(3, 2))
     compilation = single(world, TRANSPOSE.code, [shapes[0], perm], shapes[1])
-    execution = world.execution(compilation)
     a, out = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
-    world.check("Execution_setInput", execution, 0, None, pointer(a), a.nbytes)
+    execution = world.bind(world.execution(compilation), a, out=out)
     world.check("Execution_setInput", execution, 1, None, None, 0)
-    world.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
     world.check("Execution_compute", execution)
     assert out.tolist() == [0, 3, 1, 4, 2, 5]
 
 
 def test_any_byte_but_0_is_true(world: World) -> None:
     bools = operand_type(OperandCode.TENSOR_BOOL8, (4,))
-    execution = world.execution(single(world, LOGICAL_NOT.code, [bools], bools))
     given, out = np.array([0, 1, 2, 255], np.uint8), np.full(4, 9, np.uint8)
-    world.check("Execution_setInput", execution, 0, None, pointer(given), 4)
-    world.check("Execution_setOutput", execution, 0, None, pointer(out), 4)
-    world.check("Execution_compute", execution)
+    execution = world.execution(single(world, LOGICAL_NOT.code, [bools], bools))
+    world.check("Execution_compute", world.bind(execution, given, out=out))
     assert out.tolist() == [1, 0, 0, 0]
 
 
@@ -333,12 +298,9 @@ def test_a_value_that_no_device_can_use_fails_when_it_is_used(world: World) -> N
 def test_an_output_above_4_gib_fails_before_it_is_made(world: World) -> None:
     """[65536, 1] . [1, 65536]: 16 GiB, known only when the inputs are."""
     column, row = operand_type(dimensions=(0, 1)), operand_type(dimensions=(1, 0))
-    model = world.make("Model_create")
-    for described in (column, row, scalar(), operand_type(dimensions=(0, 0))):
-        world.check("Model_addOperand", model, ref(described))
-    none = c.c_int32(0)
+    operands, none = [column, row, scalar(), operand_type(dimensions=(0, 0))], c.c_int32(0)
+    model = world.model_of(operands, (ADD.code, [0, 1, 2], [3]))
     world.check("Model_setOperandValue", model, 2, ref(none), 4)
-    world.check("Model_addOperation", model, ADD.code, 3, u32s([0, 1, 2]), 1, u32s([3]))
     world.identify(model, [0, 1], [3])
     world.check("Model_finish", model)
     execution, a = world.execution(world.ready(model=model)), np.zeros(1 << 16, np.float32)

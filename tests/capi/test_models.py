@@ -15,13 +15,22 @@ from ep_nnapi.nnapi.capi import c_arguments, device
 from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, CAST, GREATER_EQUAL, IF, LESS, LOGISTIC, RELU, WHILE
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    CAST,
+    CONCATENATION,
+    GREATER_EQUAL,
+    IF,
+    LESS,
+    LOGISTIC,
+    RELU,
+    SOFTMAX,
+    WHILE,
+)
 from tests.capi.client import (
     BAD_DATA,
     NO_ERROR,
     Library,
-    OperandType,
     operand_type,
     pointer,
     ref,
@@ -74,13 +83,8 @@ def test_the_relaxed_flag_is_the_models(world: World, relaxed: bool) -> None:
 
 def test_supported_operations_are_told_in_the_order_of_adding(world: World) -> None:
     """2 = vendor(2) would be refused; here LOGISTIC(2) -> 1 is added before RELU(0) -> 2."""
-    model = world.make("Model_create")
-    for _ in range(3):
-        world.check("Model_addOperand", model, ref(operand_type()))
-    for op, i, o in ((LOGISTIC, 2, 1), (RELU, 0, 2)):
-        world.check("Model_addOperation", model, op.code, 1, u32s([i]), 1, u32s([o]))
-    world.identify(model, [0], [1])
-    world.check("Model_finish", model)
+    steps = (LOGISTIC.code, [2], [1]), (RELU.code, [0], [2])
+    model = world.model_of([operand_type()] * 3, *steps, ends=([0], [1]))
     assert MODELS[model].finished.order == (1, 0)
     answers = (c.c_bool * 2)(False, False)
     devices = world.devices(world.device)
@@ -89,12 +93,7 @@ def test_supported_operations_are_told_in_the_order_of_adding(world: World) -> N
 
 
 def test_a_vendors_operation_is_supported_by_no_device(world: World) -> None:
-    model = world.make("Model_create")
-    for _ in range(2):
-        world.check("Model_addOperand", model, ref(operand_type(10001, (1,))))
-    world.check("Model_addOperation", model, 10000, 1, u32s([0]), 1, u32s([1]))
-    world.identify(model, [0], [1])
-    world.check("Model_finish", model)
+    model = world.model_of([operand_type(10001, (1,))] * 2, (10000, [0], [1]), ends=([0], [1]))
     answers = (c.c_bool * 1)(True)
     devices = world.devices(world.device)
     world.check("Model_getSupportedOperationsForDevices", model, devices, 1, answers)
@@ -133,12 +132,9 @@ def test_a_lower_level_validates_as_that_level_does(
     model = world.make("Model_create")
     half = ref(operand_type(OperandCode.TENSOR_FLOAT16))
     assert nn.Model_addOperand(model, half) == (0 if float16 else BAD_DATA)
-    model = world.make("Model_create")
     tensor = operand_type(dimensions=(1, 2))
-    for operand in (tensor, scalar(OperandCode.FLOAT32), scalar(), tensor):
-        world.check("Model_addOperand", model, ref(operand))
-    operation = (25, 3, u32s([0, 1, 2]), 1, u32s([3]))
-    assert nn.Model_addOperation(model, *operation) == (0 if optional_axis else BAD_DATA)
+    model = world.model_of([tensor, scalar(OperandCode.FLOAT32), scalar(), tensor])
+    assert world.add(model, SOFTMAX.code, [0, 1, 2], [3]) == (0 if optional_axis else BAD_DATA)
 
 
 @pytest.mark.parametrize("asked", ["0", "9", "three"])
@@ -200,16 +196,12 @@ def test_a_cache_is_taken_and_nothing_is_kept_there(world: World, tmp_path: Path
 def test_lists_of_any_length(world: World, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """A concatenation of one tensor with itself, `count` times."""
     monkeypatch.setattr(c_arguments, "_CHUNK", 128)
-    model = world.make("Model_create")
-    for operand in (operand_type(dimensions=(1,)), scalar(), operand_type(dimensions=(count,))):
-        world.check("Model_addOperand", model, ref(operand))
-    axis, inputs = c.c_int32(0), u32s([0] * count + [1])
+    one, whole = operand_type(dimensions=(1,)), operand_type(dimensions=(count,))
+    model, axis = world.model_of([one, scalar(), whole]), c.c_int32(0)
     world.check("Model_setOperandValue", model, 1, ref(axis), 4)
-    world.check("Model_addOperation", model, 2, count + 1, inputs, 1, u32s([2]))
+    assert world.add(model, CONCATENATION.code, [0] * count + [1], [2]) == NO_ERROR
     assert MODELS[model].operations[0].inputs == (0,) * count + (1,)
-    wrong = u32s([0] * count + [3])
-    code = world.nn.Model_addOperation(model, 2, count + 1, wrong, 1, u32s([2]))
-    assert code == BAD_DATA
+    assert world.add(model, CONCATENATION.code, [0] * count + [3], [2]) == BAD_DATA
 
 
 def test_a_list_that_ends_in_nothing_is_bad_data(world: World) -> None:
@@ -237,60 +229,35 @@ BOOL8, MODEL = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
 KNOWN = {"known": (1, 2, 3), "ranked": (0, 2, 0), "unknown": ()}
 COMBINATIONS = [*itertools.product(KNOWN.values(), repeat=3)]
 IDS = ["-".join(names) for names in itertools.product(KNOWN, repeat=3)]
-Step = tuple[OperationSpec, Sequence[int], Sequence[int]]
 ONE_BOOL = operand_type(BOOL8, (1,))
 
 
-def open_model(w: World, operands: Sequence[OperandType], values: dict[int, int]) -> int:
-    """A model with those operands; `values` are the finished models of some of them."""
-    model = w.make("Model_create")
-    for operand in operands:
-        w.check("Model_addOperand", model, ref(operand))
-    for index, value in values.items():
-        w.check("Model_setOperandValueFromModel", model, index, value)
-    return model
-
-
-def add(w: World, model: int, step: Step) -> int:
-    row, ins, outs = step
-    ends = len(ins), u32s(ins), len(outs), u32s(outs)
-    return w.nn.Model_addOperation(model, row.code, *ends)
-
-
-def finish(w: World, model: int, step: Step, ends: tuple[list[int], list[int]]) -> int:
-    assert add(w, model, step) == NO_ERROR
-    w.identify(model, *ends)
-    w.check("Model_finish", model)
-    return model
-
-
 def identity(w: World, dims: tuple[int, ...]) -> int:
-    model = open_model(w, [operand_type(F32, dims)] * 2, {})
-    return finish(w, model, (CAST, [0], [1]), ([0], [1]))
+    return w.model_of([operand_type(F32, dims)] * 2, (CAST.code, [0], [1]), ends=([0], [1]))
 
 
 def less(w: World, dims: tuple[int, ...]) -> int:
     """A condition of two numbers."""
-    model = open_model(w, [*[operand_type(F32, dims)] * 2, ONE_BOOL], {})
-    return finish(w, model, (LESS, [0, 1], [2]), ([0, 1], [2]))
+    operands = [*[operand_type(F32, dims)] * 2, ONE_BOOL]
+    return w.model_of(operands, (LESS.code, [0, 1], [2]), ends=([0, 1], [2]))
 
 
 def first(w: World, dims: tuple[int, ...]) -> int:
     """A body that hands on the first of two numbers."""
-    model = open_model(w, [operand_type(F32, dims)] * 3, {})
-    return finish(w, model, (CAST, [0], [2]), ([0, 1], [2]))
+    return w.model_of([operand_type(F32, dims)] * 3, (CAST.code, [0], [2]), ends=([0, 1], [2]))
 
 
 def branching(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> int:
     data = operand_type(F32, outer)
     branches = {1 + i: identity(w, dims) for i, dims in enumerate(inner)}
-    return open_model(w, [ONE_BOOL, scalar(MODEL), scalar(MODEL), data, data], branches)
+    operands = [ONE_BOOL, scalar(MODEL), scalar(MODEL), data, data]
+    return w.model_of(operands, models=branches)
 
 
 def looping(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> int:
     data = operand_type(F32, outer)
     models = {0: less(w, inner[0]), 1: first(w, inner[1])}
-    return open_model(w, [scalar(MODEL), scalar(MODEL), data, data, data], models)
+    return w.model_of([scalar(MODEL), scalar(MODEL), data, data, data], models=models)
 
 
 KINDS = {"IF": (IF, branching), "WHILE": (WHILE, looping)}
@@ -302,7 +269,7 @@ def test_dimensions_may_be_known_inside_or_outside(
     world: World, kind: str, dims: tuple[tuple[int, ...], ...]
 ) -> None:
     row, build = KINDS[kind]
-    assert add(world, build(world, dims[0], dims[1:]), (row, range(4), [4])) == NO_ERROR
+    assert world.add(build(world, dims[0], dims[1:]), row.code, range(4), [4]) == NO_ERROR
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -318,36 +285,41 @@ def test_one_operand_of_another_type_too_many_too_few(world: World, kind: str) -
             if code != codes[place]:
                 operands = [*range(5)]
                 operands[place] = 5 + number
-                assert add(world, model, (row, operands[:4], operands[4:])) == BAD_DATA
+                assert world.add(model, row.code, operands[:4], operands[4:]) == BAD_DATA
     for more in range(1, 6):
-        assert add(world, model, (row, [*range(4), *[0] * more], [4])) == BAD_DATA
-        assert add(world, model, (row, range(4), [4] * (1 + more))) == BAD_DATA
-    assert add(world, model, (row, range(3), [4])) == BAD_DATA
+        assert world.add(model, row.code, [*range(4), *[0] * more], [4]) == BAD_DATA
+        assert world.add(model, row.code, range(4), [4] * (1 + more)) == BAD_DATA
+    assert world.add(model, row.code, range(3), [4]) == BAD_DATA
 
 
 def endless(w: World) -> int:
     """A compilation of `i = 1; while i >= n: i += 1`; n is the input."""
     number = operand_type(F32, (1,))
-    condition = open_model(w, [number, number, ONE_BOOL], {})
-    finish(w, condition, (GREATER_EQUAL, [0, 1], [2]), ([0, 1], [2]))
-    body = open_model(w, [number, number, number, scalar(), number], {})
+    step = GREATER_EQUAL.code, [0, 1], [2]
+    condition = w.model_of([number, number, ONE_BOOL], step, ends=([0, 1], [2]))
+    body = w.model_of([number, number, number, scalar(), number], (ADD.code, [0, 2, 3], [4]))
     one, none = c.c_float(1), c.c_int32(0)
     w.check("Model_setOperandValue", body, 2, ref(one), 4)
     w.check("Model_setOperandValue", body, 3, ref(none), 4)
-    finish(w, body, (ADD, [0, 2, 3], [4]), ([0, 1], [4]))
-    operands = [scalar(MODEL), scalar(MODEL), number, number, number]
-    model = open_model(w, operands, {0: condition, 1: body})
+    w.identify(body, [0, 1], [4])
+    w.check("Model_finish", body)
+    operands, models = (
+        [scalar(MODEL), scalar(MODEL), number, number, number],
+        {0: condition, 1: body},
+    )
+    model = w.model_of(operands, (WHILE.code, range(4), [4]), models=models)
     w.check("Model_setOperandValue", model, 2, ref(one), 4)
-    return w.ready(model=finish(w, model, (WHILE, range(4), [4]), ([3], [4])))
+    w.identify(model, [3], [4])
+    w.check("Model_finish", model)
+    return w.ready(model=model)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
 def test_a_loop_that_goes_on_is_stopped(world: World, way: Way) -> None:
     compilation = endless(world)
     execution = world.execution(compilation)
-    n, result = c.c_float(0), c.c_float()
-    world.check("Execution_setInput", execution, 0, None, ref(n), 4)
-    world.check("Execution_setOutput", execution, 0, None, ref(result), 4)
+    n, result = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    world.bind(execution, n, out=result)
     world.check("Execution_setLoopTimeout", execution, 1_000_000)
     begin = time.process_time()
     assert way(world, execution, compilation) in MISSED

@@ -249,7 +249,7 @@ import ctypes, os, sys
 import numpy as np
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
-from tests.capi.client import Library, pointer
+from tests.capi.client import Library
 from tests.capi.world import World
 
 world = World(Library(libneuralnetworks_path()))
@@ -258,11 +258,7 @@ compilation = world.ready(model=world.finished(dims=a.shape), for_device=False)
 assert COMPILATIONS[compilation]._compiled[0].name == "host-cpu"
 
 def ready():
-    execution = world.execution(compilation)
-    for i in range(2):
-        world.check("Execution_setInput", execution, i, None, pointer(a), a.nbytes)
-    world.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
-    return execution
+    return world.bind(world.execution(compilation), a, a, out=out)
 
 def run():
     out[:] = 0

@@ -7,16 +7,21 @@ import ctypes as c
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
+
+import numpy as np
 
 from ep_nnapi.nnapi.capi.compilation import COMPILATIONS
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.spec import ADD
-from tests.capi.client import operand_type, pointer, ref, scalar, u32s
+from tests.capi.client import OperandType, listed, operand_type, pointer, ref, scalar
 from tests.capi.maker import OK, Maker
 
 READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+Step = tuple[int, Sequence[int], Sequence[int]]
+"""An operation: its code, its inputs and its outputs."""
 
 
 class World(Maker):
@@ -53,24 +58,46 @@ class World(Maker):
         self, dims: tuple[int, ...] = (2,), activation: int | None = 0, identified: bool = True
     ) -> int:
         """An open model with all its operands, its operation, its inputs and outputs."""
-        model = self.make("Model_create")
-        for described in (*[operand_type(dimensions=dims)] * 2, scalar()):
-            self.check("Model_addOperand", model, ref(described))
-        self.check("Model_addOperand", model, ref(operand_type(dimensions=dims)))
+        tensor = operand_type(dimensions=dims)
+        model = self.model_of([tensor, tensor, scalar(), tensor])
         if activation is not None:
             value = c.c_int32(activation)
             self.check("Model_setOperandValue", model, 2, ref(value), 4)
-        self.add(model)
+        assert self.add(model) == OK
         if identified:
             self.identify(model, [0, 1] if activation is not None else [0, 1, 2], [3])
         return model
 
-    def add(self, model: int) -> None:
-        self.check("Model_addOperation", model, ADD.code, 3, u32s([0, 1, 2]), 1, u32s([3]))
+    def model_of(
+        self,
+        operands: Sequence[OperandType],
+        *steps: Step,
+        ends: tuple[Sequence[int], Sequence[int]] | None = None,
+        models: Mapping[int, int] = MappingProxyType({}),
+    ) -> int:
+        """A model of operands and operations; `models` are the finished ones of MODEL operands.
 
-    def identify(self, model: int, inputs: list[int], outputs: list[int]) -> None:
-        ends = (len(inputs), u32s(inputs), len(outputs), u32s(outputs))
-        self.check("Model_identifyInputsAndOutputs", model, *ends)
+        ends   inputs and outputs; with them it is finished
+        """
+        model = self.make("Model_create")
+        for described in operands:
+            self.check("Model_addOperand", model, ref(described))
+        for index, inner in models.items():
+            self.check("Model_setOperandValueFromModel", model, index, inner)
+        for step in steps:
+            assert self.add(model, *step) == OK
+        if ends is not None:
+            self.identify(model, *ends)
+            self.check("Model_finish", model)
+        return model
+
+    def add(self, model: int, code: int = ADD.code, *ends: Sequence[int]) -> int:
+        """Adds an operation, of inputs and outputs; returns the result code."""
+        inputs, outputs = ends or ((0, 1, 2), (3,))
+        return self.nn.Model_addOperation(model, code, *listed(inputs, outputs))
+
+    def identify(self, model: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.check("Model_identifyInputsAndOutputs", model, *listed(inputs, outputs))
 
     @property
     def open_model(self) -> int:
@@ -102,10 +129,8 @@ class World(Maker):
 
     def typed_model(self, code: int = OperandCode.MODEL, dims: tuple[int, ...] = ()) -> int:
         """An open model with one operand."""
-        model = self.make("Model_create")
         scale = 1.0 if code == OperandCode.TENSOR_QUANT8_ASYMM else 0.0
-        self.check("Model_addOperand", model, ref(operand_type(code, dims, scale)))
-        return model
+        return self.model_of([operand_type(code, dims, scale)])
 
     # compilations
 
@@ -152,11 +177,24 @@ class World(Maker):
     def free_choice_execution(self) -> int:
         return self.execution(self.ready(for_device=False))
 
-    def set_all(self, execution: int) -> int:
-        for i, array in enumerate((self.a, self.b)):
-            self.check("Execution_setInput", execution, i, None, pointer(array), array.nbytes)
-        self.check("Execution_setOutput", execution, 0, None, pointer(self.out), self.out.nbytes)
+    def bind(
+        self,
+        execution: int,
+        *inputs: np.ndarray | None,
+        out: np.ndarray | None = None,
+        described: OperandType | None = None,
+    ) -> int:
+        """Sets arrays as inputs, of type `described`, and as the output; None is set elsewhere."""
+        for i, array in enumerate(inputs):
+            if array is not None:
+                given = ref(described), pointer(array), array.nbytes
+                self.check("Execution_setInput", execution, i, *given)
+        if out is not None:
+            self.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
         return execution
+
+    def set_all(self, execution: int) -> int:
+        return self.bind(execution, self.a, self.b, out=self.out)
 
     @property
     def set_execution(self) -> int:
@@ -193,13 +231,8 @@ class World(Maker):
     @property
     def dynamic_execution(self) -> int:
         """All set, the output's dimensions unknown."""
-        compilation = self.ready(model=self.finished(dims=(0,)))
-        execution = self.execution(compilation)
-        for i, array in enumerate((self.a, self.b)):
-            given = ref(operand_type())
-            self.check("Execution_setInput", execution, i, given, pointer(array), array.nbytes)
-        self.check("Execution_setOutput", execution, 0, None, pointer(self.out), self.out.nbytes)
-        return execution
+        execution = self.execution(self.ready(model=self.finished(dims=(0,))))
+        return self.bind(execution, self.a, self.b, out=self.out, described=operand_type())
 
     @contextmanager
     def slow(
