@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, save
+from onnx import save
 
 import ep_nnapi
 from ep_nnapi import costs as rates
@@ -123,15 +123,9 @@ def refused(model: Path, **options: object) -> dict[str, Rejection]:
 @pytest.fixture
 def doubles(tmp_path: Path) -> Path:
     """A chain of three nodes on float64, between casts."""
-    node = helper.make_node
-    return saved(
-        tmp_path,
-        node("Cast", ["x"], ["a"], "to", to=TensorProto.DOUBLE),
-        node("Neg", ["a"], ["b"], "first"),
-        node("Neg", ["b"], ["c"], "second"),
-        node("Sqrt", ["c"], ["d"], "third"),
-        node("Cast", ["d"], ["y"], "from", to=TensorProto.FLOAT),
-    )
+    text = """[to] a = Cast <to = 11> (x) [first] b = Neg (a) [second] c = Neg (b)
+        [third] d = Sqrt (c) [from] y = Cast <to = 1> (d)"""
+    return saved(tmp_path, text)
 
 
 def test_what_reads_a_refused_tensor_follows(doubles: Path):
@@ -145,16 +139,10 @@ def test_what_reads_a_refused_tensor_follows(doubles: Path):
 
 def test_another_reason_does_not_follow(tmp_path: Path):
     """Its input is computed by a refused node, but what is refused is its own operator."""
-    path = saved(
-        tmp_path,
-        helper.make_node("Neg", ["x"], ["a"], "one"),
-        helper.make_node("RandomNormalLike", ["a"], ["y"], "two"),
-    )
+    path = saved(tmp_path, "[one] a = Neg (x) [two] y = RandomNormalLike (a)")
     found = refused(path, exclude="one")
-    assert {name: r.reason for name, r in found.items()} == {
-        "one": Reason.EXCLUDED,
-        "two": Reason.OP,
-    }
+    reasons = {name: r.reason for name, r in found.items()}
+    assert reasons == {"one": Reason.EXCLUDED, "two": Reason.OP}
     assert found["two"].caused_by == ""
 
 
@@ -177,11 +165,7 @@ def test_a_kind_is_the_detail_without_names(doubles: Path):
 
 
 def test_rules_that_would_take_the_node_are_named(tmp_path: Path):
-    path = saved(
-        tmp_path,
-        helper.make_node("Erf", ["x"], ["a"], "both"),
-        helper.make_node("RandomNormalLike", ["a"], ["y"], "neither"),
-    )
+    path = saved(tmp_path, "[both] a = Erf (x) [neither] y = RandomNormalLike (a)")
     found = refused(path, target="builtin-nnapi")
     assert {name: r.accepted_by for name, r in found.items()} == {"both": "ep-nnapi", "neither": ""}
     assert not [r for r in refused(path).values() if r.accepted_by]

@@ -2,11 +2,12 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 
-from tests.onnx_graph import model_of
+from tests.onnx_graph import model_of, nodes_of
 from tests.programs import Done, ran
 
 ROOT = Path(__file__).parents[2]
@@ -22,9 +23,13 @@ def process(*arguments: str, **environment: str) -> Done:
 
 
 def saved(
-    folder: Path, *nodes: onnx.NodeProto, shape: tuple[int | str, ...] = (2, 3), output: str = "y"
+    folder: Path,
+    nodes: Sequence[onnx.NodeProto] | str,
+    shape: tuple[int | str, ...] = (2, 3),
+    output: str = "y",
 ) -> Path:
-    """A model of nodes from x to y, which may have another name in the file."""
+    """A model of nodes, or of their text, from x to y, which may have another name in the file."""
+    nodes = nodes_of(nodes) if isinstance(nodes, str) else nodes
     for node in nodes:
         node.output[:] = [output if name == "y" else name for name in node.output]
     path = folder / "model.onnx"

@@ -8,10 +8,8 @@ from pathlib import Path
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
 
 import ep_nnapi
-from ep_nnapi.cli.main import main
 from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
 
 BUILTIN = ["--target", "builtin-nnapi"]
@@ -34,11 +32,7 @@ def test_check_json_is_the_report(cli):
 
 
 def test_check_says_why_a_node_is_left(cli, tmp_path: Path):
-    path = saved(
-        tmp_path,
-        helper.make_node("Relu", ["x"], ["a"], "taken"),
-        helper.make_node("RandomNormalLike", ["a"], ["y"], "left"),
-    )
+    path = saved(tmp_path, "[taken] a = Relu (x) [left] y = RandomNormalLike (a)")
     code, out, _ = cli("check", path)
     assert code == DONE
     assert "NNAPI takes 1 of 2 nodes" in out
@@ -53,9 +47,10 @@ def test_strict_is_exit_1_unless_every_node_is_taken(cli):
     assert "NNAPI takes 6 of 8 nodes in 3 clusters" in out
 
 
-def test_levels_show_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--levels", *BUILTIN]) == 0
-    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+def test_levels_show_one_row_each(cli):
+    code, out, _ = cli("check", DIGITS, "--levels", *BUILTIN)
+    assert code == DONE
+    head, *rows = [line.split() for line in out.splitlines()]
     assert head[0] == "level"
     assert [row[:4] for row in rows] == [
         ["1", "8", "4", "3"],  # its Conv and MaxPool need level 2
@@ -63,25 +58,20 @@ def test_levels_show_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_levels_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--levels", "--json"]) == 0
-    reports = json.loads(capsys.readouterr().out)
-    assert [r["feature_level"] for r in reports] == [1, 2, 3, 4, 5, 6, 7, 8]
+def test_levels_as_json(cli):
+    code, out, _ = cli("check", DIGITS, "--levels", "--json")
+    assert code == DONE
+    assert [r["feature_level"] for r in json.loads(out)] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-@pytest.mark.parametrize("option", ["--feature-level", "--api-level"])
-def test_levels_and_a_level_exclude_each_other(
-    option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["check", DIGITS, "--levels", option, "28"[: 1 if "feature" in option else 2]]) == 2
-    assert "--levels shows every feature level" in capsys.readouterr().err
+@pytest.mark.parametrize(("option", "level"), [("--feature-level", 2), ("--api-level", 28)])
+def test_levels_and_a_level_exclude_each_other(option: str, level: int, refuses):
+    refuses("check", DIGITS, "--levels", option, level, says="--levels shows every feature level")
 
 
-def test_refusals_are_grouped_by_reason_with_counts_and_advice(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["check", DIGITS, "--feature-level", "1", "--exclude", "Relu", *BUILTIN]) == 0
-    printed = capsys.readouterr().out
+def test_refusals_are_grouped_by_reason_with_counts_and_advice(cli):
+    code, printed, _ = cli("check", DIGITS, "--feature-level", 1, "--exclude", "Relu", *BUILTIN)
+    assert code == DONE
     assert "Left to the CPU: 6 nodes" in printed
     assert "LEVEL (4): target newer phones" in printed
     assert "EXCLUDED (2): none needed: an option excludes it" in printed
@@ -90,17 +80,9 @@ def test_refusals_are_grouped_by_reason_with_counts_and_advice(
 
 def test_what_follows_is_folded_into_its_cause(cli, tmp_path: Path):
     """Causes are shown, one row for those of a kind; the rest is a number."""
-    node = helper.make_node
-    chain = [
-        node("Neg", ["ac"[i % 2] + str(i)], ["ca"[i % 2] + str(i + 1)], f"n{i}") for i in range(9)
-    ]
-    path = saved(
-        tmp_path,
-        node("Cast", ["x"], ["a0"], "to", to=11),
-        *chain,
-        node("Cast", ["c9"], ["y"], "from", to=1),
-    )
-    out = cli("check", path)[1]
+    chain = " ".join(f"[n{i}] v{i + 1} = Neg (v{i})" for i in range(9))
+    text = f"[to] v0 = Cast <to = 11> (x) {chain} [from] y = Cast <to = 1> (v9)"
+    out = cli("check", saved(tmp_path, text))[1]
     assert re.search(r"^DTYPE \(\d+\): convert the tensor", out, re.M)
     assert re.search(r"^\d+ more follow from (this one|these \d+)\.$", out, re.M)
     assert "n8" not in out
@@ -115,14 +97,14 @@ def test_refusals_of_one_kind_are_a_row(cli):
 
 def test_advice_is_true_for_the_target(cli, tmp_path: Path):
     """Advice for a node that this provider takes and ONNX Runtime's own one does not."""
-    path = saved(tmp_path, helper.make_node("Erf", ["x"], ["y"], "e"))
+    path = saved(tmp_path, "[e] y = Erf (x)")
     out = cli("check", path, *BUILTIN)[1]
     assert "OP (1): replace the operator (ep-nnapi takes it; builtin-nnapi does not)\n" in out
     assert "NNAPI has no equivalent" not in out
 
 
 def test_symbolic_sizes_are_to_be_fixed(cli, tmp_path: Path):
-    path = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], "relu"), shape=("batch", 3))
+    path = saved(tmp_path, "[relu] y = Relu (x)", shape=("batch", 3))
     for options in (["--dynamic-shapes", "off"], BUILTIN):
         out = cli("check", path, *options)[1]
         assert "SHAPE (1): fix the sizes of inputs (--fix name=1,3,224,224)\n" in out
@@ -134,21 +116,18 @@ def test_symbolic_sizes_are_to_be_fixed(cli, tmp_path: Path):
 # Gates of `check`: baselines of models and of directories
 
 
-def test_a_baseline_that_is_kept_and_one_that_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_that_is_kept_and_one_that_is_not(cli, tmp_path: Path):
     baseline = tmp_path / "old.json"
-    assert main(["check", DIGITS, "--json"]) == 0
-    baseline.write_text(capsys.readouterr().out)
-    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 0
-    assert main(["check", DIGITS, "--baseline", str(baseline), "--exclude", "MaxPool"]) == 1
-    printed = capsys.readouterr().err
+    baseline.write_text(cli("check", DIGITS, "--json")[1])
+    assert cli("check", DIGITS, "--baseline", baseline)[0] == DONE
+    code, _, printed = cli("check", DIGITS, "--baseline", baseline, "--exclude", "MaxPool")
+    assert code == NEGATIVE
     assert "clusters grew from 1 to 3" in printed
     assert "border bytes grew from 296 to " in printed
 
 
 def test_a_baseline_of_more_nodes_or_another_model(cli, tmp_path: Path):
-    path, baseline = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], "r")), tmp_path / "b"
+    path, baseline = saved(tmp_path, "[r] y = Relu (x)"), tmp_path / "b"
     baseline.write_text(cli("check", path, "--json")[1])
     code, _, err = cli("check", path, "--baseline", baseline, "--exclude", "Relu")
     since = f"since {baseline}\n"
@@ -165,7 +144,7 @@ def test_a_baseline_of_more_nodes_or_another_model(cli, tmp_path: Path):
 def test_a_directory_has_a_row_for_each_model_and_a_baseline(cli, tmp_path: Path):
     for name in ("a", "b/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        path = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], name))
+        path = saved(tmp_path, f"[{name[-1]}] y = Relu (x)")
         path.rename(tmp_path / f"{name}.onnx")
     code, out, err = cli("check", tmp_path)
     assert (code, err) == (DONE, "")
@@ -204,18 +183,17 @@ def test_levels_are_no_gate(argument: str, refuses):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json", "[" * 99999])
-def test_a_baseline_that_is_no_report(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_that_is_no_report(text: str, tmp_path: Path, cli):
     baseline = tmp_path / "old.json"
     baseline.write_text(text)
-    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    code, _, err = cli("check", DIGITS, "--baseline", baseline)
+    assert (code, err.count("\n")) == (UNUSABLE, 1)
 
 
-def test_a_baseline_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--baseline", "nowhere.json"]) == 2
-    assert "nowhere.json: no such baseline" in capsys.readouterr().err
+def test_files_that_are_missing(refuses):
+    says = "nowhere.json: no such baseline"
+    refuses("check", DIGITS, "--baseline", "nowhere.json", says=says)
+    refuses("check", "missing.onnx", "--advise", says="missing.onnx")
 
 
 # `check --format`: the files that it names, and arguments that contradict it
@@ -259,34 +237,27 @@ def test_contradictions(refuses, arguments: list[str], says: str):
 # `check --advise`: text, JSON, and what it does not go with
 
 
-def test_json_has_every_road(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--advise", "--json"]) == DONE
-    roads = json.loads(capsys.readouterr().out)
+def test_json_has_every_road(cli):
+    code, out, _ = cli("check", DIGITS, "--advise", "--json")
+    assert code == DONE
+    roads = json.loads(out)
     assert [road["name"] for road in roads] == ["CPU", "XNNPACK", "WebGPU", "QNN", "LiteRT"]
     assert (roads[4]["taken"], roads[4]["nodes"]) == (8, 8)
     assert roads[2]["taken"] is None
 
 
 @pytest.mark.parametrize("other", [["--levels"], ["--strict"], ["--optimization-level", "all"]])
-def test_it_stands_alone(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--advise", *other]) == UNUSABLE
-    assert f"drop {other[0]}" in capsys.readouterr().err
-
-
-def test_a_missing_model_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "missing.onnx", "--advise"]) == UNUSABLE
-    assert "missing.onnx" in capsys.readouterr().err
+def test_it_stands_alone(other: list[str], refuses):
+    refuses("check", DIGITS, "--advise", *other, says=f"drop {other[0]}")
 
 
 @pytest.mark.parametrize("option", ["settings", "device-profile", "calibration", "baseline"])
 @pytest.mark.parametrize("never_ends", ["FIFO", "/dev/zero"])
-def test_a_file_that_never_ends(
-    option: str, never_ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_never_ends(option: str, never_ends: str, tmp_path: Path, refuses):
     if never_ends == "FIFO":
         os.mkfifo(never_ends := str(tmp_path / "f"))
-    assert main(["check", DIGITS, f"--{option}", never_ends]) == 2
-    assert "cannot be read: it is no regular file" in capsys.readouterr().err
+    says = "cannot be read: it is no regular file"
+    refuses("check", DIGITS, f"--{option}", never_ends, says=says)
 
 
 @pytest.mark.fast_devices

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from ep_nnapi import operators
 from ep_nnapi.capability import node as capability
@@ -31,12 +30,8 @@ pytestmark = host_only  # the defects are put into the host runtime of this proc
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """Abs, Softmax and Tanh of x, named after themselves."""
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"], "abs"),
-        helper.make_node("Softmax", ["a"], ["s"], "softmax"),
-        helper.make_node("Tanh", ["s"], ["y"], "tanh"),
-    ]
-    return saved(tmp_path, *nodes, shape=(4, 8))
+    text = "[abs] a = Abs (x) [softmax] s = Softmax (a) [tanh] y = Tanh (s)"
+    return saved(tmp_path, text, shape=(4, 8))
 
 
 def test_a_defect_of_a_lowering_is_found(cli, model: Path, monkeypatch: pytest.MonkeyPatch):
@@ -118,7 +113,7 @@ def test_json_has_the_measures_of_outputs_and_clusters(cli, model: Path):
 
 def test_numbers_of_a_small_model_from_end_to_end(cli, tmp_path: Path):
     """y = -x for ones, where the device gives -0.5 and -1.5 in turn: by hand."""
-    path = saved(tmp_path, helper.make_node("Neg", ["x"], ["y"], "neg"), shape=(8,))
+    path = saved(tmp_path, "[neg] y = Neg (x)", shape=(8,))
     np.save(tmp_path / "x.npy", np.ones(8, np.float32))
     with wrong_device.installed(wrong_device.of_node("neg")):
         found = json.loads(cli("compare", path, "--input", tmp_path / "x.npy", "--json")[1])
@@ -129,7 +124,7 @@ def test_numbers_of_a_small_model_from_end_to_end(cli, tmp_path: Path):
 
 
 def test_equal_outputs_have_no_noise_in_json(cli, tmp_path: Path):
-    path = saved(tmp_path, helper.make_node("Neg", ["x"], ["y"]))
+    path = saved(tmp_path, "y = Neg (x)")
     (output,) = json.loads(cli("compare", path, "--json")[1])["outputs"]
     assert (output["maximum"], output["snr_db"], output["snr_db_reason"]) == (0, None, "infinite")
 
@@ -216,15 +211,8 @@ def test_nodes_on_the_cpu_that_enlarge_errors_are_named(cli, tmp_path: Path):
     """Limits just below the right numbers: float16 falls below some of them."""
     x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
     np.save(tmp_path / "x.npy", x)
-    model = onnx.load(
-        saved(
-            tmp_path,
-            helper.make_node("Tanh", ["x"], ["t"], "tanh"),
-            helper.make_node("Greater", ["t", "limits"], ["g"], "greater"),
-            helper.make_node("Cast", ["g"], ["y"], "cast", to=onnx.TensorProto.FLOAT),
-            shape=(2, 8),
-        )
-    )
+    text = "[tanh] t = Tanh (x) [greater] g = Greater (t, limits) [cast] y = Cast <to = 1> (g)"
+    model = onnx.load(saved(tmp_path, text, shape=(2, 8)))
     limits = np.tanh(x) - np.float32(1e-6)  # float32's tanh is exact to 1e-7
     model.graph.initializer.append(onnx.numpy_helper.from_array(limits, "limits"))
     onnx.save(model, tmp_path / "model.onnx")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cli.main import main
 from ep_nnapi.operators import OPS
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 from tests.html_report.models import embedded
@@ -57,34 +56,33 @@ def test_listing_of_nothing_is_exit_1(cli):
 # `ep-nnapi lib`: the library for C programs, and its header
 
 
-def test_lib_prints_the_library(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lib"]) == 0
-    path = capsys.readouterr().out.strip()
+def printed(cli, *arguments: object) -> str:
+    code, out, _ = cli("lib", *arguments)
+    assert code == 0
+    return out.rstrip("\n")
+
+
+def test_lib_prints_the_library(cli) -> None:
+    path = printed(cli)
     assert path == ep_nnapi.libneuralnetworks_path()
     assert ctypes.CDLL(path).ANeuralNetworksModel_create
 
 
-def test_lib_writes_the_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lib", "--header", str(tmp_path)]) == 0
-    written = Path(capsys.readouterr().out.strip())
+def test_lib_writes_the_header(cli, tmp_path: Path) -> None:
+    written = Path(printed(cli, "--header", tmp_path))
     assert written == tmp_path / "android" / "NeuralNetworks.h"
     assert "ANeuralNetworksModel_create" in written.read_text()
 
 
-def test_json_has_what_the_single_arguments_print(capsys: pytest.CaptureFixture[str]) -> None:
-    def printed(*arguments: str) -> str:
-        assert main(["lib", *arguments]) == 0
-        return capsys.readouterr().out.rstrip("\n")
-
+def test_json_has_what_the_single_arguments_print(cli) -> None:
     names = ["cflags", "libs", "pkgconfigdir", "cmakedir"]
-    expected = {"path": printed()} | {name: printed(f"--{name}") for name in names}
-    assert json.loads(printed("--json")) == expected
+    expected = {"path": printed(cli)} | {name: printed(cli, f"--{name}") for name in names}
+    assert json.loads(printed(cli, "--json")) == expected
 
 
 @pytest.mark.parametrize("other", [["--cflags"], ["--cmakedir"], ["--header", "nowhere"]])
-def test_json_goes_with_nothing_else(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lib", "--json", *other]) == 2
-    assert "give it alone" in capsys.readouterr().err
+def test_json_goes_with_nothing_else(refuses, other: list[str]) -> None:
+    refuses("lib", "--json", *other, says="give it alone")
     assert not Path("nowhere").exists()
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from tests.cli.command import DIGITS, DONE, SAMPLES, saved
 
@@ -36,7 +35,7 @@ def test_no_model_at_all(refuses, name: str, tmp_path: Path):
 
 
 def test_unknown_operator(refuses, tmp_path: Path):
-    path = saved(tmp_path, helper.make_node("Nonsense", ["x"], ["y"], "n"))
+    path = saved(tmp_path, "y = Nonsense (x)")
     refuses("check", path, says="Nonsense")
 
 

@@ -22,7 +22,7 @@ def harmless(text: str) -> bool:
 
 @pytest.mark.parametrize("op", ["Relu", "Acosh"], ids=["taken", "refused"])
 def test_check_escapes_the_name_of_a_node(cli, tmp_path: Path, op: str):
-    model = saved(tmp_path, helper.make_node(op, ["x"], ["y"], name=NAME))
+    model = saved(tmp_path, [helper.make_node(op, ["x"], ["y"], name=NAME)])
     code, out, _ = cli("check", model)
     assert code == DONE
     assert harmless(out)
@@ -30,14 +30,14 @@ def test_check_escapes_the_name_of_a_node(cli, tmp_path: Path, op: str):
 
 
 def test_json_has_the_name_itself(cli, tmp_path: Path):
-    model = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], name=NAME))
+    model = saved(tmp_path, [helper.make_node("Relu", ["x"], ["y"], name=NAME)])
     _, out, _ = cli("check", model, "--json")
     assert harmless(out)
     assert json.loads(out)["clusters"][0]["nodes"] == [NAME]
 
 
 def test_run_escapes_the_name_of_an_output(cli, tmp_path: Path):
-    model = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"]), output=NAME)
+    model = saved(tmp_path, "y = Relu (x)", output=NAME)
     code, out, _ = cli("run", model)
     assert code == DONE
     assert harmless(out)

@@ -6,48 +6,38 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import NodeProto, TensorProto, helper
 
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind, OutputTraits, traits_of
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_graph import model_of
-
-F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
+from tests.onnx_graph import model_of, nodes_of
 
 
 def model(
-    *nodes: NodeProto, dtype: int = F32, tensors: dict[str, np.ndarray] | None = None
+    text: str, dtype: type = np.float32, tensors: dict[str, np.ndarray] | None = None
 ) -> bytes:
-    x = {"x": (helper.tensor_dtype_to_np_dtype(dtype).type, (2, 3))}
-    y = {nodes[-1].output[0]: None}
-    return model_of(nodes, x, y, tensors or {}, 21, ir_version=10).SerializeToString()
+    nodes = nodes_of(text)
+    ends = {"x": (dtype, (2, 3))}, {nodes[-1].output[0]: None}
+    return model_of(nodes, *ends, tensors or {}, 21, ir_version=10).SerializeToString()
 
 
-RELU = helper.make_node("Relu", ["x"], ["y"])
+RELU = "y = Relu (x)"
 
 
 def test_a_float_model_has_none() -> None:
     traits = traits_of(model(RELU))
-    assert (traits.quantized, traits.half, traits.steps, traits.boxes) == (
-        False,
-        False,
-        {},
-        frozenset(),
-    )
+    assert not any((traits.quantized, traits.half, traits.steps, traits.boxes))
 
 
 def test_half_by_an_input_an_initializer_a_cast_or_the_caller() -> None:
-    assert traits_of(model(RELU, dtype=F16)).half
+    assert traits_of(model(RELU, dtype=np.float16)).half
     assert traits_of(model(RELU, tensors={"w": np.zeros(1, np.float16)})).half
-    cast = helper.make_node("Cast", ["x"], ["h"], to=F16)
-    assert traits_of(model(cast, helper.make_node("Relu", ["h"], ["y"]))).half
+    assert traits_of(model("h = Cast <to = 10> (x) y = Relu (h)")).half
     assert traits_of(model(RELU), half=True).half
-    assert not traits_of(model(helper.make_node("Cast", ["x"], ["y"], to=F32))).half
+    assert not traits_of(model("y = Cast <to = 1> (x)")).half
 
 
 SCALES = {"s": np.array([0.5, 0.25], np.float32), "z": np.zeros(2, np.uint8)}
-QUANTIZE = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=0)
-DEQUANTIZE = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], axis=0)
+QDQ = "q = QuantizeLinear <axis = 0> (x, s, z) d = DequantizeLinear <axis = 0> (q, s, z)"
 
 
 @pytest.mark.parametrize(
@@ -55,52 +45,48 @@ DEQUANTIZE = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], axis=0
 )
 def test_the_step_of_an_output_that_is_dequantized_last(last: str, step: float | None) -> None:
     """Its largest scale; operators that only move elements or drop negative ones keep it."""
-    nodes = (QUANTIZE, DEQUANTIZE, helper.make_node(last, ["d"], ["y"]))
-    traits = traits_of(model(*nodes, tensors=SCALES))
+    traits = traits_of(model(f"{QDQ} y = {last} (d)", tensors=SCALES))
     assert traits.quantized
     assert traits.steps == ({} if step is None else {"y": step})
 
 
 @pytest.mark.parametrize("last", ["Sigmoid", "HardSigmoid", "Tanh"])
 def test_outputs_of_a_sigmoid(last: str) -> None:
-    nodes = helper.make_node(last, ["x"], ["s"]), helper.make_node("Identity", ["s"], ["y"])
-    assert traits_of(model(*nodes)).up_to_one == ({"y"} if last != "Tanh" else frozenset())
+    found = traits_of(model(f"s = {last} (x) y = Identity (s)"))
+    assert found.up_to_one == ({"y"} if last != "Tanh" else frozenset())
 
 
 def test_a_step_that_is_in_a_file_of_external_data(tmp_path: Path) -> None:
-    proto = onnx.load_from_string(model(QUANTIZE, DEQUANTIZE, tensors=SCALES))
+    proto = onnx.load_from_string(model(QDQ, tensors=SCALES))
     path = tmp_path / "m.onnx"
     onnx.save_model(proto, path, save_as_external_data=True, location="w", size_threshold=0)
     assert traits_of(str(path)).steps == {"d": 0.5}
 
 
 def test_a_quantized_operator_in_a_subgraph_counts() -> None:
-    inner = helper.make_graph([QUANTIZE, DEQUANTIZE], "then", [], [onnx.ValueInfoProto(name="d")])
-    branch = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
-    assert traits_of(model(branch, tensors={**SCALES, "c": np.array(True)})).quantized
+    then, other = (f"{name} () => (float[2, 3] d) {{ {QDQ} }}" for name in ("then", "other"))
+    text = f"y = If (c) <then_branch = {then}, else_branch = {other}>"
+    assert traits_of(model(text, tensors={**SCALES, "c": np.array(True)})).quantized
 
 
 def test_outputs_behind_a_suppression_are_detections() -> None:
-    suppress = helper.make_node("NonMaxSuppression", ["x", "x"], ["kept"])
-    assert traits_of(model(suppress, helper.make_node("Cast", ["kept"], ["y"], to=F32))).boxes == {
-        "y"
-    }
-    assert traits_of(model(suppress, RELU)).boxes == frozenset()
+    text = "kept = NonMaxSuppression (x, x)"
+    assert traits_of(model(f"{text} y = Cast <to = 1> (kept)")).boxes == {"y"}
+    assert traits_of(model(f"{text} {RELU}")).boxes == frozenset()
 
 
 @pytest.mark.parametrize(
     ("op_type", "attributes", "random"),
     [
-        ("RandomNormalLike", {}, {"y"}),
-        ("Bernoulli", {}, {"y"}),
-        ("RandomNormalLike", {"seed": 1.0}, set()),
-        ("Dropout", {}, set()),
+        ("RandomNormalLike", "", {"y"}),
+        ("Bernoulli", "", {"y"}),
+        ("RandomNormalLike", "<seed = 1.0>", set()),
+        ("Dropout", "", set()),
     ],
 )
 def test_outputs_of_random_numbers_without_a_seed(op_type, attributes, random) -> None:
-    draw = helper.make_node(op_type, ["x"], ["r"], **attributes)
-    nodes = (draw, helper.make_node("Mul", ["x", "r"], ["y"]))
-    assert traits_of(model(*nodes)).random == random
+    text = f"r = {op_type} {attributes} (x) y = Mul (x, r)"
+    assert traits_of(model(text)).random == random
 
 
 @pytest.mark.parametrize(("name", "quantized"), [(b"QLinearConv", True), (b"Conv", False)])
@@ -118,12 +104,10 @@ def test_an_ort_file_has_the_steps_of_its_model(tmp_path: Path) -> None:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "m.ort")
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    last = helper.make_node("Identity", ["d"], ["y"])
-    content = model(QUANTIZE, DEQUANTIZE, last, tensors=SCALES)
+    content = model(f"{QDQ} y = Identity (d)", tensors=SCALES)
     session_of(content, options)
-    assert (
-        traits_of(options.optimized_model_filepath).steps == traits_of(content).steps == {"y": 0.5}
-    )
+    for given in (options.optimized_model_filepath, content):
+        assert traits_of(given).steps == {"y": 0.5}
 
 
 # Kinds of outputs: which property of a model decides, and the tolerance of each kind

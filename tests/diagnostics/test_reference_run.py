@@ -18,6 +18,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end import quantized as q
+from tests.onnx_graph import nodes_of
 from tests.operators.test_conversion import one
 
 
@@ -92,6 +93,12 @@ def decomposed(
     return ReferenceEvaluator(model).run(None, given)
 
 
+def computed(text: str, *arrays: np.ndarray, out: int = TensorProto.UINT8) -> list[np.ndarray]:
+    """The outputs of one node for arrays of its inputs, in order."""
+    (node,) = nodes_of(text)
+    return decomposed(node, dict(zip(node.input, arrays, strict=True)), out)
+
+
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
@@ -106,9 +113,8 @@ def steps(number: np.ndarray, scale: np.floating = SY, zero: np.integer = ZY) ->
 
 
 def test_quantization_does_not_round_but_saturates() -> None:
-    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
     x = np.array([0.0, 0.06, -100.0, 100.0])
-    (y,) = decomposed(node, {"x": x, "s": SY, "z": ZY})
+    (y,) = computed("y = QuantizeLinear (x, s, z)", x, SY, ZY)
     np.testing.assert_allclose(y, steps(x), rtol=RTOL)
     assert y[1] % 1 != 0
     assert (y[2], y[3]) == (0, 255)
@@ -116,44 +122,41 @@ def test_quantization_does_not_round_but_saturates() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_dequantization_by_channel(axis: int) -> None:
-    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=axis)
+    text = f"y = DequantizeLinear <axis = {axis}> (x, s, z)"
     x, s, z = drawn(3, 3), np.array([0.5, 1, 2], np.float32), np.array([0, 1, 2], np.uint8)
-    (y,) = decomposed(node, {"x": x, "s": s, "z": z}, TensorProto.FLOAT)
+    (y,) = computed(text, x, s, z, out=TensorProto.FLOAT)
     shape = (3, 1) if axis == 0 else (1, 3)
     want = (x.astype(np.float64) - z.reshape(shape)) * s.reshape(shape)
     np.testing.assert_allclose(y, want, rtol=RTOL)
 
 
 def test_quantization_by_blocks_is_refused() -> None:
-    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"], axis=0, block_size=2)
+    text = "y = DequantizeLinear <axis = 0, block_size = 2> (x, s)"
     with pytest.raises(NoDecomposition, match="by blocks"):
-        decomposed(node, {"x": drawn(4, 3), "s": np.ones((2, 3), np.float32)})
+        computed(text, drawn(4, 3), np.ones((2, 3), np.float32))
 
 
 def test_a_product_of_integers() -> None:
-    node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
     a, b, zb = drawn(2, 3), drawn(3, 4, seed=1), np.array([1, 2, 3, 4], np.uint8)
-    (y,) = decomposed(node, {"a": a, "b": b, "za": ZX, "zb": zb}, TensorProto.INT32)
+    (y,) = computed("y = MatMulInteger (a, b, za, zb)", a, b, ZX, zb, out=TensorProto.INT32)
     want = (a.astype(np.int64) - 128) @ (b.astype(np.int64) - zb)
     np.testing.assert_array_equal(y, want)
 
 
+TWO = "(a, sa, za, b, sb, zb, sy, zy)"
+
+
 def test_a_quantized_product() -> None:
-    names = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
-    node = helper.make_node("QLinearMatMul", names, ["y"])
     a, b = drawn(2, 3), drawn(3, 4, seed=1)
-    given = dict(zip(names, (a, SX, ZX, b, SW, ZW, SY, ZY), strict=True))
-    (y,) = decomposed(node, given)
+    (y,) = computed(f"y = QLinearMatMul {TWO}", a, SX, ZX, b, SW, ZW, SY, ZY)
     np.testing.assert_allclose(y, steps(real(a, SX, ZX) @ real(b, SW, ZW)), rtol=RTOL)
 
 
 @pytest.mark.parametrize("turned", [0, 1])
 def test_a_quantized_layer_with_a_bias(turned: int) -> None:
-    names = ["a", "sa", "za", "b", "sb", "zb", "c", "sy", "zy"]
-    node = helper.make_node("QGemm", names, ["y"], domain="com.microsoft", transB=turned, alpha=2.0)
+    text = f"y = com.microsoft.QGemm <transB = {turned}, alpha = 2.0> (a, r, p, b, s, q, c, t, o)"
     a, b, c = drawn(2, 3), drawn(3, 4, seed=1), np.array([100, -200, 0, 7], np.int32)
-    given = dict(zip(names, (a, SX, ZX, b.T if turned else b, SW, ZW, c, SY, ZY), strict=True))
-    (y,) = decomposed(node, given)
+    (y,) = computed(text, a, SX, ZX, b.T if turned else b, SW, ZW, c, SY, ZY)
     bias = c * np.float64(SX) * np.float64(SW)
     want = 2 * (real(a, SX, ZX) @ real(b, SW, ZW) + bias)
     np.testing.assert_allclose(y, steps(want), rtol=RTOL)
@@ -161,11 +164,9 @@ def test_a_quantized_layer_with_a_bias(turned: int) -> None:
 
 def test_a_quantized_convolution() -> None:
     """Of one pixel, so that it is a product; in float32, which the CPU provider has."""
-    names = ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"]
-    node = helper.make_node("QLinearConv", names, ["y"])
+    text = "y = QLinearConv (x, sx, zx, w, sw, zw, sy, zy, b)"
     x, w, b = drawn(1, 3, 1, 1), drawn(4, 3, 1, 1, seed=1), np.array([5, 0, -5, 90], np.int32)
-    given = dict(zip(names, (x, SX, ZX, w, SW, ZW, SY, ZY, b), strict=True))
-    (y,) = decomposed(node, given)
+    (y,) = computed(text, x, SX, ZX, w, SW, ZW, SY, ZY, b)
     product = real(w, SW, ZW).reshape(4, 3) @ real(x, SX, ZX).reshape(3)
     want = steps(product + b * np.float64(SX) * np.float64(SW)).reshape(1, 4, 1, 1)
     np.testing.assert_allclose(y, want, rtol=1e-5)
@@ -173,38 +174,31 @@ def test_a_quantized_convolution() -> None:
 
 @pytest.mark.parametrize(("op_type", "of"), [("QLinearAdd", np.add), ("QLinearMul", np.multiply)])
 def test_sums_and_products_of_two(op_type: str, of: np.ufunc) -> None:
-    names = ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"]
-    node = helper.make_node(op_type, names, ["y"], domain="com.microsoft")
     a, b = drawn(5), drawn(5, seed=1)
-    (y,) = decomposed(node, dict(zip(names, (a, SX, ZX, b, SW, ZW, SY, ZY), strict=True)))
+    (y,) = computed(f"y = com.microsoft.{op_type} {TWO}", a, SX, ZX, b, SW, ZW, SY, ZY)
     np.testing.assert_allclose(y, steps(of(real(a, SX, ZX), real(b, SW, ZW))), rtol=RTOL)
 
 
 def test_a_function_of_one_and_what_has_no_decomposition() -> None:
-    names = ["x", "sx", "zx", "sy", "zy"]
-    node = helper.make_node("QLinearSigmoid", names, ["y"], domain="com.microsoft")
-    x = drawn(9)
-    (y,) = decomposed(node, dict(zip(names, (x, SX, ZX, SY, ZY), strict=True)))
+    text, x = "y = com.microsoft.QLinearSigmoid {} (x, sx, zx, sy, zy)", drawn(9)
+    (y,) = computed(text.format(""), x, SX, ZX, SY, ZY)
     want = steps(1 / (1 + np.exp(-real(x, SX, ZX))))
     np.testing.assert_allclose(y, want, rtol=1e-6)  # the evaluator's Sigmoid
-    node.attribute.append(helper.make_attribute("channels_last", 1))
     with pytest.raises(NoDecomposition, match="QLinearSigmoid with channels_last"):
-        decomposed(node, dict(zip(names, (x, SX, ZX, SY, ZY), strict=True)))
+        computed(text.format("<channels_last = 1>"), x, SX, ZX, SY, ZY)
 
 
 def test_a_concatenation_of_different_scales() -> None:
-    names = ["sy", "zy", "a", "sa", "za", "b", "sb", "zb"]
-    node = helper.make_node("QLinearConcat", names, ["y"], domain="com.microsoft", axis=1)
+    text = "y = com.microsoft.QLinearConcat <axis = 1> (sy, zy, a, sa, za, b, sb, zb)"
     a, b = drawn(2, 3), drawn(2, 1, seed=1)
-    (y,) = decomposed(node, dict(zip(names, (SY, ZY, a, SX, ZX, b, SW, ZW), strict=True)))
+    (y,) = computed(text, SY, ZY, a, SX, ZX, b, SW, ZW)
     whole = np.concatenate([real(a, SX, ZX), real(b, SW, ZW)], axis=1)
     np.testing.assert_allclose(y, steps(whole), rtol=RTOL)
 
 
 def test_dynamic_quantization_passes_the_numbers_on() -> None:
-    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])
     x = np.array([0.3, -7.25])
-    y, scale, zero = decomposed(node, {"x": x})
+    y, scale, zero = computed("y, s, z = DynamicQuantizeLinear (x)", x)
     np.testing.assert_array_equal(y, x)
     assert (scale, zero) == (1, 0)
 
@@ -214,12 +208,7 @@ def test_a_dynamically_quantized_lstm_is_one_of_its_weights_numbers() -> None:
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "", "c"], hidden_size=2)
     x = np.random.default_rng(1).standard_normal((3, 1, 4))
     w, r = drawn(1, 4, 8), drawn(1, 2, 8, seed=1)
-    scales = {
-        "sw": np.array([SX]),
-        "zw": np.array([ZX]),
-        "sr": np.array([SW]),
-        "zr": np.array([ZX]),
-    }
+    scales = {n: np.array([v]) for n, v in zip(names[-4:], (SX, ZX, SW, ZX), strict=True)}
     found = decomposed(node, {"x": x, "w": w, "r": r, **scales}, TensorProto.FLOAT)
     plain = helper.make_node("LSTM", ["x", "w", "r"], ["y", "", "c"], hidden_size=2)
     turned = (real(a, s, ZX).transpose(0, 2, 1) for a, s in ((w, SX), (r, SW)))

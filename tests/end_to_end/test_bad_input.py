@@ -44,18 +44,7 @@ def one_sentence(error: BaseException) -> bool:
         (CONTENT[:-1], "the model: ONNX Runtime cannot load it"),
         (CONTENT.replace(b"image", b"imag\xb2"), r"the name b'imag\xb2' is not UTF-8; rename it"),
     ],
-    ids=[
-        "missing",
-        "missing path",
-        "device",
-        "NUL",
-        "long",
-        "empty",
-        "text",
-        "half",
-        "cut",
-        "not UTF-8",
-    ],
+    ids=["missing", "path", "device", "NUL", "long", "empty", "text", "half", "cut", "no UTF-8"],
 )
 def test_models_that_cannot_be_loaded(ask, model, says: str):
     with pytest.raises(ep_nnapi.ModelError) as caught:
@@ -224,27 +213,17 @@ def optional() -> bytes:
 
 def deep(rank: int) -> bytes:
     """With a tensor of that rank in between."""
-    return model(
-        helper.make_node("Reshape", ["a", "many"], ["d"], "deep"),
-        helper.make_node("Abs", ["d"], ["e"], "abs"),
-        helper.make_node("Reshape", ["e", "few"], ["z"], "flat"),
-        many=[2, 3, *[1] * (rank - 2)],
-        few=[2, 3],
-    )
+    text = "[deep] d = Reshape (a, many) [abs] e = Abs (d) [flat] z = Reshape (e, few)"
+    return model(*nodes_of(text), many=[2, 3, *[1] * (rank - 2)], few=[2, 3])
 
 
 def stride(size: int) -> bytes:
     """With a convolution whose stride is `size`."""
-    window = {"kernel_shape": [1, 1], "strides": [size, size], "pads": [0, 0, 1, 2]}
-    return model(
-        helper.make_node("Reshape", ["a", "image"], ["i"], "up"),
-        helper.make_node("Conv", ["i", "w"], ["c"], "conv", **window),
-        helper.make_node("Add", ["a", "c"], ["s"], "add"),
-        helper.make_node("Reshape", ["s", "few"], ["z"], "down"),
-        image=[1, 1, 2, 3],
-        w=np.ones((1, 1, 1, 1), np.float32),
-        few=[2, 3],
-    )
+    window = f"kernel_shape = [1, 1], strides = [{size}, {size}], pads = [0, 0, 1, 2]"
+    text = f"""[up] i = Reshape (a, image) [conv] c = Conv <{window}> (i, w)
+        [add] s = Add (a, c) [down] z = Reshape (s, few)"""
+    w = np.ones((1, 1, 1, 1), np.float32)
+    return model(*nodes_of(text), image=[1, 1, 2, 3], w=w, few=[2, 3])
 
 
 def computes_the_same(content: bytes) -> None:
@@ -292,7 +271,7 @@ def test_a_defect_in_lowering_costs_its_node(monkeypatch: pytest.MonkeyPatch):
         return build(self, cluster, verdicts, readers)
 
     monkeypatch.setattr(planning.Planner, "_compile", defective)
-    why = refused(model(helper.make_node("Abs", ["a"], ["z"], "abs")))
+    why = refused(model(*nodes_of("[abs] z = Abs (a)")))
     assert why.keys() == {"abs"}
     assert why["abs"].detail == (
         "its cluster cannot be compiled, which is a defect of ep-nnapi: division by zero"

@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 
 from ep_nnapi.epcontext.alternatives import plain_crossing
 from ep_nnapi.epcontext.container import pack, unpack
@@ -13,18 +12,22 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border
 from tests.onnx_graph import parsed
 
+X = np.linspace(-1, 1, 180, dtype=np.float32).reshape(1, 5, 6, 6)
 WEIGHT = np.random.default_rng(3).normal(size=(8, 5, 3, 3)).astype(np.float32)
+
+
+def border(*shapes: tuple[int, ...]) -> Border:
+    """Of x and y."""
+    named = zip("xy", shapes, strict=True)
+    x, y = (plain_crossing(name, DType.FLOAT, shape, 0) for name, shape in named)
+    return Border((x,), (y,))
 
 
 def convolution() -> tuple[onnx.ModelProto, Border]:
     """A convolution whose weight has other names than the graph's ends."""
     text = """(float[1,5,6,6] x) => (float[1,8,4,4] y) { long_name = Conv (x, weight)
         y = Tanh (long_name) }"""
-    model = parsed(text)
-    model.graph.initializer.append(numpy_helper.from_array(WEIGHT, "weight"))
-    ends = [("x", (1, 5, 6, 6)), ("y", (1, 8, 4, 4))]
-    x, y = (plain_crossing(name, DType.FLOAT, shape, 0) for name, shape in ends)
-    return model, Border((x,), (y,))
+    return parsed(text, weight=WEIGHT), border((1, 5, 6, 6), (1, 8, 4, 4))
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
@@ -33,9 +36,9 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("perm", [None, (0, 2, 3, 1), (1, 2, 3, 0)])
 def test_a_constant_in_another_order_of_axes_is_read_from_there(perm: tuple[int, ...] | None):
-    model, border = convolution()
+    model, ends = convolution()
     there = [as_bytes(WEIGHT[::-1]), as_bytes(WEIGHT.transpose(perm or (0, 1, 2, 3)))]
-    made = onnx_program("cpu", model, border, there)
+    made = onnx_program("cpu", model, ends, there)
     assert made.linked is not None
     (held,) = made.linked.constants
     assert np.array_equal(held, there[1])
@@ -57,31 +60,21 @@ OTHERWISE = {
 
 @pytest.mark.parametrize("case", OTHERWISE)
 def test_a_matrix_is_made_of_what_is_there(case: str):
-    model = parsed("(float[1,6] x) => (float[1,40] y) { y = MatMul (x, w) }")
-    model.graph.initializer.append(numpy_helper.from_array(MATRIX, "w"))
-    ends = [("x", (1, 6)), ("y", (1, 40))]
-    x, y = (plain_crossing(name, DType.FLOAT, shape, 0) for name, shape in ends)
+    model = parsed("(float[1,6] x) => (float[1,40] y) { y = MatMul (x, w) }", w=MATRIX)
     there = [as_bytes(array) for array in OTHERWISE[case]]
-    made = onnx_program("cpu", model, Border((x,), (y,)), there)
+    made = onnx_program("cpu", model, border((1, 6), (1, 40)), there)
     assert made.linked is not None
     assert {id(a) for a in made.linked.constants} == {id(a) for a in there}
-    feeds = {"x": np.linspace(-1, 1, 6, dtype=np.float32)[None]}
-    plain = onnxruntime.InferenceSession(model.SerializeToString())
-    content = unpack(pack(made).with_embedded_weights(), None, 1)
-    options = onnxruntime.SessionOptions()
-    weights = bytes(content.weights)
-    options.add_external_initializers_from_files_in_memory(["weights"], [weights], [len(weights)])
-    session = onnxruntime.InferenceSession(bytes(content.alternatives[0].data), options)
-    assert np.array_equal(session.run(None, feeds)[0], plain.run(None, feeds)[0])
+    x = np.linspace(-1, 1, 6, dtype=np.float32)[None]
+    assert computed(made, x) == result(model, x)
 
 
-def result(model: onnx.ModelProto) -> bytes:
+def result(model: onnx.ModelProto, x: np.ndarray = X) -> bytes:
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    x = np.linspace(-1, 1, 180, dtype=np.float32).reshape(1, 5, 6, 6)
     return np.asarray(session.run(None, {"x": x})[0]).tobytes()
 
 
-def computed(made) -> bytes:
+def computed(made, x: np.ndarray = X) -> bytes:
     """The result of the only alternative of a container."""
     content = unpack(pack(made).with_embedded_weights(), None, 1)
     (read,) = content.alternatives
@@ -89,34 +82,27 @@ def computed(made) -> bytes:
     weights = bytes(content.weights)
     options.add_external_initializers_from_files_in_memory(["weights"], [weights], [len(weights)])
     session = onnxruntime.InferenceSession(bytes(read.data), options)
-    x = np.linspace(-1, 1, 180, dtype=np.float32).reshape(1, 5, 6, 6)
     return np.asarray(session.run(None, {"x": x})[0]).tobytes()
 
 
 @pytest.mark.parametrize("size", [INSIDE // 4, INSIDE // 4 + 1])
 def test_small_constants_are_in_the_model(size: int):
-    model = parsed(f"(float[{size}] x) => (float[{size}] y) {{ y = Add (x, w) }}")
-    model.graph.initializer.append(numpy_helper.from_array(np.ones(size, np.float32), "w"))
-    x, y = (plain_crossing(name, DType.FLOAT, (size,), 0) for name in "xy")
-    made = onnx_program("cpu", model, Border((x,), (y,)))
+    text = f"(float[{size}] x) => (float[{size}] y) {{ y = Add (x, w) }}"
+    model = parsed(text, w=np.ones(size, np.float32))
+    made = onnx_program("cpu", model, border((size,), (size,)))
     assert made.linked is not None
     assert len(made.linked.constants) == (size * 4 > INSIDE)
 
 
 def test_names_that_inner_graphs_read_stay():
-    inner = helper.make_graph(
-        [helper.make_node("Add", ["outer", "x"], ["inner"])],
-        "then",
-        [],
-        [helper.make_tensor_value_info("inner", 1, [2])],
+    then, other = (
+        f"{name} () => (float[2] {name}_out) {{ {name}_out = Add (outer, x) }}"
+        for name in ("then", "other")
     )
-    nodes = [
-        helper.make_node("Neg", ["x"], ["outer"]),
-        helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner),
-    ]
-    infos = [helper.make_tensor_value_info(n, k, s) for n, k, s in (("c", 9, []), ("x", 1, [2]))]
-    graph = helper.make_graph(nodes, "g", infos, [helper.make_tensor_value_info("y", 1, [2])])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = parsed(
+        f"""(bool c, float[2] x) => (float[2] y) {{ outer = Neg (x)
+        y = If (c) <then_branch = {then}, else_branch = {other}> }}"""
+    )
     c, x = plain_crossing("c", DType.BOOL, (), 0), plain_crossing("x", DType.FLOAT, (2,), 1)
     made = onnx_program("cpu", model, Border((c, x), (plain_crossing("y", DType.FLOAT, (2,), 0),)))
     (read,) = unpack(pack(made).with_embedded_weights(), None, 1).alternatives

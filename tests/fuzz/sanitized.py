@@ -23,8 +23,7 @@ FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-
 PLUGIN = (
     *("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/ort"),
     *("tests/native/test_plugin.py", "tests/native/test_faults.py"),  # the one in C
-    *("tests/native/test_context_data.py", "tests/native/test_c_program.py"),
-    "tests/native/test_forged_models.py",
+    *("tests/native/test_c_program.py", "tests/native/test_forged_models.py"),
     *("-m", "not long and not torch and not web"),
     # programs of their own, built without sanitizers
     *("--ignore=tests/ort/test_build.py", "--ignore=tests/ort/test_hosts.py"),

@@ -1,5 +1,6 @@
 """A prepared model, the library with faults and sanitized programs, once for a file of tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -17,8 +18,16 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+def _shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
     return built(tmp_path_factory.mktemp("shim"))
+
+
+@pytest.fixture
+def shim(_shim: Shim) -> Iterator[Shim]:
+    """The library with faults, which has none before a test and after it."""
+    _shim.clear()
+    yield _shim
+    _shim.clear()
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,6 @@ def test_a_working_device_is_chosen(path: Path, tmp_path: Path):
 
 def test_nothing_but_what_is_chosen_is_made(path: Path, shim: Shim, tmp_path: Path):
     """And a device that compiles is not asked before, which takes as long."""
-    shim.clear()
     counted = {"Model_finish": 1, "Compilation_finish": 1}
     for name in (*counted, "Model_getSupportedOperationsForDevices"):
         shim.fault(name)
@@ -162,12 +161,8 @@ def test_an_unknown_preference_is_said(path: Path):
 
 @pytest.mark.parametrize("name", [*CREATING[6:], *RUNNING])
 def test_what_fails_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path):
-    shim.clear()
     shim.fault(name, ResultCode.OP_FAILED)
-    try:
-        found = outcome(path, tmp_path, runtime=shim.path)
-    finally:
-        shim.clear()
+    found = outcome(path, tmp_path, runtime=shim.path)
     if found["alternative"] != "cpu":
         assert found["alternative"] == "nnapi:1 on nnapi-reference"
         assert not shim.calls(name)  # nothing of it needed the function
@@ -191,7 +186,6 @@ def test_every_code_of_every_function_gives_way(level: int, path: Path, tmp_path
 
 
 def test_what_declines_gives_way(path: Path, shim: Shim, tmp_path: Path):
-    shim.clear()
     shim.decline(CONV_2D.code)
     shim.fault("Compilation_finish", ResultCode.BAD_DATA)  # as NNAPI has it for such a device
     found = outcome(path, tmp_path, runtime=shim.path)
@@ -203,7 +197,6 @@ def test_what_declines_gives_way(path: Path, shim: Shim, tmp_path: Path):
 @pytest.mark.parametrize("name", ["Compilation_finish", "Execution_burstCompute"])
 def test_what_hangs_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path):
     """And is not tried again by a later start, as the note in the folder says."""
-    shim.clear()
     shim.fault(name, milliseconds=3000)
     options = {"runtime": shim.path, "trial_timeout": "0.3", "cache_dir": str(tmp_path)}
     found = outcome(path, tmp_path, **options)
@@ -246,7 +239,6 @@ print(made.run(None, sample_inputs(MODELS["kws_dscnn"]()))[0].argmax())
 
 
 def test_a_later_failure_gives_way_too(path: Path, shim: Shim, tmp_path: Path):
-    shim.clear()
     receipt = tmp_path / "receipt.json"
     made = sessions.session(path, runtime=shim.path, receipt=str(receipt))
     made.run(None, FEEDS)
@@ -262,7 +254,6 @@ def test_a_later_failure_gives_way_too(path: Path, shim: Shim, tmp_path: Path):
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
     with pytest.raises(Exception, match="OP_FAILED"):
         kept.run(None, FEEDS)
-    shim.clear()
 
 
 def test_threads_share_the_first_run(path: Path, tmp_path: Path):

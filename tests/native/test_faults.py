@@ -51,7 +51,6 @@ def test_a_fault_while_a_session_is_made_is_one_error(name: str, shim: Shim, mod
 def test_a_fault_of_a_run_is_one_error_and_the_next_run_is_right(
     name: str, shim: Shim, model: Path
 ) -> None:
-    shim.clear()
     made = session(model, runtime=shim.path)
     (right,) = made.run(None, IMAGE)
     for code in CODES:
@@ -66,16 +65,13 @@ def test_a_fault_of_a_run_is_one_error_and_the_next_run_is_right(
 
 
 def test_a_driver_without_bursts_computes(shim: Shim, model: Path) -> None:
-    shim.clear()
     (right,) = session(model, runtime=shim.path).run(None, IMAGE)
     shim.fault("Burst_create", ResultCode.OP_FAILED)
     made = session(model, runtime=shim.path, fallback="none")
     assert np.array_equal(made.run(None, IMAGE)[0], right)
-    shim.clear()
 
 
 def test_a_run_that_fails_is_repeated_on_the_reference_device(shim: Shim, model: Path) -> None:
-    shim.clear()
     made = session(model, runtime=shim.path, device="host-cpu")
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED, nth=1)
     (scores,) = made.run(None, IMAGE)
@@ -87,7 +83,6 @@ def test_a_run_that_fails_on_both_devices_does_not_change_the_device(
     shim: Shim, model: Path
 ) -> None:
     """Its inputs are to blame. Only a run that the fallback computes is the device's failure."""
-    shim.clear()
     made = session(model, runtime=shim.path, device="host-cpu")
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
     for _ in range(3):
@@ -107,7 +102,6 @@ def test_a_run_that_fails_on_both_devices_does_not_change_the_device(
 @pytest.mark.parametrize("code", sorted(TRANSIENT))
 def test_a_transient_failure_is_tried_again_once(code: ResultCode, shim: Shim, model: Path) -> None:
     """As in Python, on the same device: DEAD_OBJECT after another compilation."""
-    shim.clear()
     made = session(model, runtime=shim.path, fallback="none")
     (right,) = made.run(None, IMAGE)
     shim.fault("Compilation_finish")
@@ -127,7 +121,6 @@ def test_a_transient_failure_is_tried_again_once(code: ResultCode, shim: Shim, m
 
 @pytest.mark.parametrize("code", [ResultCode.OP_FAILED, ResultCode.BAD_STATE])
 def test_another_failure_is_not_tried_again(code: ResultCode, shim: Shim, model: Path) -> None:
-    shim.clear()
     made = session(model, runtime=shim.path, fallback="none")
     shim.fault("Execution_burstCompute", code, nth=1)
     with pytest.raises(Exception, match=code.name):
@@ -137,7 +130,6 @@ def test_another_failure_is_not_tried_again(code: ResultCode, shim: Shim, model:
 
 def test_a_driver_that_stays_dead_is_its_own_error(shim: Shim, model: Path) -> None:
     """Where it does not compile again, the run's failure is reported, and no second try is made."""
-    shim.clear()
     made = session(model, runtime=shim.path, fallback="none")
     shim.fault("Compilation_finish", ResultCode.OP_FAILED)
     shim.fault("Execution_burstCompute", ResultCode.DEAD_OBJECT)
@@ -154,7 +146,6 @@ def test_a_driver_that_stays_dead_is_its_own_error(shim: Shim, model: Path) -> N
 def test_a_transient_failure_while_a_session_is_made_is_tried_again_once(
     name: str, code: ResultCode, shim: Shim, model: Path
 ) -> None:
-    shim.clear()
     shim.fault(name, code, nth=1)
     made = session(model, runtime=shim.path, fallback="none")
     assert shim.calls(name) == 2
@@ -175,7 +166,6 @@ def outcome(made: onnxruntime.InferenceSession, right: np.ndarray) -> str:
 
 def test_threads_on_a_device_that_fails_at_random(shim: Shim, model: Path) -> None:
     """Compilations are replaced and fallbacks made while other threads run: right, or one error."""
-    shim.clear()
     made = session(model, runtime=shim.path, device="host-cpu")
     (right,) = session(model, runtime=shim.path).run(None, IMAGE)
     shim.random(7, 100)
@@ -189,7 +179,6 @@ def test_threads_on_a_device_that_fails_at_random(shim: Shim, model: Path) -> No
 
 
 def test_a_device_that_cannot_compile_falls_back(shim: Shim, model: Path) -> None:
-    shim.clear()
     shim.fault("Compilation_finish", ResultCode.OP_FAILED, nth=1)
     made = session(model, runtime=shim.path, device="host-cpu")
     (right,) = session(model, runtime=shim.path).run(None, IMAGE)
@@ -197,7 +186,6 @@ def test_a_device_that_cannot_compile_falls_back(shim: Shim, model: Path) -> Non
     shim.fault("Compilation_finish", ResultCode.OP_FAILED, nth=1)
     with pytest.raises(Exception, match="Compilation_finish: ANEURALNETWORKS_OP_FAILED"):
         session(model, runtime=shim.path, device="host-cpu", fallback="none")
-    shim.clear()
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5, 7])

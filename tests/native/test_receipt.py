@@ -95,7 +95,6 @@ def test_runs_of_the_fallback(
     function: str, phase: str, own: int, shim: Shim, model: Path, tmp_path: Path
 ) -> None:
     """Those that the device did not compute, with the reason."""
-    shim.clear()
     options = {"runtime": shim.path, "device": "host-cpu", "receipt": str(tmp_path / "r.json")}
     if phase == "compile":
         shim.fault(function, ResultCode.OP_FAILED, nth=1)

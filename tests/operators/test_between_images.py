@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from tests.onnx_graph import nodes_of
 from tests.oracle import FL, NCHW3, emitted, f32, graph, ints, matches, on_cpu
 
 RNG = np.random.default_rng(0)
@@ -81,16 +82,18 @@ ONE = {
 }
 
 
+BEFORE, AFTER = nodes_of(
+    """[before] a = Conv <pads = [1, 1, 1, 1]> (x, w0)
+    [after] y0 = Conv <pads = [1, 1, 1, 1]> (b, w1)"""
+)
+ENDS = {"x": f32(1, 3, 6, 6), "w0": drawn(4, 3, 3, 3), "w1": drawn(2, 4, 3, 3)}
+
+
 def sandwich(name):
     op_type, more, attributes, _ = ONE[name]
     extra = {f"c{i}": c for i, c in enumerate(more)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"], "before", pads=[1, 1, 1, 1]),
-        helper.make_node(op_type, ["a", *extra], ["b"], "middle", **attributes),
-        helper.make_node("Conv", ["b", "w1"], ["y0"], "after", pads=[1, 1, 1, 1]),
-    ]
-    given = {"x": f32(1, 3, 6, 6), "w0": drawn(4, 3, 3, 3), "w1": drawn(2, 4, 3, 3), **extra}
-    return graph(nodes, given, opset=21)
+    middle = helper.make_node(op_type, ["a", *extra], ["b"], "middle", **attributes)
+    return graph([BEFORE, middle, AFTER], ENDS | extra, opset=21)
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -122,36 +125,17 @@ def test_is_not_permuted_between(name):
 
 
 SPLITS = {
-    "Split, then Concat": [
-        helper.make_node("Split", ["a"], ["p", "q"], "split", axis=1, num_outputs=2),
-        helper.make_node("Concat", ["q", "p"], ["b"], "concat", axis=1),
-    ],
-    "two ways": [
-        helper.make_node("Sigmoid", ["a"], ["p"], "sigmoid"),
-        helper.make_node("Mul", ["a", "p"], ["b"], "mul"),
-    ],
-    "squeeze and excite": [
-        helper.make_node("GlobalAveragePool", ["a"], ["p"], "pool"),
-        helper.make_node("HardSigmoid", ["p"], ["q"], "gate"),
-        helper.make_node("Mul", ["a", "q"], ["b"], "mul"),
-    ],
-    "a mask": [
-        helper.make_node("Greater", ["a", "zero"], ["p"], "greater"),
-        helper.make_node("Where", ["p", "a", "zero"], ["b"], "where"),
-    ],
+    "swapped": "p, q = Split <axis = 1, num_outputs = 2> (a) b = Concat <axis = 1> (q, p)",
+    "two ways": "p = Sigmoid (a) b = Mul (a, p)",
+    "squeeze and excite": "p = GlobalAveragePool (a) q = HardSigmoid (p) b = Mul (a, q)",
+    "a mask": "p = Greater (a, zero) b = Where (p, a, zero)",
 }
 
 
 @pytest.mark.parametrize("middle", SPLITS.values(), ids=SPLITS)
 @pytest.mark.parametrize("target", [FL[3], NCHW3, FL[8]], ids=["3", "NCHW", "8"])
 def test_branches_match(middle, target):
-    nodes = [
-        helper.make_node("Conv", ["x", "w0"], ["a"], "before", pads=[1, 1, 1, 1]),
-        *middle,
-        helper.make_node("Conv", ["b", "w1"], ["y0"], "after", pads=[1, 1, 1, 1]),
-    ]
-    given = {"x": f32(1, 3, 6, 6), "w0": drawn(4, 3, 3, 3), "w1": drawn(2, 4, 3, 3)}
-    case = graph(nodes, given | {"zero": number(0)}, opset=21)
+    case = graph([BEFORE, *nodes_of(middle), AFTER], ENDS | {"zero": number(0)}, opset=21)
     matches(case, target, **SUMS)
     if target is FL[8]:
         assert "TRANSPOSE" not in emitted(case, target)

@@ -22,6 +22,7 @@ from tests.oracle import (
 )
 
 WEIGHTS = 1e-5  # weights of positions up to 30, which float32 holds within 2e-6
+CROP = "tf_crop_and_resize"
 TRANSFORMS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 SCALES = {
     "twice": (2.0, 2.0),
@@ -32,26 +33,26 @@ SCALES = {
 }
 
 
-def resized(x, *, scales=None, sizes=None, opset=19, **attributes):
+LONG = {"transform": "coordinate_transformation_mode", "rounding": "nearest_mode"}
+
+
+def resized(x, *, roi=None, scales=None, sizes=None, opset=19, **attributes):
+    """`transform` and `rounding` are attributes with longer names."""
     given = (
-        None,
+        roi,
         None if scales is None else np.array(scales, np.float32),
         *(() if sizes is None else (np.array(sizes, np.int64),)),
     )
-    return node("Resize", x, *given, opset=opset, **attributes)
+    named = {LONG.get(name, name): value for name, value in attributes.items()}
+    return node("Resize", x, *given, opset=opset, **named)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @each("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 @each("scales", SCALES.values())
 def test_nearest_matches(scales, rounding, transform):
-    case = resized(
-        f32(1, 2, 7, 8),
-        scales=(1, 1, *scales),
-        mode="nearest",
-        nearest_mode=rounding,
-        coordinate_transformation_mode=transform,
-    )
+    by = {"mode": "nearest", "rounding": rounding, "transform": transform}
+    case = resized(f32(1, 2, 7, 8), scales=(1, 1, *scales), **by)
     matches(case, FL[8], oracle=on_cpu)
     matches(case, FL[3], oracle=on_cpu)
 
@@ -60,15 +61,13 @@ def test_nearest_matches(scales, rounding, transform):
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @each("scales", SCALES.values())
 def test_interpolation_matches(scales, mode, transform):
-    case = resized(
-        f32(1, 2, 7, 8), scales=(1, 1, *scales), mode=mode, coordinate_transformation_mode=transform
-    )
+    case = resized(f32(1, 2, 7, 8), scales=(1, 1, *scales), mode=mode, transform=transform)
     matches(case, FL[8], oracle=on_cpu, atol=WEIGHTS)
     matches(case, FL[3], oracle=on_cpu, atol=WEIGHTS)
 
 
 def test_symmetric_centres_match_unless_rounding_errors_choose():
-    by = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel_symmetric"}
+    by = {"mode": "nearest", "transform": "half_pixel_symmetric"}
     for size, scale in ((8, 0.25), (9, 0.35), (11, 0.7), (8, 2.3), (8, 2.0)):
         matches(resized(f32(1, 1, size), scales=(1, 1, scale), **by), FL[3], oracle=on_cpu)
     tie = resized(f32(1, 1, 7), scales=(1, 1, 0.6), **by)
@@ -79,9 +78,7 @@ def test_symmetric_centres_match_unless_rounding_errors_choose():
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @each("size", [(14, 16), (5, 3), (1, 1), (7, 20)])
 def test_sizes_match(size, mode, transform):
-    case = resized(
-        f32(2, 3, 7, 8), sizes=(2, 3, *size), mode=mode, coordinate_transformation_mode=transform
-    )
+    case = resized(f32(2, 3, 7, 8), sizes=(2, 3, *size), mode=mode, transform=transform)
     for target in (FL[8], FL[3], NCHW3):
         matches(case, target, oracle=on_cpu, atol=WEIGHTS)
 
@@ -91,12 +88,8 @@ def test_sizes_match(size, mode, transform):
 def test_every_opset_matches(opset, mode):
     scales = np.array([1, 1, 2, 3], np.float32)
     given = (scales,) if opset == 10 else (np.array([], np.float32), scales)
-    matches(
-        node("Resize", f32(1, 2, 4, 5), *given, opset=opset, mode=mode),
-        FL[8],
-        oracle=on_cpu,
-        atol=WEIGHTS,
-    )
+    case = node("Resize", f32(1, 2, 4, 5), *given, opset=opset, mode=mode)
+    matches(case, FL[8], oracle=on_cpu, atol=WEIGHTS)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -148,31 +141,21 @@ def test_axes_and_policies_match():
 
 @pytest.mark.parametrize("a", [-0.5, -0.75])
 def test_cubic_without_the_outside_matches(a):
-    case = resized(
-        f32(1, 1, 5, 6), scales=(1, 1, 2.4, 0.7), mode="cubic", cubic_coeff_a=a, exclude_outside=1
-    )
+    by = {"mode": "cubic", "cubic_coeff_a": a, "exclude_outside": 1}
+    case = resized(f32(1, 1, 5, 6), scales=(1, 1, 2.4, 0.7), **by)
     matches(case, FL[3], atol=WEIGHTS)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_a_crop_within_the_image_matches(mode):
     roi = np.array([0, 0, 0.2, 0.4, 1, 1, 0.7, 0.9], np.float32)
-    case = node(
-        "Resize",
-        f32(1, 2, 7, 8),
-        roi,
-        None,
-        np.array([1, 2, 4, 5]),
-        coordinate_transformation_mode="tf_crop_and_resize",
-        mode=mode,
-        opset=19,
-    )
+    case = resized(f32(1, 2, 7, 8), roi=roi, sizes=(1, 2, 4, 5), mode=mode, transform=CROP)
     matches(case, FL[3], oracle=on_cpu, atol=WEIGHTS)
 
 
 def test_integers_and_halves_match():
     for transform in TRANSFORMS:
-        by = {"scales": (1, 1, 2, 1.5), "coordinate_transformation_mode": transform}
+        by = {"scales": (1, 1, 2, 1.5), "transform": transform}
         matches(resized(i32(1, 2, 4, 6), mode="nearest", **by), FL[8], oracle=on_cpu)
         halves = resized(f16(1, 2, 4, 6), mode="linear", **by)
         wide = resized(f32(1, 2, 4, 6), mode="linear", **by)
@@ -183,21 +166,12 @@ def test_integers_and_halves_match():
 
 def test_what_pytorch_and_tensorflow_export_is_one_operation():
     def by(target, mode, transform, scales=(1, 1, 2, 2), rounding="floor"):
-        return emitted(
-            resized(
-                f32(1, 2, 8, 8),
-                scales=scales,
-                mode=mode,
-                coordinate_transformation_mode=transform,
-                nearest_mode=rounding,
-            ),
-            target,
-        )
+        modes = {"mode": mode, "transform": transform, "rounding": rounding}
+        return emitted(resized(f32(1, 2, 8, 8), scales=scales, **modes), target)
 
-    assert by(FL[3], "nearest", "asymmetric") == ["RESIZE_NEAREST_NEIGHBOR"]
-    assert by(FL[3], "nearest", "half_pixel", rounding="round_prefer_floor") == [
-        "RESIZE_NEAREST_NEIGHBOR"
-    ]
+    nearest = ["RESIZE_NEAREST_NEIGHBOR"]
+    assert by(FL[3], "nearest", "asymmetric") == nearest
+    assert by(FL[3], "nearest", "half_pixel", rounding="round_prefer_floor") == nearest
     assert by(FL[1], "linear", "asymmetric") == ["RESIZE_BILINEAR"]
     assert by(FL[4], "linear", "half_pixel") == ["RESIZE_BILINEAR"]
     assert by(FL[4], "linear", "pytorch_half_pixel") == ["RESIZE_BILINEAR"]
@@ -223,21 +197,11 @@ def test_levels():
 
 def test_what_is_not_computed_is_refused():
     x, scales = f32(1, 2, 6, 6), (1, 1, 0.5, 0.5)
-    rejects(
-        resized(x, scales=scales, mode="linear", antialias=1), FL[8], Reason.ATTRIBUTE, "antialias"
-    )
+    smooth = resized(x, scales=scales, mode="linear", antialias=1)
+    rejects(smooth, FL[8], Reason.ATTRIBUTE, "antialias")
     accepts(resized(x, scales=scales, mode="nearest", antialias=1), FL[8])
     roi = np.array([0, 0, -0.2, 0, 1, 1, 1, 1], np.float32)
-    case = node(
-        "Resize",
-        x,
-        roi,
-        None,
-        np.array([1, 2, 3, 3]),
-        coordinate_transformation_mode="tf_crop_and_resize",
-        mode="linear",
-        opset=19,
-    )
+    case = resized(x, roi=roi, sizes=(1, 2, 3, 3), mode="linear", transform=CROP)
     rejects(case, FL[8], Reason.ATTRIBUTE, "outside the image")
 
 
@@ -254,8 +218,7 @@ def test_sizes_that_stay_are_copied():
         matches(case, FL[8], oracle=on_cpu)
         assert emitted(case, FL[1]) == ["RESHAPE"]
     roi = np.array([0, 0, 0.2, 0, 1, 1, 1, 1], np.float32)
-    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "opset": 19}
-    case = node("Resize", f32(1, 2, 6, 6), roi, None, np.array([1, 2, 6, 6]), **crop)
+    case = resized(f32(1, 2, 6, 6), roi=roi, sizes=(1, 2, 6, 6), transform=CROP)
     rejects(case, FL[8], Reason.ATTRIBUTE, "use Slice")
 
 
@@ -263,14 +226,8 @@ def test_sizes_that_stay_are_copied():
 @pytest.mark.parametrize("transform", ["asymmetric", "half_pixel"])
 @pytest.mark.parametrize(("size", "scale"), [(7, 8 / 7), (17, 0.3), (17, 1.3), (100, 0.09)])
 def test_ties_that_float32_misses_match(size, scale, transform, rounding):
-    case = resized(
-        f32(1, 1, size),
-        scales=(1, 1, scale),
-        mode="nearest",
-        nearest_mode=rounding,
-        coordinate_transformation_mode=transform,
-    )
-    matches(case, FL[3], oracle=on_cpu)
+    by = {"mode": "nearest", "rounding": rounding, "transform": transform}
+    matches(resized(f32(1, 1, size), scales=(1, 1, scale), **by), FL[3], oracle=on_cpu)
 
 
 def test_computed_scales_are_refused():
@@ -286,7 +243,6 @@ def test_positions_agree_with_the_evaluator():
 
 
 def test_a_roi_without_two_numbers_for_each_axis_is_refused():
-    crop = {"coordinate_transformation_mode": "tf_crop_and_resize"}
-    roi, scales = np.zeros(2, np.float32), np.zeros(0, np.float32)
-    case = node("Resize", f32(1, 1, 4, 4), roi, scales, np.array([1, 1, 2, 2]), **crop)
+    roi = np.zeros(2, np.float32)
+    case = resized(f32(1, 1, 4, 4), roi=roi, scales=(), sizes=(1, 1, 2, 2), transform=CROP)
     rejects(case, FL[8], Reason.SHAPE, "roi has 2 numbers for 4 axes")

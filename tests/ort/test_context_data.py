@@ -1,5 +1,6 @@
 """Compiled models whose weights an application keeps: callbacks in place of a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
+from tests.native import sessions
 
 pytestmark = pytest.mark.skipif(
     not hasattr(onnxruntime.ModelCompiler, "set_ep_context_data_write_func"),
@@ -53,13 +55,34 @@ def compiled(write: object, embed: bool = False, **given: object) -> bytes:
     return content
 
 
-def session(model: bytes | str, read: object) -> onnxruntime.InferenceSession:
-    chosen = options()
-    chosen.set_ep_context_data_read_func(read, ENOUGH)
-    return onnxruntime.InferenceSession(model, chosen)
+def of_the_plugin_in_c() -> onnxruntime.SessionOptions:
+    made = onnxruntime.SessionOptions()
+    made.log_severity_level = 4
+    given = {"runtime": sessions.LIBRARY, "device": sessions.REFERENCE}
+    made.add_provider_for_devices(sessions.devices()[:1], given)
+    return made
 
 
-def test_a_model_without_any_file():
+WAYS = {EP_NAME: options, sessions.EP_NAME: of_the_plugin_in_c}
+"""Both read weights that an application keeps; the one in C writes no models."""
+Open = Callable[..., onnxruntime.InferenceSession]
+
+
+@pytest.fixture(params=WAYS)
+def session(request: pytest.FixtureRequest) -> Open:
+    """Opens a model whose weights come from a callback."""
+
+    def opened(model: bytes | str, read: object) -> onnxruntime.InferenceSession:
+        chosen = WAYS[request.param]()
+        chosen.set_ep_context_data_read_func(read, ENOUGH)
+        made = onnxruntime.InferenceSession(model, chosen)
+        assert made.get_providers()[0] == request.param
+        return made
+
+    return opened
+
+
+def test_a_model_without_any_file(session: Open):
     """Its clusters share what is read once; the name has a digest of the weights."""
     store = Store()
     model = compiled(store.write, max_cluster_nodes=2)
@@ -67,12 +90,11 @@ def test_a_model_without_any_file():
     assert name.startswith("digits_ctx.")
     assert name.endswith(".weights")
     opened = session(model, store.read)
-    assert opened.get_providers()[0] == EP_NAME
     np.testing.assert_allclose(opened.run(None, IMAGE)[0], SCORES, rtol=TOLERANCE)
-    assert store.asked == [name]
+    assert store.asked == [name]  # and kept for as long as the session
 
 
-def test_beside_a_file_there_is_no_other(tmp_path: Path):
+def test_beside_a_file_there_is_no_other(session: Open, tmp_path: Path):
     store = Store()
     compiler = onnxruntime.ModelCompiler(options(), str(DIGITS), False)
     compiler.set_ep_context_data_write_func(store.write)
@@ -82,7 +104,7 @@ def test_beside_a_file_there_is_no_other(tmp_path: Path):
     np.testing.assert_allclose(opened.run(None, IMAGE)[0], SCORES, rtol=TOLERANCE)
 
 
-def test_embedded_weights_go_to_no_callback():
+def test_embedded_weights_go_to_no_callback(session: Open):
     store = Store()
     model = compiled(store.write, embed=True)
     opened = session(model, store.read)
@@ -99,14 +121,13 @@ def test_an_error_of_the_callback_ends_the_compilation():
         compiled(full)
 
 
-def test_an_error_of_the_callback_ends_the_session():
-    store = Store()
-    model = compiled(store.write)
+def test_an_error_of_the_callback_ends_the_session(session: Open):
+    model = compiled(Store().write)
 
     def locked(name: str, buffer: object) -> None:
         raise OSError("the store is locked")
 
-    with pytest.raises(Exception, match=r"weights 'digits_ctx\..*the store is locked"):
+    with pytest.raises(Exception, match=r"the application's weights 'digits_ctx\..*is locked"):
         session(model, locked)
 
 
@@ -119,7 +140,7 @@ def test_an_error_of_the_callback_ends_the_session():
     ],
     ids=["short", "changed", "empty"],
 )
-def test_other_weights_are_refused(change, message: str):
+def test_other_weights_are_refused(session: Open, change, message: str):
     store = Store()
     model = compiled(store.write)
     store.found = {name: change(data) for name, data in store.found.items()}

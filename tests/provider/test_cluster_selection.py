@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.costs import CostClass, CostModel, Rates
@@ -142,21 +142,10 @@ def test_sessions_on_the_host_leave_whole_clusters_that_are_measured_slower():
 
 
 # ONNX Runtime drops an Identity before it asks.
-_NODES = (
-    helper.make_node("RandomNormalLike", ["x"], ["a"], "random"),
-    helper.make_node("Flatten", ["a"], ["b"], "flat"),
-    helper.make_node("RandomNormalLike", ["b"], ["c"], "again"),
-    helper.make_node("Neg", ["c"], ["y"], "neg"),
-)
-FLATTENED = helper.make_model(
-    helper.make_graph(
-        _NODES,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3, 4))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 12))],
-    ),
-    opset_imports=[helper.make_opsetid("", 21)],
-    ir_version=8,
+FLATTENED = parsed(
+    """(float[2,3,4] x) => (float[2,12] y) { [random] a = RandomNormalLike (x)
+    [flat] b = Flatten (a) [again] c = RandomNormalLike (b) [neg] y = Neg (c) }""",
+    21,
 )
 
 

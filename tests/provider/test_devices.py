@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.nnapi import validate
@@ -42,7 +41,7 @@ from tests.faulty import FAULTY, FaultyDevice
 from tests.native import sessions
 from tests.native.build import needs_compiler
 from tests.nnapi.library.recorded import built
-from tests.onnx_graph import graph_of, model_of, parsed
+from tests.onnx_graph import graph_of, parsed
 from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only
 
@@ -195,34 +194,14 @@ SHAPE = (1, 3, 8, 8)
 def image_model() -> onnx.ModelProto:
     """A convolution, whose image host-cpu takes in NCHW."""
     weights = np.random.default_rng(5).standard_normal((4, 3, 3, 3)).astype(np.float32)
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], "Conv_0", pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["y"], "Relu_1"),
-    ]
-    return model(
-        nodes, TensorProto.FLOAT, [SHAPE, (1, 4, 8, 8)], numpy_helper.from_array(weights, "w")
-    )
+    text = """(float[1,3,8,8] x) => (float[1,4,8,8] y) {
+        [Conv_0] c = Conv <pads = [1, 1, 1, 1]> (x, w) [Relu_1] y = Relu (c) }"""
+    return parsed(text, w=weights)
 
 
 def division_model() -> onnx.ModelProto:
     """A division of integers, which host-cpu declines: a divisor of 0 would end the process."""
-    nodes = [
-        helper.make_node("Add", ["x", "x"], ["t"], "Add_0"),
-        helper.make_node("Div", ["t", "x"], ["y"], "Div_1"),
-    ]
-    return model(nodes, TensorProto.INT32, [(3,), (3,)])
-
-
-def model(
-    nodes: list[onnx.NodeProto],
-    code: int,
-    shapes: list[tuple[int, ...]],
-    *constants: onnx.TensorProto,
-) -> onnx.ModelProto:
-    kind = helper.tensor_dtype_to_np_dtype(code).type
-    made = model_of(nodes, {"x": (kind, shapes[0])}, {"y": (kind, shapes[1])})
-    made.graph.initializer.extend(constants)
-    return made
+    return parsed("(int32[3] x) => (int32[3] y) { [Add_0] t = Add (x, x) [Div_1] y = Div (t, x) }")
 
 
 def devices_of(found: onnx.ModelProto, *, fast: bool = True, **options: object) -> list[str]:
@@ -256,20 +235,11 @@ def test_a_cluster_that_the_first_declines_goes_whole_to_the_next():
 
 def rms_norm_model() -> onnx.ModelProto:
     """RMS normalization of dequantized numbers, by a reciprocal, as dynamic quantization has it."""
-    constants = {"two": 2, "eps": 1e-5, "scale": 0.05}
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
-        helper.make_node("Pow", ["d", "two"], ["p"]),
-        helper.make_node("ReduceMean", ["p"], ["m"], axes=[-1]),
-        helper.make_node("Add", ["m", "eps"], ["a"]),
-        helper.make_node("Sqrt", ["a"], ["r"]),
-        helper.make_node("Reciprocal", ["r"], ["c"]),
-        helper.make_node("Mul", ["d", "c"], ["y"]),
-    ]
-    given = [numpy_helper.from_array(np.float32(v), k) for k, v in constants.items()]
-    zero = numpy_helper.from_array(np.uint8(128), "zero")
-    return model(nodes, TensorProto.FLOAT, [(1, 4, 16)] * 2, *given, zero)
+    constants = {name: np.float32(v) for name, v in (("two", 2), ("eps", 1e-5), ("scale", 0.05))}
+    text = """(float[1,4,16] x) => (float[1,4,16] y) { q = QuantizeLinear (x, scale, zero)
+        d = DequantizeLinear (q, scale, zero) p = Pow (d, two) m = ReduceMean <axes = [-1]> (p)
+        a = Add (m, eps) r = Sqrt (a) c = Reciprocal (r) y = Mul (d, c) }"""
+    return parsed(text, zero=np.uint8(128), **constants)
 
 
 @pytest.mark.fast_devices

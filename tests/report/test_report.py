@@ -25,32 +25,27 @@ MAIN = GraphReport(
     notes=(Note("d", "Elu", "computed in floats"),),
 )
 BOTH = combine(7, "ep-nnapi", [INNER, MAIN])
+HEAD = {"feature_level": 7, "target": "ep-nnapi"}
+COUNTS = {"nodes": 5, "capable": 4, "taken": 3}
+LISTS = ("clusters", "rejections", "notes")
 
 
 def test_json_form():
     """As DESIGN and every consumer of `check --json` have it."""
+    first, second = (
+        {
+            **{"nodes": nodes, "inputs": inputs, "outputs": outputs},
+            **{"boundary_bytes": size, "device": "nnapi-reference"},
+        }
+        for nodes, inputs, outputs, size in (
+            (["a", "b"], ["x"], ["y"], 24),
+            (["d"], ["p", "q"], ["r", "s"], 8),
+        )
+    )
     assert BOTH.to_json() == {
-        "feature_level": 7,
-        "target": "ep-nnapi",
-        "nodes": 5,
-        "capable": 4,
-        "taken": 3,
-        "clusters": [
-            {
-                "nodes": ["a", "b"],
-                "inputs": ["x"],
-                "outputs": ["y"],
-                "boundary_bytes": 24,
-                "device": "nnapi-reference",
-            },
-            {
-                "nodes": ["d"],
-                "inputs": ["p", "q"],
-                "outputs": ["r", "s"],
-                "boundary_bytes": 8,
-                "device": "nnapi-reference",
-            },
-        ],
+        **HEAD,
+        **COUNTS,
+        "clusters": [first, second],
         "rejections": [
             {"node": "c", "op_type": "Mish", "reason": "OP", "detail": "Mish: no lowering"},
             {"node": "e", "op_type": "Add", "reason": "DRIVER", "detail": "declines ADD"},
@@ -63,40 +58,21 @@ def test_a_rejection_names_its_source_line_where_it_is_known():
     line = SourceLine("layers.0", "net.py", 12, "return x")
     graph = GraphReport(1, 0, (), (Rejection("a", "Mish", Reason.OP, "", source=line),))
     (rejection,) = combine(7, "ep-nnapi", [graph]).to_json()["rejections"]
-    assert rejection["source"] == {
-        "module": "layers.0",
-        "file": "net.py",
-        "line": 12,
-        "code": "return x",
-    }
+    names = ("module", "file", "line", "code")
+    assert rejection["source"] == dict(
+        zip(names, ("layers.0", "net.py", 12, "return x"), strict=True)
+    )
 
 
 def test_json_is_plain_data_in_a_fixed_order():
     text = json.dumps(BOTH.to_json())
     assert json.loads(text) == BOTH.to_json()
-    assert list(BOTH.to_json()) == [
-        "feature_level",
-        "target",
-        "nodes",
-        "capable",
-        "taken",
-        "clusters",
-        "rejections",
-        "notes",
-    ]
+    assert list(BOTH.to_json()) == [*HEAD, *COUNTS, *LISTS]
 
 
 def test_nothing_is_a_report_too():
-    assert combine(8, "ep-nnapi", []).to_json() == {
-        "feature_level": 8,
-        "target": "ep-nnapi",
-        "nodes": 0,
-        "capable": 0,
-        "taken": 0,
-        "clusters": [],
-        "rejections": [],
-        "notes": [],
-    }
+    empty = dict.fromkeys(COUNTS, 0) | {key: [] for key in LISTS}
+    assert combine(8, "ep-nnapi", []).to_json() == {**HEAD, "feature_level": 8, **empty}
 
 
 def test_a_models_report():
@@ -105,13 +81,7 @@ def test_a_models_report():
     (cluster,) = report.to_json()["clusters"]
     assert cluster == {
         "nodes": [
-            "Conv_1",
-            "Relu_3",
-            "MaxPool_4",
-            "Conv_5",
-            "Relu_7",
-            "MaxPool_8",
-            "Reshape_9",
+            *("Conv_1", "Relu_3", "MaxPool_4", "Conv_5", "Relu_7", "MaxPool_8", "Reshape_9"),
             "MatMul_10/MatMulAddFusion",
         ],
         "inputs": ["image"],

@@ -10,14 +10,15 @@ from tests import onnx_graph
 
 
 def model_of(
-    nodes: Sequence[onnx.NodeProto],
+    text: str,
     shapes: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
     constants: Mapping[str, np.ndarray] | None = None,
     *,
     opset: int = 21,
 ) -> onnx.ModelProto:
-    """A float32 model; nodes without a name get that of their output."""
+    """A float32 model of nodes as text; those without a name get that of their output."""
+    nodes = onnx_graph.nodes_of(text)
     for node in nodes:
         node.name = node.name or node.output[0]
     model = onnx_graph.model_of(nodes, shapes, outputs, constants or {}, opset)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -80,14 +80,9 @@ def left(report: ep_nnapi.Report) -> int:
 
 def activations() -> onnx.ModelProto:
     """Clip to [0, 1] and HardSwish, which ONNX Runtime's own provider refuses."""
-    nodes = [
-        helper.make_node("Tanh", ["x"], ["t"]),
-        helper.make_node("Clip", ["t", "zero", "one"], ["c"]),
-        helper.make_node("Exp", ["c"], ["e"]),
-        helper.make_node("HardSwish", ["e"], ["y"]),
-    ]
+    text = "t = Tanh (x) c = Clip (t, zero, one) e = Exp (c) y = HardSwish (e)"
     constants = {"zero": np.array(0, np.float32), "one": np.array(1, np.float32)}
-    return model_of(nodes, {"x": X.shape}, {"y": X.shape}, constants)
+    return model_of(text, {"x": X.shape}, {"y": X.shape}, constants)
 
 
 def test_forms_of_activations_join_clusters(tmp_path: Path):
@@ -149,15 +144,10 @@ def test_int8_activations(tmp_path: Path, target: str):
 
 def test_transposes_of_rank_5(tmp_path: Path):
     """A channel shuffle stays on NNAPI, which takes four axes."""
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"]),
-        helper.make_node("Reshape", ["a", "five"], ["b"]),
-        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
-        helper.make_node("Reshape", ["c", "four"], ["d"]),
-        helper.make_node("Tanh", ["d"], ["y"]),
-    ]
+    text = """a = Abs (x) b = Reshape (a, five) c = Transpose <perm = [0, 2, 1, 3, 4]> (b)
+        d = Reshape (c, four) y = Tanh (d)"""
     constants = {"five": np.array([1, 2, 3, 4, 4]), "four": np.array([1, 6, 4, 4])}
-    model = model_of(nodes, {"x": [1, 6, 4, 4]}, {"y": [1, 6, 4, 4]}, constants)
+    model = model_of(text, {"x": [1, 6, 4, 4]}, {"y": [1, 6, 4, 4]}, constants)
     found = ep_nnapi.fix(model, tmp_path / "fixed.onnx", target="builtin-nnapi")
     assert found.written
     assert left(found.after) == 0

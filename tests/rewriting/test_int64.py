@@ -1,6 +1,6 @@
 """INT64 values as INT32, with ranges that the user states."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +24,13 @@ IDS = np.array([[3, -1, 0], [2**31 - 1, -(2**31), 7]])
 
 
 def model_of(
-    nodes: Sequence[onnx.NodeProto],
+    text: str,
     inputs: Mapping[str, int],
     outputs: Mapping[str, int],
     **constants: np.ndarray,
 ) -> onnx.ModelProto:
     """A model whose inputs are [2, 3]; nodes have the names of their outputs."""
+    nodes = onnx_graph.nodes_of(text)
     for node in nodes:
         node.name = node.output[0]
     of = helper.tensor_dtype_to_np_dtype
@@ -41,11 +42,7 @@ def model_of(
     return onnx.shape_inference.infer_shapes(made)
 
 
-MASK = [
-    helper.make_node("Unsqueeze", ["m", "axis"], ["u"]),
-    helper.make_node("Sub", ["one", "u"], ["s"]),
-    helper.make_node("Cast", ["s"], ["y"], to=FLOAT),
-]
+MASK = "u = Unsqueeze (m, axis) s = Sub (one, u) y = Cast <to = 1> (s)"
 AXIS, ONE = np.array([1]), np.array(1)
 
 
@@ -72,7 +69,7 @@ def test_only_named_nodes_begin():
 
 
 def test_outputs_of_the_model_stay_int64():
-    model = model_of([helper.make_node("Add", ["m", "m"], ["y"])], {"m": INT64}, {"y": INT64})
+    model = model_of("y = Add (m, m)", {"m": INT64}, {"y": INT64})
     found = int64_as_int32(model, {"y"}, {"m", "y"})
     assert types(found) == ["Cast", "Add", "Cast"]
     same(model, found, {"m": IDS // 2})
@@ -80,16 +77,14 @@ def test_outputs_of_the_model_stay_int64():
 
 def test_an_index_always_fits():
     table = np.arange(10, dtype=np.float32)
-    nodes = [helper.make_node("Gather", ["t", "m"], ["y"])]
-    model = model_of(nodes, {"m": INT64}, {"y": FLOAT}, t=table)
+    model = model_of("y = Gather (t, m)", {"m": INT64}, {"y": FLOAT}, t=table)
     found = int64_as_int32(model, {"y"}, set())
     assert types(found) == ["Cast", "Gather"]
     same(model, found, {"m": np.array([[0, 9, -10], [-1, 5, 2]])})
 
 
 def test_data_of_a_gather_is_converted_apart_from_its_indexes():
-    nodes = [helper.make_node("Gather", ["t", "m"], ["y"])]
-    model = model_of(nodes, {"m": INT64}, {"y": INT64}, t=np.array([1, 2**40]))
+    model = model_of("y = Gather (t, m)", {"m": INT64}, {"y": INT64}, t=np.array([1, 2**40]))
     found = int64_as_int32(model, {"y"}, {"m"})
     assert found.graph.node[-1].input[:] == ["t", "m/int32"]
     same(model, found, {"m": IDS * 0})
@@ -97,12 +92,8 @@ def test_data_of_a_gather_is_converted_apart_from_its_indexes():
 
 @pytest.mark.parametrize("op_type", ["Reshape", "Expand"])
 def test_shapes_have_to_be_int64(op_type: str):
-    nodes = [
-        helper.make_node("Gather", ["m", "zero"], ["row"]),
-        helper.make_node("Abs", ["row"], ["shape"]),
-        helper.make_node(op_type, ["x", "shape"], ["y"]),
-    ]
-    model = model_of(nodes, {"m": INT64, "x": FLOAT}, {"y": FLOAT}, zero=np.array(0))
+    text = f"row = Gather (m, zero) shape = Abs (row) y = {op_type} (x, shape)"
+    model = model_of(text, {"m": INT64, "x": FLOAT}, {"y": FLOAT}, zero=np.array(0))
     found = int64_as_int32(model, {"row"}, {"m", "row", "shape"})
     assert [n.input[1] for n in found.graph.node if n.op_type == op_type] == ["shape"]
     x = np.ones((2, 3), np.float32)
@@ -110,26 +101,21 @@ def test_shapes_have_to_be_int64(op_type: str):
 
 
 def test_a_cast_to_int64_becomes_one_to_int32():
-    nodes = [
-        helper.make_node("Cast", ["b"], ["wide"], to=INT64),
-        helper.make_node("Mul", ["wide", "one"], ["y"]),
-    ]
-    model = model_of(nodes, {"b": BOOL}, {"y": INT64}, one=ONE)
+    model = model_of(
+        "wide = Cast <to = 7> (b) y = Mul (wide, one)", {"b": BOOL}, {"y": INT64}, one=ONE
+    )
     found = int64_as_int32(model, {"wide"}, {"wide", "y", "one"})
     assert types(found) == ["Cast", "Mul", "Cast"]
     same(model, found, {"b": np.array([[True, False, True]] * 2)})
 
 
 def test_operators_that_nobody_defines_stay():
-    node = helper.make_node("Own", ["m"], ["y"], domain="my.domain")
-    model = model_of([node], {"m": INT64}, {"y": INT64})
+    model = model_of("y = my.domain.Own (m)", {"m": INT64}, {"y": INT64})
     assert int64_as_int32(model, {"y"}, {"m", "y"}) is None
 
 
-MODEL = model_of(
-    MASK, {"m": INT64, "x": FLOAT, "n": TensorProto.INT32}, {"y": FLOAT}, axis=np.array([1]),
-    one=np.array(1),
-)  # fmt: skip
+INPUTS = {"m": INT64, "x": FLOAT, "n": TensorProto.INT32}
+MODEL = model_of(MASK, INPUTS, {"y": FLOAT}, axis=AXIS, one=ONE)
 RUNS = [{"m": np.array([3, 5]), "x": np.array([9.0])}, {"m": np.array([-1])}]
 
 

@@ -21,15 +21,12 @@ X = np.linspace(
 )  # beyond the range on both sides, for either zero point
 
 
-def quantized(zero: np.ndarray, readers: int = 1, **attributes: object):
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **attributes)]
+def quantized(zero: np.ndarray, readers: int = 1, attributes: str = ""):
+    text = f"q = QuantizeLinear {attributes} (x, s, z) "
     for i in range(readers):
-        nodes += [
-            helper.make_node("DequantizeLinear", ["q", "s", "z"], [f"d{i}"]),
-            helper.make_node("Neg", [f"d{i}"], [f"y{i}"]),
-        ]
+        text += f"d{i} = DequantizeLinear (q, s, z) y{i} = Neg (d{i}) "
     constants = {"s": np.array(0.015625, np.float32), "z": zero}
-    return model_of(nodes, {"x": X.shape}, {f"y{i}": X.shape for i in range(readers)}, constants)
+    return model_of(text, {"x": X.shape}, {f"y{i}": X.shape for i in range(readers)}, constants)
 
 
 @pytest.mark.parametrize("zero", [-128, -3, 0, 127])
@@ -38,17 +35,13 @@ def test_real_numbers_stay(zero: int, readers: int):
     model = quantized(np.array(zero, np.int8), readers)
     found = int8_as_uint8(model, {"y0"})
     points = {t.name: t for t in found.graph.initializer}
-    zeros = {
-        points[n.input[2]].data_type
-        for n in found.graph.node
-        if "Quantize" in n.op_type or "Dequantize" in n.op_type
-    }
+    zeros = {points[n.input[2]].data_type for n in found.graph.node if "uantize" in n.op_type}
     assert zeros == {TensorProto.UINT8}
     same(model, found, {"x": X})
 
 
 def test_a_stated_type_is_changed_too():
-    model = quantized(np.array(0, np.int8), output_dtype=int(TensorProto.INT8))
+    model = quantized(np.array(0, np.int8), attributes="<output_dtype = 3>")
     same(model, int8_as_uint8(model, {"q"}), {"x": X})
 
 
@@ -85,9 +78,10 @@ CLIPS_X = np.array([-np.inf, -2, -1, -0.0, 0.5, 1, 2, np.inf], np.float32)
 def test_limits(low: float | None, high: float | None, made: list[str]):
     limits = {"low": low, "high": high}
     constants = {n: np.array(v, np.float32) for n, v in limits.items() if v is not None}
-    inputs = ["x", *(n if n in constants else "" for n in limits)]
-    node = helper.make_node("Clip", [*inputs[:2], *([inputs[2]] if inputs[2] else [])], ["y"], "c")
-    model = model_of([node], {"x": CLIPS_X.shape}, {"y": CLIPS_X.shape}, constants)
+    given = ", ".join(name if name in constants else "" for name in limits).removesuffix(", ")
+    model = model_of(
+        f"[c] y = Clip (x, {given})", {"x": CLIPS_X.shape}, {"y": CLIPS_X.shape}, constants
+    )
     found = clips_as_min_and_max(model, {"c"})
     assert types(found) == made
     same(model, found, {"x": CLIPS_X})
@@ -95,14 +89,11 @@ def test_limits(low: float | None, high: float | None, made: list[str]):
 
 def test_clips_others_stay():
     """Without limits nothing is clipped; nodes that are not named were not refused."""
-    clip = [helper.make_node("Clip", ["x", "low"], ["y"], "c")]
-    model = model_of(clip, {"x": [8]}, {"y": [8]}, {"low": np.float32(0)})
+    ends = {"x": [8]}, {"y": [8]}
+    model = model_of("[c] y = Clip (x, low)", *ends, {"low": np.float32(0)})
     assert clips_as_min_and_max(model, {"other"}) is None
-    plain = model_of([helper.make_node("Clip", ["x"], ["y"], "c")], {"x": [8]}, {"y": [8]})
-    assert clips_as_min_and_max(plain, {"c"}) is None
-    old = model_of(
-        [helper.make_node("Clip", ["x"], ["y"], "c", min=0.0)], {"x": [8]}, {"y": [8]}, opset=6
-    )
+    assert clips_as_min_and_max(model_of("[c] y = Clip (x)", *ends), {"c"}) is None
+    old = model_of("[c] y = Clip <min = 0.0> (x)", *ends, opset=6)
     assert clips_as_min_and_max(old, {"c"}) is None
 
 
@@ -122,14 +113,10 @@ def test_merged_axes_transpose_the_same(seed: int):
 
 def chain(start: list[int], sizes: list[int], perm: list[int], end: list[int]):
     """Reshape, Transpose, Reshape and Neg, which is not part of the chain."""
-    nodes = [
-        helper.make_node("Reshape", ["x", "sizes"], ["a"]),
-        helper.make_node("Transpose", ["a"], ["b"], perm=perm),
-        helper.make_node("Reshape", ["b", "end"], ["c"]),
-        helper.make_node("Neg", ["c"], ["y"]),
-    ]
+    text = f"""a = Reshape (x, sizes) b = Transpose <perm = {perm}> (a)
+        c = Reshape (b, end) y = Neg (c)"""
     constants = {"sizes": np.array(sizes), "end": np.array(end)}
-    return model_of(nodes, {"x": start}, {"y": end}, constants)
+    return model_of(text, {"x": start}, {"y": end}, constants)
 
 
 KEPT = ["Reshape", "Transpose", "Reshape"]

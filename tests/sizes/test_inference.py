@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.graph.graph import Graph
@@ -20,15 +20,10 @@ from tests.onnx_graph import graph_of, model_of, nodes_of, parsed
 CLOSE = 1e-6  # both multiply and add the same few float32 numbers
 
 
-def int64(name: str, *numbers: int) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.array(numbers, np.int64), name)
-
-
-def model(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], y: int) -> bytes:
+def model(text: str, rank: int = 3, **constants: object) -> bytes:
     """x [batch, length, 6] -> nodes -> y of that rank."""
-    made = model_of(nodes, {"x": ("batch", "length", 6)}, {"y": [None] * y})
-    made.graph.initializer.extend(constants)
-    return made.SerializeToString()
+    ends = {"x": ("batch", "length", 6)}, {"y": [None] * rank}
+    return model_of(text, *ends, constants).SerializeToString()
 
 
 def halves() -> bytes:
@@ -36,42 +31,22 @@ def halves() -> bytes:
 
     Where Slice ends is computed from the sizes of x, as exporters write it.
     """
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"], "sizes"),
-        helper.make_node("Gather", ["sizes", "one"], ["length"], "length", axis=0),
-        helper.make_node("Div", ["length", "two"], ["half"], "half"),
-        helper.make_node("Unsqueeze", ["half", "front"], ["end"], "end"),
-        helper.make_node("Relu", ["x"], ["r"], "between"),
-        helper.make_node("Slice", ["r", "front", "end", "along"], ["h"], "cut"),
-        helper.make_node("Transpose", ["h"], ["y"], "transpose", perm=[1, 0, 2]),
-    ]
-    scalars = [
-        numpy_helper.from_array(np.array(number, np.int64), name)
-        for number, name in ((1, "one"), (2, "two"))
-    ]
-    return model(nodes, [*scalars, int64("front", 0), int64("along", 1)], 3)
+    text = """[sizes] sizes = Shape (x) [length] length = Gather <axis = 0> (sizes, one)
+        [half] half = Div (length, two) [end] end = Unsqueeze (half, front) [between] r = Relu (x)
+        [cut] h = Slice (r, front, end, along) [transpose] y = Transpose <perm = [1, 0, 2]> (h)"""
+    return model(text, one=1, two=2, front=[0], along=[1])
 
 
 def positions() -> bytes:
     """x plus its place in the sentence, masked where that is odd: Range, Mod, Equal and Where."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
-        helper.make_node("Squeeze", ["sizes"], ["length"]),
-        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
-        helper.make_node("Mod", ["places", "two"], ["odd"]),
-        helper.make_node("Equal", ["odd", "one"], ["masked"]),
-        helper.make_node("Unsqueeze", ["masked", "last"], ["mask"]),
-        helper.make_node("Cast", ["places"], ["reals"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["reals", "last"], ["column"]),
-        helper.make_node("Add", ["x", "column"], ["moved"]),
-        helper.make_node("Where", ["mask", "low", "moved"], ["y"]),
-    ]
-    scalars = [
-        numpy_helper.from_array(np.array(number, np.int64), name)
-        for number, name in ((0, "zero"), (1, "one"), (2, "two"))
-    ]
-    low = numpy_helper.from_array(np.array(-10, np.float32), "low")
-    return model(nodes, [*scalars, low, int64("last", 1)], 3)
+    text = """sizes = Shape <start = 1, end = 2> (x) length = Squeeze (sizes)
+        places = Range (zero, length, one) odd = Mod (places, two) masked = Equal (odd, one)
+        mask = Unsqueeze (masked, last) reals = Cast <to = 1> (places)
+        column = Unsqueeze (reals, last) moved = Add (x, column) y = Where (mask, low, moved)"""
+    return model(text, zero=0, one=1, two=2, low=np.float32(-10), last=[1])
+
+
+RELU = model("y = Relu (x)")
 
 
 def graph(made: bytes) -> Graph:
@@ -110,19 +85,15 @@ def test_elements_out_of_range_are_not_gathered(index: int, folded: bool) -> Non
 
 def test_sizes_that_contradict_each_other_stay_unknown() -> None:
     """x cannot expand to sizes that are one larger, unless its own are 1."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"]),
-        helper.make_node("Add", ["sizes", "more"], ["larger"]),
-        helper.make_node("Expand", ["x", "larger"], ["y"]),
-    ]
-    made = graph(model(nodes, [int64("more", 1, 1, 0)], 3))
+    text = "sizes = Shape (x) larger = Add (sizes, more) y = Expand (x, larger)"
+    made = graph(model(text, more=[1, 1, 0]))
     assert outputs(bind_shapes(made, {"x": (1, 1, 6)}))["y"].shape == (2, 2, 6)
     assert outputs(bind_shapes(made, {"x": (1, 2, 6)}))["y"].dims == ("unk__0", "unk__1", 6)
 
 
 def test_the_results_of_inner_graphs_stay_as_they_are() -> None:
     """An If has branches that its node in `graph` does not show."""
-    made = graph(model([helper.make_node("Relu", ["x"], ["y"])], [], 3))
+    made = graph(RELU)
     node = replace(made.nodes[0], op_type="If", since=16)
     values = outputs(bind_shapes(replace(made, nodes=(node,)), {"x": (2, 5, 6)}))
     assert values["y"].shape == (2, 5, 6)
@@ -135,15 +106,14 @@ def test_the_results_of_inner_graphs_stay_as_they_are() -> None:
 def test_a_rank_is_known_when_it_can_be_inferred_and_else_not_taken_for_0(
     shapes: dict[str, tuple[int, ...]], dims: tuple[None, ...] | None
 ) -> None:
-    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
-    made = onnx.load_from_string(model(nodes, [], 3))
+    made = onnx.load_from_string(model("y = Reshape (x, shape)"))
     made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [None]))
     made.graph.output[0].type.tensor_type.ClearField("shape")
     assert outputs(bind_shapes(graph_of(made), shapes))["y"].dims == dims
 
 
 def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:
-    made = graph(model([helper.make_node("Relu", ["x"], ["y"])], [], 3))
+    made = graph(RELU)
     wrong = replace(made.outputs[0], dims=())
     node = replace(made.nodes[0], outputs=(wrong,))
     declared = replace(made, nodes=(node,), outputs=(wrong,))
@@ -151,22 +121,20 @@ def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:
 
 
 LAYERS = {
-    "mean": ((9, 13), helper.make_node("MeanVarianceNormalization", ["r"], ["m"], axes=[0, 2])),
-    "groups": ((18, 21), helper.make_node("GroupNormalization", ["r", *"sb"], ["m"], num_groups=2)),
-    "most": ((12, 16), helper.make_node("LessOrEqual", ["r", "one"], ["m"])),
-    "least": ((12, 16), helper.make_node("GreaterOrEqual", ["one", "r"], ["m"])),
+    "mean": ((9, 13), "m = MeanVarianceNormalization <axes = [0, 2]> (r)"),
+    "groups": ((18, 21), "m = GroupNormalization <num_groups = 2> (r, s, b)"),
+    "most": ((12, 16), "m = LessOrEqual (r, one)"),
+    "least": ((12, 16), "m = GreaterOrEqual (one, r)"),
 }
 """By name: opsets in which ONNX infers no sizes of the layer, and the layer; r is [2, 4, 6]."""
 
 
 def layered(name: str, opset: int) -> onnx.ModelProto:
     """x [2, 4, 6] -> Relu -> r -> that layer -> m -> Cast, Sigmoid -> y, of no stated size."""
-    layer = LAYERS[name][1]
-    first, *last = nodes_of("r = Relu (x) f = Cast <to = 1> (m) y = Sigmoid (f)")
-    nodes = [first, layer, *last]
+    nodes = nodes_of(f"r = Relu (x) {LAYERS[name][1]} f = Cast <to = 1> (m) y = Sigmoid (f)")
     per = 2 if opset < 21 else 4  # a scale for each group, later for each channel
     constants = {"s": np.arange(1, per + 1), "b": np.ones(per), "one": np.ones((1, 1))}
-    read = {n: a.astype(np.float32) for n, a in constants.items() if n in layer.input}
+    read = {n: a.astype(np.float32) for n, a in constants.items() if n in nodes[1].input}
     return model_of(nodes, {"x": (2, 4, 6)}, {"y": None}, read, opset)
 
 
@@ -188,14 +156,9 @@ def test_one_cluster_at_every_size(made: bytes) -> None:
 
 def nothing() -> bytes:
     """x [batch, length, 6] -> Relu -> Reshape, by no size before and one after: [:0] + [-1, 6]."""
-    nodes = [
-        helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("Shape", ["r"], ["sizes"]),
-        helper.make_node("Slice", ["sizes", "front", "front"], ["none"], "empty"),
-        helper.make_node("Concat", ["none", "flat"], ["shape"], "concat", axis=0),
-        helper.make_node("Reshape", ["r", "shape"], ["y"]),
-    ]
-    return model(nodes, [int64("front", 0), int64("flat", -1, 6)], 2)
+    text = """r = Relu (x) sizes = Shape (r) [empty] none = Slice (sizes, front, front)
+        [concat] shape = Concat <axis = 0> (none, flat) y = Reshape (r, shape)"""
+    return model(text, 2, front=[0], flat=[-1, 6])
 
 
 def test_numbers_of_which_there_are_none_stay_inside() -> None:
@@ -214,23 +177,12 @@ def test_numbers_of_which_there_are_none_do_not_leave() -> None:
 
 def embedding() -> bytes:
     """x plus the entry of each place in a quantized table, which is as long as the sentence."""
-    nodes = [
-        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
-        helper.make_node("Squeeze", ["sizes"], ["length"]),
-        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
-        helper.make_node("Gather", ["table", "places"], ["entries"]),
-        helper.make_node("DequantizeLinear", ["entries", "scale", "middle"], ["reals"]),
-        helper.make_node("Add", ["x", "reals"], ["y"]),
-    ]
-    constants = {
-        "zero": np.int64(0),
-        "one": np.int64(1),
-        "table": np.arange(200 * 6).astype(np.uint8).reshape(200, 6),
-        "scale": np.float32(0.05),
-        "middle": np.uint8(117),
-    }
-    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
-    return model(nodes, tensors, 3)
+    text = """sizes = Shape <start = 1, end = 2> (x) length = Squeeze (sizes)
+        places = Range (zero, length, one) entries = Gather (table, places)
+        reals = DequantizeLinear (entries, scale, middle) y = Add (x, reals)"""
+    table = np.arange(200 * 6).astype(np.uint8).reshape(200, 6)
+    numbers = {"zero": 0, "one": 1, "scale": np.float32(0.05), "middle": np.uint8(117)}
+    return model(text, table=table, **numbers)
 
 
 def test_a_part_of_a_quantized_table_follows_from_sizes() -> None:
