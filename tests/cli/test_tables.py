@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,13 +34,36 @@ RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), "the CPU", (), (), (), N
 
 
 @pytest.fixture
-def rows(capsys: pytest.CaptureFixture[str]):
-    """The lines that a function prints, as lists of cells (two spaces or more between them)."""
+def shown(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a function prints."""
 
-    def of(show: object, *arguments: object) -> list[list[str]]:
+    def of(show: Callable[..., None], *arguments: object) -> str:
         show(*arguments)
-        lines = capsys.readouterr().out.splitlines()
-        return [re.split(r"  +", text) for text in lines]
+        return capsys.readouterr().out
+
+    return of
+
+
+@pytest.fixture
+def rows(shown):
+    """The lines that a function prints, as lists of cells (two spaces or more between them)."""
+    return lambda *given: [re.split(r"  +", text) for text in shown(*given).splitlines()]
+
+
+@pytest.fixture
+def printed(shown):
+    """What is printed of a run with these changes."""
+    return lambda **changes: shown(run.show, replace(RESULT, **changes))
+
+
+@pytest.fixture
+def report(shown):
+    """The lines of a report with these rejections and notes."""
+
+    def of(*rejections: Rejection, notes: tuple[Note, ...] = ()) -> list[str]:
+        count, cluster = len(rejections) + 2, replace(CLUSTER, device="nnapi-reference")
+        made = Report(8, "ep-nnapi", count, count, (cluster,), rejections, notes, 1)
+        return shown(check.show_report, made).splitlines()
 
     return of
 
@@ -98,35 +122,30 @@ def test_prepared_models(rows) -> None:
     ]
 
 
-def printed(capsys: pytest.CaptureFixture[str], **changes: object) -> str:
-    run.show(replace(RESULT, **changes))
-    return capsys.readouterr().out
-
-
-def test_a_run_has_the_report_and_its_differences(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys)
+def test_a_run_has_the_report_and_its_differences(printed) -> None:
+    text = printed()
     assert text.startswith("NNAPI takes 2 of 3 nodes in 1 cluster at feature level 4.")
     assert "largest difference from the CPU" in text
     assert "5e-07 of its spread in y: within the tolerance of 0.0001" in text
     assert not re.search("recognised|Latency|fallback|nnapi-reference", text)
 
 
-def test_labels_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, recognised=np.array([3, 5, 7]), labels=np.array([3, 5, 1]))
+def test_labels_are_counted(printed) -> None:
+    text = printed(recognised=np.array([3, 5, 7]), labels=np.array([3, 5, 1]))
     assert "recognised  3 5 7\nlabels      3 5 1\n2 of 3 right\n" in text
 
 
-def test_nothing_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, against=None)
+def test_nothing_to_compare_with(printed) -> None:
+    text = printed(against=None)
     assert "Not compared: the CPU provider cannot run clusters compiled ahead of time" in text
     assert "largest difference" not in text
 
 
-def test_failures_and_times_of_devices(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failures_and_times_of_devices(printed) -> None:
     failed = failure(COMPUTE, ResultCode.OP_FAILED, "out of luck")
     by = Substitute("npu", "cpu", Phase.RUN, str(failed))
     times = (DeviceTime(0, "npu", 0.25, None), DeviceTime(1, "gpu", 1.0, 2.5))
-    text = printed(capsys, fallbacks=(FallbackRuns(0, by, 2),), device_times=times)
+    text = printed(fallbacks=(FallbackRuns(0, by, 2),), device_times=times)
     assert f"Cluster 0: 2 runs on cpu in place of npu (at run): {failed}" in text
     assert "Cluster 0, as npu measured it: 0.25 ms on hardware\n" in text
     assert "Cluster 1, as gpu measured it: 1 ms on hardware, 2.5 ms in the driver\n" in text
@@ -141,10 +160,10 @@ def test_failures_and_times_of_devices(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_the_cause_of_a_difference(
-    capsys: pytest.CaptureFixture[str], reference: Difference, less: LessAccurate, sentence: str
+    printed, reference: Difference, less: LessAccurate, sentence: str
 ) -> None:
     """No device is called wrong where no third computation says which side is."""
-    text = printed(capsys, verdict=Verdict((FAR,), less), on_reference=(reference,))
+    text = printed(verdict=Verdict((FAR,), less), on_reference=(reference,))
     assert f"\nOn the host's nnapi-reference it is {reference.relative:.3g}" in text
     assert sentence in text
 
@@ -156,8 +175,8 @@ def test_the_cause_of_a_difference(
         (Timed(3, 8), "Latency: NNAPI 1.5 ms, the CPU 3 ms (median of 9 and 8 runs after a"),
     ],
 )
-def test_latency(capsys: pytest.CaptureFixture[str], cpu: Timed | None, sentence: str) -> None:
-    assert sentence in printed(capsys, latency=Latency(Timed(1.5, 9), cpu))
+def test_latency(printed, cpu: Timed | None, sentence: str) -> None:
+    assert sentence in printed(latency=Latency(Timed(1.5, 9), cpu))
 
 
 def test_data_of_a_run() -> None:
@@ -187,24 +206,12 @@ TRIED_SIZES = f"64 elements do not fit (1, 96){TRIED}"
 DATA_DEPENDENT = "places has a data-dependent shape, produced by search"
 
 
-def report_tables_printed(
-    capsys: pytest.CaptureFixture[str], *rejections: Rejection, notes: tuple[Note, ...] = ()
-) -> list[str]:
-    nodes, device = ("conv", "relu"), "nnapi-reference"
-    cluster = ClusterReport(nodes, ("x",), ("y",), 96, device, ("Conv", "Relu"))
-    count = len(rejections) + 2
-    check.show_report(Report(8, "ep-nnapi", count, count, (cluster,), rejections, notes, 1))
-    return capsys.readouterr().out.splitlines()
-
-
 def shape(name: str, detail: str) -> Rejection:
     return Rejection(name, "Relu", Reason.SHAPE, detail)
 
 
-def test_a_report_without_rejections_ends_after_the_clusters(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lines = report_tables_printed(capsys)
+def test_a_report_without_rejections_ends_after_the_clusters(report) -> None:
+    lines = report()
     assert lines[0] == "NNAPI takes 2 of 2 nodes in 1 cluster at feature level 8."
     columns = [cell for cell in lines[-1].split("  ") if cell]
     row = [cell.strip() for cell in columns]
@@ -232,54 +239,46 @@ def test_a_report_without_rejections_ends_after_the_clusters(
         "a size that is known",
     ],
 )
-def test_only_what_a_size_repairs_is_to_be_fixed(
-    details: list[str], advice: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_what_a_size_repairs_is_to_be_fixed(details: list[str], advice: str, report) -> None:
     refused = [shape(f"n{i}", detail) for i, detail in enumerate(details)]
-    assert f"SHAPE ({len(details)}): {advice}" in report_tables_printed(capsys, *refused)
+    assert f"SHAPE ({len(details)}): {advice}" in report(*refused)
     assert ("--fix" in advice) == bool({SYMBOLIC, TRIED_SIZES} & {*details})
 
 
-def test_what_follows_from_a_rejection_is_counted_with_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_follows_from_a_rejection_is_counted_with_it(report) -> None:
     cause = Rejection("erf", "Erf", Reason.OP, "there is no Erf")
     after = [
         Rejection(f"n{i}", "Relu", Reason.SHAPE, DATA_DEPENDENT, caused_by="erf") for i in (1, 2)
     ]
-    lines = report_tables_printed(capsys, cause, *after)
+    lines = report(cause, *after)
     assert f"OP (3): {ADVICE[Reason.OP]}" in lines
     assert lines[-1] == "2 more follow from this one."
     assert not [line for line in lines if line.startswith("SHAPE")]
 
 
-def test_another_target_that_takes_the_nodes_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_target_that_takes_the_nodes_is_named(report) -> None:
     erf = Rejection("erf", "Erf", Reason.OP, "it has no Erf", accepted_by="builtin-nnapi")
-    (line,) = [text for text in report_tables_printed(capsys, erf) if text.startswith("OP")]
+    (line,) = [text for text in report(erf) if text.startswith("OP")]
     assert line == "OP (1): replace the operator (builtin-nnapi takes it; ep-nnapi does not)"
 
 
-def test_rejections_of_one_kind_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejections_of_one_kind_are_one_row(report) -> None:
     several = [
         Rejection(f"n{i}", "Cast", Reason.DTYPE, f"x{i} is INT64", kind="* is INT64")
         for i in range(3)
     ]
-    rows = [
-        line.split() for line in report_tables_printed(capsys, *several) if line.startswith("Cast")
-    ]
+    rows = [line.split() for line in report(*several) if line.startswith("Cast")]
     assert rows == [["Cast", "3", "n0", "to", "n2", "*", "is", "INT64"]]
 
 
-def test_notes_precede_the_rejections(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_precede_the_rejections(report) -> None:
     note = Note("conv", "Conv", "computed in floats")
-    lines = report_tables_printed(capsys, shape("n", SYMBOLIC), notes=(note,))
+    lines = report(shape("n", SYMBOLIC), notes=(note,))
     assert lines.index("Taken with a note: 1 node") < lines.index("Left to the CPU: 1 node")
     assert ["Conv", "1", "conv", "computed", "in", "floats"] in [line.split() for line in lines]
 
 
-def test_source_lines_have_a_column_where_a_model_records_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_source_lines_have_a_column_where_a_model_records_them(report) -> None:
     """The first three distinct ones of a row, and the number of the others."""
     lines = [SourceLine(f"layers.{i}", "net.py", 12) for i in (0, 0, 1, 2, 3, 4)]
     found = [
@@ -287,7 +286,7 @@ def test_source_lines_have_a_column_where_a_model_records_them(
         for i, source in enumerate(lines)
     ]
     plain = Rejection("det", "Det", Reason.OP, "no determinant")
-    head, mish, det = report_tables_printed(capsys, *found, plain)[-3:]
+    head, mish, det = report(*found, plain)[-3:]
     assert head.split() == ["operator", "count", "nodes", "detail", "source"]
     assert mish.endswith(
         "layers.0 at net.py:12, layers.1 at net.py:12, layers.2 at net.py:12 and 2 more"

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import exact_options, session_of
+from tests.onnx_graph import nodes_of
 from tests.products import computed, multiplies_integers
 
 TYPES = {"u8": np.uint8, "s8": np.int8}
@@ -103,19 +104,19 @@ class Qdq:
 
 
 def model(
-    nodes: Sequence[onnx.NodeProto],
+    nodes: Sequence[onnx.NodeProto] | str,
     inputs: Mapping[str, tuple[int, Sequence[int]]],
     outputs: Mapping[str, int],
     constants: Mapping[str, np.ndarray | onnx.TensorProto],
     opset: int = 21,
 ) -> onnx.ModelProto:
-    """A model of nodes: inputs by name with type and shape, outputs with type."""
+    """A model of nodes, or of their text: inputs by name with type and shape, outputs with type."""
     tensors = [
         a if isinstance(a, onnx.TensorProto) else numpy_helper.from_array(np.asarray(a), n)
         for n, a in constants.items()
     ]
     graph = helper.make_graph(
-        list(nodes),
+        nodes_of(nodes) if isinstance(nodes, str) else list(nodes),
         "qdq",
         [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
         [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],

@@ -190,11 +190,7 @@ def test_every_opset_of_quantization(opset: int) -> None:
 
 
 PIXELS = (1, 6, 8, 3)  # channels last
-NEAREST = {
-    "mode": "nearest",
-    "coordinate_transformation_mode": "asymmetric",
-    "nearest_mode": "floor",
-}
+PLACES = 'coordinate_transformation_mode = "asymmetric"'
 GIVEN = {
     "shape": np.array([8, -1], np.int64),
     "pads": np.array([0, 1, 2, 0, 0, 1, 0, 0], np.int64),
@@ -206,20 +202,17 @@ GIVEN = {
     "twice": np.array([1, 2, 2, 1], np.float32),
     "most": np.float32(255),
 }
-TRANSPOSED = node("Transpose", "x", "t", perm=[0, 3, 1, 2])
-CASES: dict[str, tuple[Sequence[onnx.NodeProto], int, int]] = {  # nodes, output, lowest level
-    "made floats": (
-        [TRANSPOSED, node("Cast", "t", "f", to=REAL), node("Div", "f most", "y")],
-        REAL,
-        2,
-    ),
-    "Reshape": ([node("Reshape", "x shape", "y")], U8, 1),
-    "MaxPool": ([TRANSPOSED, node("MaxPool", "t", "y", kernel_shape=[2, 2])], U8, 2),
-    "Slice": ([node("Slice", "x first last first", "y")], U8, 2),
-    "Concat": ([node("Concat", "x x", "y", axis=3)], U8, 1),
-    "Gather": ([node("Gather", "x first", "y", axis=3)], U8, 3),
-    "Pad": ([node("Pad", "x pads grey", "y")], U8, 3),
-    "Resize": ([node("Resize", "x none twice", "y", **NEAREST)], U8, 3),
+TRANSPOSED = "t = Transpose <perm = [0, 3, 1, 2]> (x)"
+NEAREST = f'<mode = "nearest", {PLACES}, nearest_mode = "floor">'
+CASES: dict[str, tuple[str, int, int]] = {  # nodes, output, lowest level
+    "made floats": (f"{TRANSPOSED} f = Cast <to = 1> (t) y = Div (f, most)", REAL, 2),
+    "Reshape": ("y = Reshape (x, shape)", U8, 1),
+    "MaxPool": (f"{TRANSPOSED} y = MaxPool <kernel_shape = [2, 2]> (t)", U8, 2),
+    "Slice": ("y = Slice (x, first, last, first)", U8, 2),
+    "Concat": ("y = Concat <axis = 3> (x, x)", U8, 1),
+    "Gather": ("y = Gather <axis = 3> (x, first)", U8, 3),
+    "Pad": ("y = Pad (x, pads, grey)", U8, 3),
+    "Resize": (f"y = Resize {NEAREST} (x, none, twice)", U8, 3),
 }
 
 
@@ -245,8 +238,7 @@ def test_bytes_are_taken_and_unchanged(name: str) -> None:
 @pytest.mark.parametrize("level", [3, 4])
 def test_signed_bytes_are_unsigned_inside_on_older_levels(level: int) -> None:
     """Addends are numbers as stored, too."""
-    nodes = [TRANSPOSED, node("Pad", "t pads dark", "y")]
-    built = model(nodes, {"x": (S8, PIXELS)}, {"y": S8}, GIVEN)
+    built = model(f"{TRANSPOSED} y = Pad (t, pads, dark)", {"x": (S8, PIXELS)}, {"y": S8}, GIVEN)
     feeds = fed(S8, NUMBERS)
     assert not ep_nnapi.check(built.SerializeToString(), feature_level=level).rejections
     got, want = q.on_nnapi(built, feeds, feature_level=level), q.on_cpu(built, feeds)
@@ -255,10 +247,8 @@ def test_signed_bytes_are_unsigned_inside_on_older_levels(level: int) -> None:
 
 def test_what_is_computed_between_bytes_is_refused() -> None:
     """Between pixels ONNX Runtime cuts fractions off, where NNAPI rounds."""
-    between = {**NEAREST, "mode": "linear"}
-    del between["nearest_mode"]
-    nodes = [TRANSPOSED, node("Resize", "t none half", "y", **between)]
+    text = f'{TRANSPOSED} y = Resize <mode = "linear", {PLACES}> (t, none, half)'
     constants = {**GIVEN, "half": np.array([1, 1, 0.5, 0.5], np.float32)}
-    built = model(nodes, {"x": (U8, PIXELS)}, {"y": U8}, constants)
+    built = model(text, {"x": (U8, PIXELS)}, {"y": U8}, constants)
     (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
     assert (refused.op_type, refused.reason) == ("Resize", "DTYPE")

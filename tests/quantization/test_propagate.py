@@ -12,7 +12,7 @@ from ep_nnapi.cli.check import show_report
 from ep_nnapi.graph.value import Quantization
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end import quantized as q
-from tests.end_to_end.quantized import Qdq, model, node
+from tests.end_to_end.quantized import Qdq, model
 from tests.onnx_graph import graph_of
 
 U8: q.Scale = (0.02, 100)
@@ -24,72 +24,56 @@ QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
 def test_quantization_spreads_through_what_moves_elements():
     """x -Q-> a -Transpose-> b -MaxPool-> c -DQ-> y: b has what Q says and DQ says."""
-    nodes = [
-        node(QUANTIZE, "x s z", "a"),
-        node("Transpose", "a", "b", perm=[0, 1, 3, 2]),
-        node("MaxPool", "b", "c", kernel_shape=[2, 2]),
-        node(DEQUANTIZE, "c s z", "y"),
-    ]
-    view = propagate_quantization(
-        graph_of(model(nodes, {"x": (1, (1, 1, 4, 4))}, {"y": TensorProto.FLOAT}, SCALES))
-    )
+    text = """a = QuantizeLinear (x, s, z) b = Transpose <perm = [0, 1, 3, 2]> (a)
+        c = MaxPool <kernel_shape = [2, 2]> (b) y = DequantizeLinear (c, s, z)"""
+    built = model(text, {"x": (1, (1, 1, 4, 4))}, {"y": TensorProto.FLOAT}, SCALES)
+    view = propagate_quantization(graph_of(built))
     found = {v.name: v.quantization for n in view.nodes for v in n.outputs if v is not None}
     assert found["b"] == Quantization((np.float32(0.02),), (100,))
 
 
-def grouped(nodes, inputs, outputs, constants=SCALES) -> list[tuple[str, int]]:
+IN, OUT = "da = DequantizeLinear (a, s, z)", "y = QuantizeLinear (active, s, z)"
+
+
+def grouped(text: str, outputs, inputs="a") -> list[tuple[str, int]]:
     """Operator and number of members of each node once groups are formed."""
-    view = propagate_quantization(graph_of(model(nodes, inputs, outputs, constants)))
+    given = dict.fromkeys(inputs, (TensorProto.UINT8, (3, 4)))
+    view = propagate_quantization(graph_of(model(text, given, outputs, SCALES)))
     return [(n.op_type, len(n.originals)) for n in view.nodes]
 
 
 def test_a_group_is_operator_activation_and_all_that_is_quantized_around():
-    nodes = [
-        node(DEQUANTIZE, "a s z", "da"),
-        node(DEQUANTIZE, "b s2 z2", "db"),
-        node("Add", "da db", "sum"),
-        node("Relu", "sum", "active"),
-        node(QUANTIZE, "active s z", "y"),
-    ]
-    inputs = {"a": (2, (3, 4)), "b": (2, (3, 4))}
-    assert grouped(nodes, inputs, {"y": TensorProto.UINT8}) == [("Add", 5)]
+    text = f"{IN} db = DequantizeLinear (b, s2, z2) sum = Add (da, db) active = Relu (sum) {OUT}"
+    assert grouped(text, {"y": TensorProto.UINT8}, "ab") == [("Add", 5)]
 
 
 def test_a_float_that_leaves_ungroups():
-    nodes = [
-        node(DEQUANTIZE, "a s z", "da"),
-        node("Relu", "da", "active"),
-        node(QUANTIZE, "active s z", "y"),
-    ]
     outputs = {"y": TensorProto.UINT8, "active": TensorProto.FLOAT}
-    assert [size for _, size in grouped(nodes, {"a": (2, (3, 4))}, outputs)] == [1, 1, 1]
+    found = grouped(f"{IN} active = Relu (da) {OUT}", outputs)
+    assert [size for _, size in found] == [1, 1, 1]
 
 
 def test_one_dequantization_may_be_read_twice():
-    nodes = [
-        node(DEQUANTIZE, "a s z", "da"),
-        node("Mul", "da da", "square"),
-        node(QUANTIZE, "square s2 z2", "y"),
-    ]
-    assert grouped(nodes, {"a": (2, (3, 4))}, {"y": TensorProto.UINT8}) == [("Mul", 3)]
+    text = f"{IN} square = Mul (da, da) y = QuantizeLinear (square, s2, z2)"
+    assert grouped(text, {"y": TensorProto.UINT8}) == [("Mul", 3)]
 
 
 def test_numbers_need_no_quantization():
     """Values that are no floats, such as indexes, leave a group unchanged."""
-    nodes = [node(DEQUANTIZE, "a s z", "da"), node("ArgMax", "da", "y", axis=1)]
-    assert grouped(nodes, {"a": (2, (3, 4))}, {"y": TensorProto.INT64}) == [("ArgMax", 2)]
+    found = grouped(f"{IN} y = ArgMax <axis = 1> (da)", {"y": TensorProto.INT64})
+    assert found == [("ArgMax", 2)]
 
 
 def test_dequantized_weights_are_constants():
     """Weights alone are quantized: their group computes in floats, and nothing at run time."""
     rng = np.random.default_rng(3)
-    nodes = [node(DEQUANTIZE, "w ws wz", "dw", axis=1), node("MatMul", "x dw", "y")]
+    text = "dw = DequantizeLinear <axis = 1> (w, ws, wz) y = MatMul (x, dw)"
     constants = {
         "w": rng.integers(-127, 128, (8, 6)).astype(np.int8),
         "ws": rng.uniform(0.01, 0.02, 6).astype(np.float32),
         "wz": np.zeros(6, np.int8),
     }
-    built = model(nodes, {"x": (1, (2, 8))}, {"y": TensorProto.FLOAT}, constants)
+    built = model(text, {"x": (1, (2, 8))}, {"y": TensorProto.FLOAT}, constants)
     report = ep_nnapi.check(built.SerializeToString())
     assert (report.taken, len(report.clusters)) == (2, 1)
     feeds = {"x": rng.normal(size=(2, 8)).astype(np.float32)}
@@ -100,24 +84,20 @@ def test_dequantized_weights_are_constants():
 @pytest.mark.parametrize(("count", "axis"), [(5, 1), (7, 1), (0, 1), (6, 2), (6, -3)])
 def test_scales_of_another_number_than_the_axis_has_are_refused(count, axis):
     """ONNX's inference does not check scales."""
-    nodes = [node(DEQUANTIZE, "w ws wz", "dw", axis=axis), node("MatMul", "x dw", "y")]
+    text = f"dw = DequantizeLinear <axis = {axis}> (w, ws, wz) y = MatMul (x, dw)"
     constants = {
         "w": np.zeros((8, 6), np.int8),
         "ws": np.ones(count, np.float32),
         "wz": np.zeros(count, np.int8),
     }
-    built = model(nodes, {"x": (1, (2, 8))}, {"y": TensorProto.FLOAT}, constants)
+    built = model(text, {"x": (1, (2, 8))}, {"y": TensorProto.FLOAT}, constants)
     (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
     assert refused.detail.startswith("w has conflicting or no quantization parameters")
 
 
 def test_a_tensor_read_in_two_ways_is_refused():
-    nodes = [
-        node(QUANTIZE, "x s z", "a"),
-        node("Transpose", "a", "b"),
-        node(DEQUANTIZE, "b s2 z2", "y"),
-    ]
-    built = model(nodes, {"x": (1, (3, 4))}, {"y": TensorProto.FLOAT}, SCALES)
+    text = "a = QuantizeLinear (x, s, z) b = Transpose (a) y = DequantizeLinear (b, s2, z2)"
+    built = model(text, {"x": (1, (3, 4))}, {"y": TensorProto.FLOAT}, SCALES)
     report = ep_nnapi.check(built.SerializeToString())
     (refused,) = report.rejections
     assert (refused.op_type, refused.reason) == ("Transpose", "QUANTIZATION")
@@ -127,15 +107,10 @@ def test_a_tensor_read_in_two_ways_is_refused():
 
 
 def test_scales_that_are_computed_are_refused():
-    nodes = [node(QUANTIZE, "x r z", "a"), node(DEQUANTIZE, "a r z", "y")]
-    inputs = {"x": (1, (3, 4)), "r": (1, ())}
-    report = ep_nnapi.check(
-        model(nodes, inputs, {"y": TensorProto.FLOAT}, SCALES).SerializeToString()
-    )
-    assert {(r.op_type, r.reason) for r in report.rejections} == {
-        (QUANTIZE, "CONSTANT"),
-        (DEQUANTIZE, "CONSTANT"),
-    }
+    text = "a = QuantizeLinear (x, r, z) y = DequantizeLinear (a, r, z)"
+    built = model(text, {"x": (1, (3, 4)), "r": (1, ())}, {"y": TensorProto.FLOAT}, SCALES)
+    found = {(r.op_type, r.reason) for r in ep_nnapi.check(built.SerializeToString()).rejections}
+    assert found == {(QUANTIZE, "CONSTANT"), (DEQUANTIZE, "CONSTANT")}
 
 
 def test_a_refused_group_names_its_operator_in_one_line():
@@ -280,14 +255,10 @@ def test_cases_of_onnx_runtime(name: str):
 def test_case_of_internal_uint8():
     """Q -> Concat -> MaxPool -> Transpose -> DQ, of 0, 256 and 512."""
     constants = {"s": np.float32(256), "z": np.uint8(0)}
-    nodes = [
-        node(QUANTIZE, "x s z", "a"),
-        node("Concat", "a a", "b", axis=2),
-        node("MaxPool", "b", "c", kernel_shape=[2, 2]),
-        node("Transpose", "c", "d", perm=[0, 1, 3, 2]),
-        node(DEQUANTIZE, "d s z", "y"),
-    ]
-    built = model(nodes, {"x": (1, (1, 1, 1, 3))}, {"y": TensorProto.FLOAT}, constants)
+    text = """a = QuantizeLinear (x, s, z) b = Concat <axis = 2> (a, a)
+        c = MaxPool <kernel_shape = [2, 2]> (b) d = Transpose <perm = [0, 1, 3, 2]> (c)
+        y = DequantizeLinear (d, s, z)"""
+    built = model(text, {"x": (1, (1, 1, 1, 3))}, {"y": TensorProto.FLOAT}, constants)
     report = ep_nnapi.check(built.SerializeToString())
     assert (report.taken, len(report.clusters)) == (5, 1)
     feeds = {"x": np.array([0, 256, 512], np.float32).reshape(1, 1, 1, 3)}

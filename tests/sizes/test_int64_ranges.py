@@ -17,13 +17,14 @@ from ep_nnapi.sizes.int64_ranges import (
     suppose_ranges,
     values_fitting_int32,
 )
-from tests.end_to_end.quantized import model, node
+from tests.end_to_end.quantized import model
 from tests.end_to_end.sessions import nnapi_session
-from tests.onnx_graph import graph_of
+from tests.onnx_graph import graph_of, nodes_of
 
 REAL, WIDE = TensorProto.FLOAT, TensorProto.INT64
 PICTURE = {"x": (REAL, (1, 4, 6, 6))}
-BEST = node("ArgMax", "x", "a", axis=1)  # from 0, below the longest dimension
+BEST = "a = ArgMax <axis = 1> (x)"  # from 0, below the longest dimension
+SUM = f"{BEST} y = Add (a, c)"
 LARGEST = 2**31 - 1
 
 
@@ -31,10 +32,10 @@ def integers(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-def fits(*nodes: onnx.NodeProto, inputs=PICTURE, **constants: np.ndarray) -> bool:
+def fits(text: str, inputs=PICTURE, **constants: np.ndarray) -> bool:
     """True if the elements of the last node's output are known to fit INT32."""
-    last = nodes[-1].output[0]
-    graph = mark_int32_ranges(graph_of(model(nodes, inputs, {last: WIDE}, constants)))
+    last = nodes_of(text)[-1].output[0]
+    graph = mark_int32_ranges(graph_of(model(text, inputs, {last: WIDE}, constants)))
     (output,) = (o for n in graph.nodes for o in n.outputs if o is not None and o.name == last)
     return output.fits_int32
 
@@ -50,21 +51,21 @@ def fits(*nodes: onnx.NodeProto, inputs=PICTURE, **constants: np.ndarray) -> boo
 def test_sums_and_products_fit_up_to_the_limit(
     op_type: str, at_the_limit: int, past_it: int
 ) -> None:
-    step = node(op_type, "a c", "y")
-    assert fits(BEST, step, c=integers(at_the_limit))
-    assert not fits(BEST, step, c=integers(past_it))
+    text = f"{BEST} y = {op_type} (a, c)"
+    assert fits(text, c=integers(at_the_limit))
+    assert not fits(text, c=integers(past_it))
 
 
 def test_a_users_own_integers_are_not_known_to_fit() -> None:
     own = {"a": (WIDE, (3,))}
-    assert not fits(node("Identity", "a", "y"), inputs=own)
-    assert not fits(node("Add", "a c", "y"), inputs=own, c=integers(1))
-    assert not fits(node("Cast", "x", "y", to=WIDE))  # as large as any float
+    assert not fits("y = Identity (a)", inputs=own)
+    assert not fits("y = Add (a, c)", inputs=own, c=integers(1))
+    assert not fits("y = Cast <to = 7> (x)")  # as large as any float
 
 
 def test_integers_in_a_stated_range_are_known_to_fit() -> None:
-    nodes = [node("Add", "a c", "y")]
-    graph = graph_of(model(nodes, {"a": (WIDE, (3,))}, {"y": WIDE}, {"c": integers(1)}))
+    ends = {"a": (WIDE, (3,))}, {"y": WIDE}
+    graph = graph_of(model("y = Add (a, c)", *ends, {"c": integers(1)}))
     assert values_fitting_int32(graph, {}) == {"c"}
     assert values_fitting_int32(graph, {"a": (0, LARGEST - 1)}) == {"a", "c", "y"}
     assert values_fitting_int32(graph, {"a": (0, LARGEST)}) == {"a", "c"}
@@ -72,53 +73,41 @@ def test_integers_in_a_stated_range_are_known_to_fit() -> None:
 
 def test_bytes_and_truths_fit_when_they_are_made_wide() -> None:
     for kind in (TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT32):
-        assert fits(node("Cast", "b", "y", to=WIDE), inputs={"b": (kind, (3,))})
-    assert not fits(node("Cast", "b", "y", to=WIDE), inputs={"b": (TensorProto.UINT32, (3,))})
+        assert fits("y = Cast <to = 7> (b)", inputs={"b": (kind, (3,))})
+    assert not fits("y = Cast <to = 7> (b)", inputs={"b": (TensorProto.UINT32, (3,))})
 
 
 def test_a_node_is_narrowed_when_all_of_it_fits() -> None:
     """The sum of two indices is; with a number that is too large it stays, to be refused."""
     for number, kind in [(1, DType.INT32), (LARGEST, DType.INT64)]:
-        nodes = [BEST, node("Add", "a c", "y")]
-        graph = graph_of(model(nodes, PICTURE, {"y": WIDE}, {"c": integers(number)}))
+        graph = graph_of(model(SUM, PICTURE, {"y": WIDE}, {"c": integers(number)}))
         added = narrow_to_int32(mark_int32_ranges(graph).nodes[1])
         assert {v.dtype for v in (*added.inputs, *added.outputs) if v is not None} == {kind}
 
 
 COUNT = {"k": integers(3)}
+TABLE = np.arange(12, dtype=np.float32).reshape(6, 2)
 TAKEN = {
-    "made real": ([BEST, node("Cast", "a", "y", to=REAL)], REAL, {}),
-    "given an axis": ([BEST, node("Unsqueeze", "a c", "y")], WIDE, {"c": integers(0)}),
-    "added to": ([BEST, node("Add", "a c", "y")], WIDE, {"c": integers(1)}),
-    "joined": ([BEST, node("Concat", "a a", "y", axis=1)], WIDE, {}),
-    "compared": (
-        [BEST, node("Equal", "a c", "b"), node("Cast", "b", "y", to=REAL)],
-        REAL,
-        {"c": integers(2)},
-    ),
-    "divided": ([node("TopK", "x k", "v a"), node("Div", "a c", "y")], WIDE, {"c": integers(-2)}),
-    "rest of a division": (
-        [node("TopK", "x k", "v a"), node("Mod", "a c", "y")],
-        WIDE,
-        {"c": integers(2)},
-    ),
+    "made real": (f"{BEST} y = Cast <to = 1> (a)", REAL, {}),
+    "given an axis": (f"{BEST} y = Unsqueeze (a, c)", WIDE, {"c": integers(0)}),
+    "added to": (SUM, WIDE, {"c": integers(1)}),
+    "joined": (f"{BEST} y = Concat <axis = 1> (a, a)", WIDE, {}),
+    "compared": (f"{BEST} b = Equal (a, c) y = Cast <to = 1> (b)", REAL, {"c": integers(2)}),
+    "divided": ("v, a = TopK (x, k) y = Div (a, c)", WIDE, {"c": integers(-2)}),
+    "rest of a division": ("v, a = TopK (x, k) y = Mod (a, c)", WIDE, {"c": integers(2)}),
     "looked up after a sum": (
-        [BEST, node("Add", "a c", "b"), node("Gather", "t b", "y")],
+        f"{BEST} b = Add (a, c) y = Gather (t, b)",
         REAL,
-        {"c": integers(2), "t": np.arange(12, dtype=np.float32).reshape(6, 2)},
+        {"c": integers(2), "t": TABLE},
     ),
-    "chosen": (
-        [BEST, node("Greater", "a c", "b"), node("Where", "b a c", "y")],
-        WIDE,
-        {"c": integers(1)},
-    ),
+    "chosen": (f"{BEST} b = Greater (a, c) y = Where (b, a, c)", WIDE, {"c": integers(1)}),
 }
 
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_operators_on_indices_are_taken_and_match(name: str) -> None:
-    nodes, kind, constants = TAKEN[name]
-    built = model(nodes, PICTURE, {"y": kind}, COUNT | constants).SerializeToString()
+    text, kind, constants = TAKEN[name]
+    built = model(text, PICTURE, {"y": kind}, COUNT | constants).SerializeToString()
     report = ep_nnapi.check(built)
     assert not report.rejections
     options = ort.SessionOptions()
@@ -131,8 +120,7 @@ def test_operators_on_indices_are_taken_and_match(name: str) -> None:
 
 
 def test_what_may_exceed_32_bits_is_refused() -> None:
-    nodes = [BEST, node("Add", "a c", "y")]
-    built = model(nodes, PICTURE, {"y": WIDE}, {"c": integers(LARGEST)})
+    built = model(SUM, PICTURE, {"y": WIDE}, {"c": integers(LARGEST)})
     (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
     assert (refused.op_type, refused.reason) == ("Add", "DTYPE")
 
@@ -140,8 +128,7 @@ def test_what_may_exceed_32_bits_is_refused() -> None:
 def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
     """An index along any dimension plus 1 may not fit; along one of the run's sizes it does."""
     dynamic = {"x": (REAL, (1, "channels", 6, 6))}
-    nodes = [BEST, node("Add", "a c", "y")]
-    built = model(nodes, dynamic, {"y": WIDE}, {"c": integers(1)}).SerializeToString()
+    built = model(SUM, dynamic, {"y": WIDE}, {"c": integers(1)}).SerializeToString()
     report = ep_nnapi.check(built)
     assert (report.taken, len(report.clusters)) == (2, 1)
     ours = nnapi_session(built)
@@ -154,28 +141,16 @@ def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
 
 # Numbers that inputs are supposed to have, which each run checks
 
-POSITIONS = [  # as OPT has them, after one of padding; and what is added to its attention
-    node("CumSum", "mask axis", "counts"),
-    node("Mul", "counts mask", "seen"),
-    node("Add", "seen one", "positions"),
-    node("Slice", "mask zero one one", "first"),
-    node("Concat", "first positions", "p", axis=1),
-    node("Gather", "table p", "found"),
-    node("Gather", "table ids", "words"),
-    node("Cast", "mask", "kept", to=TensorProto.BOOL),
-    node("Where", "kept high low", "bias"),
-    node("Unsqueeze", "bias two", "column"),
-    node("Mul", "words column", "masked"),
-    node("Concat", "found masked", "y", axis=1),
-]
+# as OPT has them, after one of padding; and what is added to its attention
+POSITIONS = """counts = CumSum (mask, axis) seen = Mul (counts, mask) positions = Add (seen, one)
+    first = Slice (mask, zero, one, one) p = Concat <axis = 1> (first, positions)
+    found = Gather (table, p) words = Gather (table, ids) kept = Cast <to = 9> (mask)
+    bias = Where (kept, high, low) column = Unsqueeze (bias, two) masked = Mul (words, column)
+    y = Concat <axis = 1> (found, masked)"""
 OF_POSITIONS = {
-    "axis": np.array(1),
-    "zero": integers(0),
-    "one": integers(1),
-    "two": integers(2),
-    "table": np.arange(300, dtype=np.float32).reshape(100, 3),
-    "high": np.float32(1),
-    "low": np.float32(-9),
+    **{"zero": integers(0), "one": integers(1), "two": integers(2), "axis": np.array(1)},
+    **{"table": np.arange(300, dtype=np.float32).reshape(100, 3)},
+    **{"high": np.float32(1), "low": np.float32(-9)},
 }
 
 
@@ -189,15 +164,15 @@ def test_positions_and_masks_are_one_cluster(length: int | str) -> None:
         feeds = {"mask": integers(*mask)[None], "ids": ids}
         np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])
     (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
-    assert (len(cluster["nodes"]), cluster["device_runs"]) == (len(POSITIONS), 3)
+    assert (len(cluster["nodes"]), cluster["device_runs"]) == (12, 3)
 
 
 @pytest.mark.parametrize("length", [3, "length"])
 def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> None:
     """2^33 + 1 would be 1 in 32 bits; the receipt says why another provider has the run."""
-    nodes = [node("Add", "a c", "b"), node("Mul", "b b", "s"), node("Div", "s d", "y")]
-    constants = {"c": integers(1), "d": integers(3)}
-    built = model(nodes, {"a": (WIDE, (length,))}, {"y": WIDE}, constants).SerializeToString()
+    text, constants = "b = Add (a, c) s = Mul (b, b) y = Div (s, d)", {"c": integers(1)}
+    constants["d"] = integers(3)
+    built = model(text, {"a": (WIDE, (length,))}, {"y": WIDE}, constants).SerializeToString()
     ours, theirs = nnapi_session(built, severity=4), session_of(built)
     for numbers in ((3, 4, -5), (1, 1 << 33, 2), (1, -(1 << 15), 2), (1, -(1 << 15) - 1, 2)):
         a = integers(*numbers)
@@ -211,8 +186,8 @@ def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> No
 
 def test_files_suppose_no_numbers() -> None:
     """Nothing checks the runs of what ONNX Runtime compiles, so it is what all numbers allow."""
-    nodes = [node("Cast", "a", "wide", to=TensorProto.FLOAT), node("Mul", "wide wide", "y")]
-    built = model(nodes, {"a": (WIDE, (3,))}, {"y": TensorProto.FLOAT}, {}).SerializeToString()
+    text = "wide = Cast <to = 1> (a) y = Mul (wide, wide)"
+    built = model(text, {"a": (WIDE, (3,))}, {"y": REAL}, {}).SerializeToString()
     chosen = ort.SessionOptions()
     ep_nnapi.append_execution_provider(chosen)
     compiler = ort.ModelCompiler(chosen, built, embed_compiled_data_into_model=True)
@@ -226,17 +201,12 @@ def test_files_suppose_no_numbers() -> None:
 
 def test_that_sums_may_wrap_is_no_condition_on_sizes() -> None:
     """128 numbers of up to 2^24 each may; what is computed is the same for fewer."""
-    nodes = [
-        node("Cast", "mask", "narrow", to=TensorProto.INT32),
-        node("CumSum", "narrow axis", "counts"),
-        node("Unsqueeze", "counts one", "wide"),
-        node("Unsqueeze", "mask one", "column"),
-        node("Cast", "column", "shown", to=TensorProto.INT32),
-        node("Add", "wide shown", "y"),
-    ]
+    text = """narrow = Cast <to = 6> (mask) counts = CumSum (narrow, axis)
+        wide = Unsqueeze (counts, one) column = Unsqueeze (mask, one)
+        shown = Cast <to = 6> (column) y = Add (wide, shown)"""
     inputs, constants = {"mask": (WIDE, ("batch", "tokens"))}, {"one": integers(1)}
     constants["axis"] = np.array(1)
-    built = model(nodes, inputs, {"y": TensorProto.INT32}, constants).SerializeToString()
+    built = model(text, inputs, {"y": TensorProto.INT32}, constants).SerializeToString()
     ours, theirs = nnapi_session(built), session_of(built)
     for tokens in (200, 5):
         feeds = {"mask": np.ones((1, tokens), np.int64)}
@@ -245,10 +215,10 @@ def test_that_sums_may_wrap_is_no_condition_on_sizes() -> None:
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (2, 1)
 
 
-def limits_of(*nodes: onnx.NodeProto, **constants: np.ndarray) -> dict[str, int]:
+def limits_of(text: str, **constants: np.ndarray) -> dict[str, int]:
     """The limits that the model's inputs `a` and `b` are supposed to have."""
     inputs = dict.fromkeys("ab", (WIDE, (1, 7)))
-    graph = graph_of(model(nodes, inputs, {nodes[-1].output[0]: WIDE}, constants))
+    graph = graph_of(model(text, inputs, {"y": WIDE}, constants))
     made = suppose_ranges(replace(graph, key=""))
     values = (v for n in made.nodes for v in n.inputs if v is not None)
     return {v.name: v.limit for v in values if v.name in inputs}
@@ -256,25 +226,21 @@ def limits_of(*nodes: onnx.NodeProto, **constants: np.ndarray) -> dict[str, int]
 
 def test_limits_are_no_lower_than_arithmetic_needs() -> None:
     one = {"c": integers(1)}
-    assert limits_of(node("Add", "a b", "y")) == {"a": 1 << 24, "b": 1 << 24}
-    assert limits_of(node("Mul", "a b", "y")) == {"a": 1, "b": 1 << 24}
-    assert limits_of(node("Add", "a c", "s"), node("Mul", "s s", "y"), **one) == {"a": 1 << 15}
-    cube = [node("Mul", "a a", "s"), node("Mul", "s s", "t"), node("Mul", "t s", "y")]
-    assert limits_of(*cube) == {"a": 1}
+    assert limits_of("y = Add (a, b)") == {"a": 1 << 24, "b": 1 << 24}
+    assert limits_of("y = Mul (a, b)") == {"a": 1, "b": 1 << 24}
+    assert limits_of("s = Add (a, c) y = Mul (s, s)", **one) == {"a": 1 << 15}
+    assert limits_of("s = Mul (a, a) t = Mul (s, s) y = Mul (t, s)") == {"a": 1}
 
 
 def test_indexes_and_what_fits_anyway_need_no_limit() -> None:
-    table = {"t": np.arange(6)}
-    assert limits_of(node("Gather", "t a", "y"), **table) == {"a": 0}
-    assert limits_of(node("Shape", "a", "s"), node("Add", "s s", "y")) == {"a": 0}
+    assert limits_of("y = Gather (t, a)", t=np.arange(6)) == {"a": 0}
+    assert limits_of("s = Shape (a) y = Add (s, s)") == {"a": 0}
 
 
 @pytest.mark.parametrize(("dims", "known"), [(("b", "n"), True), ((2**16, 2**16), False)])
 def test_sums_of_truth_values_over_unknown_sizes_fit(dims: tuple[int | str, ...], known: bool):
     """A tensor has no more elements than Size may return; of known sizes they are counted."""
     given = {"x": (TensorProto.BOOL, dims)}
-    cast = node("Cast", "x", "c", to=TensorProto.INT64)
-    total = node("ReduceSum", "c", "s", keepdims=0)
-    assert fits(cast, total, inputs=given) is known
-    twice = node("Add", "c c", "d")
-    assert not fits(cast, twice, node("ReduceSum", "d", "s", keepdims=0), inputs=given)
+    cast, total = "c = Cast <to = 7> (x)", "s = ReduceSum <keepdims = 0>"
+    assert fits(f"{cast} {total} (c)", inputs=given) is known
+    assert not fits(f"{cast} d = Add (c, c) {total} (d)", inputs=given)

@@ -149,41 +149,31 @@ def f32(*shape: int) -> Array:
 
 def bert() -> bytes:
     """64 positions, of which as many are read as there are tokens."""
-    nodes = [
-        node("Shape", "ids", "sizes", start=1),
-        node("Slice", "positions zero sizes one", "part"),
-        node("Concat", "minus sizes", "to", axis=0),
-        node("Reshape", "part to", "places"),
-        node("Gather", "table places", "p"),
-        node("Gather", "words ids", "w"),
-        node("Add", "p w", "y"),
-    ]
-    numbers = {"zero": np.array([0]), "one": np.array([1]), "minus": np.array([-1])}
-    constants = {**numbers, "positions": np.arange(64)[None], "table": f32(64, 8)}
-    ids = tensor("ids", ("batch", "sequence"), np.int64)
-    return model(nodes, [ids], [tensor("y", (None,) * 3)], {**constants, "words": f32(100, 8)})
+    text = """(int64[batch,sequence] ids) => (float[?,?,?] y) {
+        sizes = Shape <start = 1> (ids) part = Slice (positions, zero, sizes, one)
+        to = Concat <axis = 0> (minus, sizes) places = Reshape (part, to)
+        p = Gather (table, places) w = Gather (words, ids) y = Add (p, w) }"""
+    tables = {"positions": np.arange(64)[None], "table": f32(64, 8), "words": f32(100, 8)}
+    return parsed(text, zero=[0], one=[1], minus=[-1], **tables).SerializeToString()
 
 
 def sound() -> bytes:
     """Convolutions of wav2vec, which read at least 400 samples."""
     windows = [(10, 5), *[(3, 2)] * 4, *[(2, 2)] * 2]
-    nodes = [
-        node("Conv", f"c{i} w{i}", f"c{i + 1}", strides=[step])
-        for i, (_, step) in enumerate(windows)
-    ]
+    steps = (
+        f"c{i + 1} = Conv <strides = [{step}]> (c{i}, w{i})" for i, (_, step) in enumerate(windows)
+    )
+    text = f"(float[n,1,samples] c0) => (float[?,?,?] c7) {{ {' '.join(steps)} }}"
     weights = {f"w{i}": f32(4, 4 if i else 1, width) for i, (width, _) in enumerate(windows)}
-    return model(nodes, [tensor("c0", ("n", 1, "samples"))], [tensor("c7", (None,) * 3)], weights)
+    return parsed(text, **weights).SerializeToString()
 
 
 def encoder() -> bytes:
     """Whisper's: exactly as many frames as two for each of 1500 positions."""
-    nodes = [
-        node("Conv", "x w", "a", pads=[1, 1], strides=[2]),
-        node("Transpose", "a", "t", perm=[0, 2, 1]),
-        node("Add", "t positions", "y"),
-    ]
-    constants = {"w": f32(8, 80, 3), "positions": f32(1500, 8)}
-    return model(nodes, [tensor("x", ("n", 80, "frames"))], [tensor("y", (None,) * 3)], constants)
+    text = """(float[n,80,frames] x) => (float[?,?,?] y) {
+        a = Conv <pads = [1, 1], strides = [2]> (x, w)
+        t = Transpose <perm = [0, 2, 1]> (a) y = Add (t, positions) }"""
+    return parsed(text, w=f32(8, 80, 3), positions=f32(1500, 8)).SerializeToString()
 
 
 def lstm() -> bytes:
@@ -198,13 +188,9 @@ def lstm() -> bytes:
 
 def vgg() -> bytes:
     """Weights for 7 x 7 pixels, of images of sizes that go together."""
-    nodes = [
-        node("MaxPool", "x", "p", kernel_shape=[2, 2], strides=[8, 8]),
-        node("Flatten", "p", "f"),
-        node("Gemm", "f w", "y"),
-    ]
-    images = tensor("x", ("n", 3, "height", "width"))
-    return model(nodes, [images], [tensor("y", (None,) * 2)], {"w": f32(147, 4)})
+    text = """(float[n,3,height,width] x) => (float[?,?] y) {
+        p = MaxPool <kernel_shape = [2, 2], strides = [8, 8]> (x) f = Flatten (p) y = Gemm (f, w) }"""
+    return parsed(text, w=f32(147, 4)).SerializeToString()
 
 
 @pytest.mark.parametrize("make", [bert, sound, encoder, lstm, vgg])
