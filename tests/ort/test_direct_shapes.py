@@ -16,13 +16,15 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.inner_session import InnerSession
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from tests.onnx_graph import parsed
 from tests.ort.conftest import settings
-from tests.ort.models import abs_add, model, node, tensor
+from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
 
 pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]
 ROWS = abs_add(("n", 3))
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 RUN_OPTION = "ep.nnapipluginexecutionprovider.execution_timeout"
 
 
@@ -36,6 +38,10 @@ def start(
     options = {"new_sizes": 99, **options}
     nnapi.append_execution_provider(chosen, device="host-cpu", **options)
     return onnxruntime.InferenceSession(content, chosen)
+
+
+def of(text: str, **options: object) -> onnxruntime.InferenceSession:
+    return start(parsed(text).SerializeToString(), **options)
 
 
 def check(session: onnxruntime.InferenceSession, *rows: int, seed: int = 0, **more: object) -> None:
@@ -92,33 +98,28 @@ def test_known_sizes_need_no_python(calls: list[str]):
 
 def test_scalars_need_no_python(calls: list[str]):
     """They have one axis inside."""
-    nodes = [node("Abs", "s", "a"), node("Add", "x a", "y")]
-    session = start(model(nodes, [tensor("x", ("n", 3)), tensor("s", ())], [tensor("y", ("n", 3))]))
-    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    session = of("(float[n,3] x, float s) => (float[n,3] y) { a = Abs (s) y = Add (x, a) }")
     for rows in (2, 1, 2, 1):
-        (y,) = session.run(None, {"x": x[:rows], "s": np.array(-1, np.float32)})
-        np.testing.assert_array_equal(y, x[:rows] + 1)
+        (y,) = session.run(None, {"x": X[:rows], "s": np.array(-1, np.float32)})
+        np.testing.assert_array_equal(y, X[:rows] + 1)
     assert len(calls) == 2
 
 
 def test_int64_outputs_need_no_python(calls: list[str]):
-    nodes = [node("Abs", "x", "a"), node("ArgMax", "a", "y", axis=1, keepdims=0)]
-    session = start(model(nodes, [tensor("x", ("n", 3))], [tensor("y", ("n",), np.int64)]))
-    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    best = "y = ArgMax <axis = 1, keepdims = 0> (a)"
+    session = of(f"(float[n,3] x) => (int64[n] y) {{ a = Abs (x) {best} }}")
     for rows in (2, 1, 2, 1):
-        np.testing.assert_array_equal(session.run(None, {"x": x[:rows]})[0], [2, 2][:rows])
+        np.testing.assert_array_equal(session.run(None, {"x": X[:rows]})[0], [2, 2][:rows])
     assert len(calls) == 2
 
 
 def test_int64_inputs_need_no_python(calls: list[str]):
-    nodes = [node("Abs", "x", "a"), node("Gather", "a i", "y", axis=1)]
-    given = [tensor("x"), tensor("i", ("n",), np.int64)]
-    session = start(model(nodes, given, [tensor("y", (2, "n"))]))
-    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    taken = "y = Gather <axis = 1> (a, i)"
+    session = of(f"(float[2,3] x, int64[n] i) => (float[2,n] y) {{ a = Abs (x) {taken} }}")
     for positions in ([0, 2], [1], [-1, 1], [2], [2**32 + 1, 0], [-2]):
         i = np.array(positions)
-        (y,) = session.run(None, {"x": x, "i": i})
-        np.testing.assert_array_equal(y, np.abs(x)[:, i.astype(np.int32)])
+        (y,) = session.run(None, {"x": X, "i": i})
+        np.testing.assert_array_equal(y, np.abs(X)[:, i.astype(np.int32)])
     assert len(calls) == 2
 
 
@@ -163,25 +164,12 @@ def test_more_sizes_than_c_code_chooses_from(
 @pytest.mark.parametrize("crossing", [False, True], ids=["shape of an input", "contents of one"])
 def test_inputs_that_the_session_does_not_have_decide(calls: list[str], crossing: bool):
     """c is expanded to the shape of w: Shape is in the cluster of Expand, or in the one before."""
-    nodes = [
-        node("Abs", "w", "a"),
-        node("Shape", "a", "s"),
-        node("ReduceMax", "a", "r", keepdims=0),
-        node("Cast", "s", "f", to=1),
-        node("ReduceMin", "f", "g", keepdims=0),
-        node("Max", "r g", "h"),
-        node("Mul", "x h", "c", name="left"),
-        node("Abs", "c", "d"),
-        node("Expand", "d s", "b"),
-        node("Add", "b b", "y"),
-    ]
-    if not crossing:
-        del nodes[3:6]
-        nodes[3] = node("Mul", "x r", "c", name="left")
-    content = model(
-        nodes, [tensor("x", (1, 1)), tensor("w", ("p", "q"))], [tensor("y", ("p", "q"))]
-    )
-    session = start(content, exclude="left")
+    more = "f = Cast <to = 1> (s) g = ReduceMin <keepdims = 0> (f) h = Max (r, g)"
+    more, factor = (more, "h") if crossing else ("", "r")
+    text = f"""(float[1,1] x, float[p,q] w) => (float[p,q] y) {{ a = Abs (w) s = Shape (a)
+        r = ReduceMax <keepdims = 0> (a) {more} [left] c = Mul (x, {factor})
+        d = Abs (c) b = Expand (d, s) y = Add (b, b) }}"""
+    session = of(text, exclude="left")
     del calls[:]
     shapes = [(2, 3), (3, 2), (6, 1)]
     for shape in [*shapes, *shapes, (6, 1), (2, 3)]:

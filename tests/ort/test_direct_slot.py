@@ -11,8 +11,9 @@ import pytest
 from ep_nnapi.ort import compute, plugin
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort_devices import session as inner
+from tests.onnx_graph import parsed
 from tests.ort.conftest import settings
-from tests.ort.models import abs_add, model, node, tensor
+from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
 
@@ -27,6 +28,10 @@ def start(content: bytes, threads: int = 1, **attributes: object) -> onnxruntime
         setattr(options, name, value)
     nnapi.append_execution_provider(options, device="host-cpu")
     return onnxruntime.InferenceSession(content, options)
+
+
+def of(text: str, **constants: object) -> onnxruntime.InferenceSession:
+    return start(parsed(text, **constants).SerializeToString())
 
 
 def repeat(run: Callable[[], list[np.ndarray]], wanted: np.ndarray, times: int = 3) -> None:
@@ -53,9 +58,10 @@ def test_the_second_run_of_much_work_needs_no_python(
 
 def test_tensors_are_found_by_their_names(calls: list[str]):
     """Inputs and outputs of the graph in another order than those of the cluster."""
-    nodes = [node("Sub", "b a", "c"), node("Mul", "c a", "d"), node("Div", "d b", "e")]
-    ends = [tensor("a"), tensor("b")], [tensor("e"), tensor("c")]
-    session = start(model(nodes, *ends))
+    session = of(
+        """(float[2,3] a, float[2,3] b) => (float[2,3] e, float[2,3] c) {
+        c = Sub (b, a) d = Mul (c, a) e = Div (d, b) }"""
+    )
     a, b = np.full_like(X, 2), X
     for _ in range(3):
         e, c = session.run(None, {"a": a, "b": b})
@@ -81,9 +87,8 @@ def test_tensors_that_are_permuted_need_python(calls: list[str]):
     """At feature level 1 NNAPI has no TRANSPOSE, so the images change their layout outside."""
     options, x = settings(), np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
     nnapi.append_execution_provider(options, device="host-cpu", feature_level=1)
-    constants = {"w": np.ones((1, 2, 1, 1), np.float32)}
-    ends = [tensor("x", (1, 2, 4, 4))], [tensor("y", (1, 1, 4, 4))]
-    content = model([node("Conv", "x w", "y")], *ends, constants)
+    text = "(float[1,2,4,4] x) => (float[1,1,4,4] y) { y = Conv (x, w) }"
+    content = parsed(text, w=np.ones((1, 2, 1, 1), np.float32)).SerializeToString()
     session = onnxruntime.InferenceSession(content, options)
     repeat(lambda: session.run(None, {"x": x}), x.sum(1, keepdims=True))
     assert calls == ["run"] * 3
@@ -91,17 +96,10 @@ def test_tensors_that_are_permuted_need_python(calls: list[str]):
 
 def test_scalars_need_no_python(calls: list[str]):
     """They have one axis inside; INT64 ones are INT32 too."""
-    nodes = [
-        node("Abs", "s", "a"),
-        node("Add", "x a", "y"),
-        node("ReduceMax", "y", "most", keepdims=0),
-        node("Reshape", "y", "r", name="flat"),
-        node("ArgMax", "r", "place", keepdims=0),
-    ]
-    nodes[3].input.append("all")
-    outputs = [tensor("y"), tensor("most", ()), tensor("place", (), np.int64)]
-    given = [tensor("x"), tensor("s", ())]
-    session = start(model(nodes, given, outputs, {"all": np.array([6])}))
+    text = """(float[2,3] x, float s) => (float[2,3] y, float most, int64 place) {
+        a = Abs (s) y = Add (x, a) most = ReduceMax <keepdims = 0> (y)
+        r = Reshape (y, all) place = ArgMax <keepdims = 0> (r) }"""
+    session = of(text, all=[6])
     for number in (-1, 2, -3):
         feeds = {"x": X, "s": np.array(number, np.float32)}
         y, most, place = session.run(None, feeds)
@@ -121,14 +119,11 @@ def test_five_axes_need_no_python(calls: list[str]):
 
 def test_int64_outputs_need_no_python(calls: list[str]):
     """They are INT32 inside: positions of extremes, and their distance, which may be negative."""
-    nodes = [
-        node("Abs", "x", "a"),
-        node("ArgMax", "a", "high", axis=1, keepdims=0),
-        node("ArgMin", "a", "low", axis=1, keepdims=0),
-        node("Sub", "high low", "y"),
-    ]
-    ends = [tensor("y", (2,), np.int64), tensor("a"), tensor("low", (2,), np.int64)]
-    session = start(model(nodes, [tensor("x")], ends))
+    session = of(
+        """(float[2,3] x) => (int64[2] y, float[2,3] a, int64[2] low) { a = Abs (x)
+        high = ArgMax <axis = 1, keepdims = 0> (a) low = ArgMin <axis = 1, keepdims = 0> (a)
+        y = Sub (high, low) }"""
+    )
     for x in (X, X[::-1].copy(), X[:, ::-1].copy()):
         y, a, low = session.run(None, {"x": x})
         assert (y.dtype, low.dtype) == (np.int64, np.int64)
@@ -140,8 +135,10 @@ def test_int64_outputs_need_no_python(calls: list[str]):
 
 def test_int64_inputs_need_no_python(calls: list[str]):
     """They are INT32 inside: Gather takes positions, also from the end; too large ones wrap."""
-    nodes = [node("Abs", "x", "a"), node("Gather", "a i", "y", axis=1)]
-    session = start(model(nodes, [tensor("x"), tensor("i", (2,), np.int64)], [tensor("y", (2, 2))]))
+    text = (
+        "(float[2,3] x, int64[2] i) => (float[2,2] y) { a = Abs (x) y = Gather <axis = 1> (a, i) }"
+    )
+    session = of(text)
     for _ in range(2):
         for positions in (np.array([0, 2]), np.array([-1, 1]), np.array([2**32 + 1, 0])):
             (y,) = session.run(None, {"x": X, "i": positions})

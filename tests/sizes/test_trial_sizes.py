@@ -189,7 +189,8 @@ def lstm() -> bytes:
 def vgg() -> bytes:
     """Weights for 7 x 7 pixels, of images of sizes that go together."""
     text = """(float[n,3,height,width] x) => (float[?,?] y) {
-        p = MaxPool <kernel_shape = [2, 2], strides = [8, 8]> (x) f = Flatten (p) y = Gemm (f, w) }"""
+        p = MaxPool <kernel_shape = [2, 2], strides = [8, 8]> (x) f = Flatten (p)
+        y = Gemm (f, w) }"""
     return parsed(text, w=f32(147, 4)).SerializeToString()
 
 

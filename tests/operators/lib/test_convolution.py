@@ -84,33 +84,3 @@ def test_groups_at_the_limit_and_past_it() -> None:
     with pytest.raises(Reject, match=f"group is {MAX_GROUPS + 1}; .* at most 64") as caught:
         groups(MAX_GROUPS + 1)
     assert caught.value.reason is Reason.SIZE
-
-
-REFUSED = {
-    "no group": ((1, 4, 3, 3), (4, 4, 1, 1), (1, 4, 3, 3), 0, Reason.ATTRIBUTE, "group is 0"),
-    "channels": (
-        (1, 4, 3, 3),
-        (4, 3, 1, 1),
-        (1, 4, 3, 3),
-        1,
-        Reason.SHAPE,
-        r"w of shape \[4, 3, 1, 1\] in 1 groups does not fit x of shape \[1, 4, 3, 3\]",
-    ),
-    "filters": ((1, 4, 3, 3), (3, 2, 1, 1), (1, 3, 3, 3), 2, Reason.SHAPE, "does not fit x"),
-    "output": (
-        (1, 4, 3, 3),
-        (2, 4, 1, 1),
-        (1, 4, 3, 3),
-        1,
-        Reason.SHAPE,
-        r"y is declared as \[1, 4, 3, 3\]; Conv computes \[1, 2\], ...",
-    ),
-    "rank": ((1, 4, 3, 3, 3), (2, 4, 1, 1, 1), (1, 2, 3, 3, 3), 1, Reason.RANK, "x has rank 5"),
-}
-
-
-@pytest.mark.parametrize(("x", "w", "y", "group", "reason", "says"), REFUSED.values(), ids=REFUSED)
-def test_refused(x, w, y, group: int, reason: Reason, says: str) -> None:
-    with pytest.raises(Reject, match=says) as caught:
-        lowered(x, w, y, group=group)
-    assert caught.value.reason is reason
