@@ -35,44 +35,31 @@ from tests.onnx_graph import graph_of
 from tests.operators.test_packed import product
 from tests.oracle import Case, f32, node
 
+C = CostClass
+GRU = node("GRU", f32(7, 1, 4), f32(1, 15, 4), f32(1, 15, 5), hidden_size=5)
+X = f32(1, 8, 6, 6)
 # 3 x 3 filters on 6 x 6 pictures make 4 x 4.
 CASES = {
-    "convolution": (
-        node("Conv", f32(1, 8, 6, 6), f32(16, 8, 3, 3)),
-        16 * 4 * 4 * 8 * 9,
-        CostClass.CONVOLUTION,
-    ),
-    "in groups": (
-        node("Conv", f32(1, 8, 6, 6), f32(8, 4, 3, 3), group=2),
-        8 * 4 * 4 * 4 * 9,
-        CostClass.CONVOLUTION,
-    ),
-    "depthwise": (
-        node("Conv", f32(1, 8, 6, 6), f32(8, 1, 3, 3), group=8),
-        8 * 4 * 4 * 9,
-        CostClass.DEPTHWISE,
-    ),
+    "convolution": (node("Conv", X, f32(16, 8, 3, 3)), 16 * 4 * 4 * 8 * 9, C.CONVOLUTION),
+    "in groups": (node("Conv", X, f32(8, 4, 3, 3), group=2), 8 * 4 * 4 * 4 * 9, C.CONVOLUTION),
+    "depthwise": (node("Conv", X, f32(8, 1, 3, 3), group=8), 8 * 4 * 4 * 9, C.DEPTHWISE),
     "one channel": (
         node("Conv", f32(1, 1, 6, 6), f32(8, 1, 3, 3)),
         8 * 4 * 4 * 9,
-        CostClass.CONVOLUTION,
+        C.CONVOLUTION,
     ),
     "transposed": (
         node("ConvTranspose", f32(1, 8, 4, 4), f32(8, 16, 3, 3)),
         8 * 4 * 4 * 16 * 9,
-        CostClass.CONVOLUTION,
+        C.CONVOLUTION,
     ),
-    "matrices": (node("MatMul", f32(2, 3, 4), f32(2, 4, 5)), 2 * 3 * 5 * 4, CostClass.PRODUCT),
-    "packed weights": (product(64, 6), 2 * 3 * 6 * 64, CostClass.PRODUCT),
-    "recurrent": (
-        node("GRU", f32(7, 1, 4), f32(1, 15, 4), f32(1, 15, 5), hidden_size=5),
-        7 * (15 * 4 + 15 * 5),
-        CostClass.RECURRENT,
-    ),
-    "function": (node("Sigmoid", f32(2, 3)), 6, CostClass.FUNCTION),
-    "arithmetic": (node("Add", f32(2, 3), f32(2, 3)), 6, CostClass.OTHER),
-    "movement": (node("Transpose", f32(2, 3), perm=[1, 0]), 6, CostClass.OTHER),
-    "unknown size": (node("Neg", f32("n", 3)), 3, CostClass.OTHER),
+    "matrices": (node("MatMul", f32(2, 3, 4), f32(2, 4, 5)), 2 * 3 * 5 * 4, C.PRODUCT),
+    "packed weights": (product(64, 6), 2 * 3 * 6 * 64, C.PRODUCT),
+    "recurrent": (GRU, 7 * (15 * 4 + 15 * 5), C.RECURRENT),
+    "function": (node("Sigmoid", f32(2, 3)), 6, C.FUNCTION),
+    "arithmetic": (node("Add", f32(2, 3), f32(2, 3)), 6, C.OTHER),
+    "movement": (node("Transpose", f32(2, 3), perm=[1, 0]), 6, C.OTHER),
+    "unknown size": (node("Neg", f32("n", 3)), 3, C.OTHER),
 }
 
 
@@ -206,19 +193,16 @@ def test_a_phones_is_for_phone_targets_on_a_desktop_and_for_itself(tmp_path: Pat
     refused(replace(phone, target=RuleSet.EP_NNAPI), "is about device npu of runtime system")
 
 
-def test_of_another_device(tmp_path: Path):
-    path = written(tmp_path / "c.json", device="fast")
-    refused(Options(calibration=path), "is about device fast of runtime host, not nnapi-reference")
-
-
-def test_of_another_version_of_the_device(tmp_path: Path):
-    path = written(tmp_path / "c.json", device_version="0")
-    refused(Options(calibration=path), "is about version 0 of nnapi-reference, which has 1 now")
-
-
-def test_of_another_machine(tmp_path: Path):
-    path = written(tmp_path / "c.json", machine="x86_64 elsewhere")
-    refused(Options(calibration=path), "was measured on another machine (x86_64 elsewhere)")
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"device": "fast"}, "is about device fast of runtime host, not nnapi-reference"),
+        ({"device_version": "0"}, "is about version 0 of nnapi-reference, which has 1 now"),
+        ({"machine": "x86_64 far"}, "was measured on another machine (x86_64 far)"),
+    ],
+)
+def test_of_something_else(changed: dict[str, str], reason: str, tmp_path: Path):
+    refused(Options(calibration=written(tmp_path / "c.json", **changed)), reason)
 
 
 def test_one_recorded_with_a_device_profile(tmp_path: Path):
@@ -257,6 +241,7 @@ def test_one_recorded_with_a_device_profile_that_cannot_be_used(
 
 def test_a_file_that_is_not_there(tmp_path: Path):
     refused(Options(calibration=str(tmp_path / "none.json")), "no such file")
+    refused(Options(calibration=str(tmp_path)), "cannot be read")  # a folder
 
 
 @pytest.mark.parametrize(
@@ -266,10 +251,6 @@ def test_a_file_that_is_no_calibration(content: bytes, tmp_path: Path):
     path = tmp_path / "c.json"
     path.write_bytes(content)
     refused(Options(calibration=str(path)), "measure again with ep-nnapi devices --calibrate")
-
-
-def test_a_directory(tmp_path: Path):
-    refused(Options(calibration=str(tmp_path)), "cannot be read")
 
 
 DAMAGE: dict[str, Callable[[dict], object]] = {

@@ -61,6 +61,7 @@ def test_flag_values_are_those_of_onnxruntime():
         ("USE_FP16,USE_NCHW", "flag 'USE_FP16,USE_NCHW' is unknown"),
         ("USE_FP16|NNAPI_FLAG_CPU_ONLY", "flag 'NNAPI_FLAG_CPU_ONLY' is unknown"),
         ("NONE", "flag 'NONE' is unknown"),
+        ("USE_FP32", "did you mean USE_FP16"),
     ],
 )
 def test_unknown_flags_name_the_known(given: object, part: str):

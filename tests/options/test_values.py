@@ -39,33 +39,6 @@ def test_count_just_below_one(given: int):
         values.count("n", given)
 
 
-@pytest.mark.parametrize(
-    ("given", "flags"),
-    [
-        (3, NnapiFlag.USE_FP16 | NnapiFlag.USE_NCHW),
-        ("0x3", NnapiFlag.USE_FP16 | NnapiFlag.USE_NCHW),
-        ("USE_FP16 | CPU_ONLY", NnapiFlag.USE_FP16 | NnapiFlag.CPU_ONLY),
-        ("", NnapiFlag.NONE),
-    ],
-)
-def test_flags(given: object, flags: NnapiFlag):
-    assert values.flags("flags", given) == flags
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (16, "flags is 16; it must be a sum of"),
-        (-1, "flags is -1"),
-        ("USE_FP32", "did you mean USE_FP16"),
-        (12, "exclude each other"),
-    ],
-)
-def test_flags_refuses(given: object, message: str):
-    with pytest.raises(OptionError, match=message):
-        values.flags("flags", given)
-
-
 def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert values.path("file", "a/../b") == f"{tmp_path}/b"
