@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.sessions import cpu
@@ -27,28 +26,28 @@ EXACT = 2_072_640
 
 
 def two_inputs() -> onnx.ModelProto:
-    return one("MatMulInteger", [(U8, (1, 64)), (S8, (64, 1))], [0, 1], TensorProto.INT32)
+    return one("MatMulInteger", [(U8, (1, 64)), (S8, (64, 1))], [0, 1], np.int32)
 
 
 def constant_weights() -> onnx.ModelProto:
-    return one("MatMulInteger", [(U8, (1, 64))], [0, COLUMN], TensorProto.INT32)
+    return one("MatMulInteger", [(U8, (1, 64))], [0, COLUMN], np.int32)
 
 
 CASES = {
     "MatMulInteger": one(
-        "MatMulInteger", [(U8, (3, 7)), (S8, (7, 5))], [0, 1, U8(120), S8(-9)], TensorProto.INT32
+        "MatMulInteger", [(U8, (3, 7)), (S8, (7, 5))], [0, 1, U8(120), S8(-9)], np.int32
     ),
     "ConvInteger": one(
         "ConvInteger",
         [(U8, (1, 4, 7, 6))],
         [0, np.arange(72, dtype=S8).reshape(4, 2, 3, 3), U8(120), S8(3)],
-        TensorProto.INT32,
+        np.int32,
         pads=[1, 0, 2, 1],
         strides=[2, 1],
         group=2,
     ),
-    "QLinearMatMul": matmul("u8"),
-    "QLinearConv": conv(per_channel=True)("u8"),
+    "QLinearMatMul": matmul(U8),
+    "QLinearConv": conv(per_channel=True)(U8),
 }
 
 
@@ -82,7 +81,7 @@ def test_constant_weights_are_exact_on_every_processor() -> None:
 
 
 def test_products_of_int8_load_though_onnx_runtime_cannot_make_them_exact() -> None:
-    model = matmul("s8")
+    model = matmul(S8)
     given = feeds(model)
     got = cpu.session_of(model.SerializeToString()).run(None, given)
     assert q.apart(got, computed(model, given)) <= 1  # ties

@@ -23,7 +23,7 @@ from tests.operators.test_conversion import one
 
 
 def test_the_reference_is_float64() -> None:
-    model = one("Softmax", [(np.float32, (3, 50))], [0], TensorProto.FLOAT)
+    model = one("Softmax", [(np.float32, (3, 50))], [0], np.float32)
     x = np.random.default_rng(3).normal(size=(3, 50)).astype(np.float32)
     reference = reference_outputs(model.SerializeToString(), [{"x0": x}])
     powers = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))

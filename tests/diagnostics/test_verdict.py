@@ -175,7 +175,9 @@ def test_json_is_strict() -> None:
 def products() -> onnx.ModelProto:
     weights = np.random.default_rng(1).integers(-127, 128, (64, 8)).astype(np.int8)
     given = [0, np.float32(0.02), np.uint8(0), weights, np.float32(0.01), np.int8(0)]
-    return one("QLinearMatMul", [(np.uint8, (4, 64))], [*given, np.float32(0.4), np.uint8(128)], 2)
+    return one(
+        "QLinearMatMul", [(np.uint8, (4, 64))], [*given, np.float32(0.4), np.uint8(128)], np.uint8
+    )
 
 
 def test_a_cpu_that_saturates_is_the_wrong_side() -> None:

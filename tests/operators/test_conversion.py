@@ -84,17 +84,18 @@ def test_cast_refusals():
     rejects(node("Cast", f32(3), to=TensorProto.UINT8), FL[8], Reason.DTYPE, "UINT8")
 
 
-KINDS = {"u8": np.uint8, "s8": np.int8}
+KINDS = pytest.mark.parametrize("kind", [np.uint8, np.int8])
 MS = "com.microsoft"
-IN: q.Scale = (0.03, 117)
-OUT: q.Scale = (0.06, 131)
+IN, OUT, OTHER = (0.03, 117), (0.06, 131), (0.05, 128)
+"""Scales, with zero points of unsigned bytes."""
+RNG = np.random.default_rng
 
 
 def one(
     op_type: str,
-    fed: list[tuple[np.dtype, tuple[int, ...]]],
+    fed: list[tuple[type, tuple[int, ...]]],
     given: list[object],
-    out: int,
+    out: type,
     *,
     domain: str = "",
     **attributes: object,
@@ -107,19 +108,20 @@ def one(
             continue
         names.append(f"c{len(constants)}")
         constants[names[-1]] = value
-    inputs = {f"x{i}": (np.dtype(d).type, s) for i, (d, s) in enumerate(fed)}
+    inputs = {f"x{i}": of for i, of in enumerate(fed)}
     made = helper.make_node(op_type, names, ["y"], "node", domain=domain, **attributes)
-    outputs = {"y": (helper.tensor_dtype_to_np_dtype(out).type, None)}
-    return model_of([made], inputs, outputs, constants, 21, ir_version=10, domains={MS: 1})
+    domains = {MS: 1}
+    return model_of(
+        [made], inputs, {"y": (out, None)}, constants, 21, ir_version=10, domains=domains
+    )
 
 
-def scale(kind: str, given: q.Scale) -> tuple[np.float32, np.ndarray]:
-    zero = given[1] if kind == "u8" else given[1] - 128
-    return np.float32(given[0]), np.array(zero, KINDS[kind])
+def scale(kind: type, given: q.Scale) -> tuple[np.float32, np.ndarray]:
+    return np.float32(given[0]), np.array(given[1] - (128 if kind is np.int8 else 0), kind)
 
 
 def feeds(model: onnx.ModelProto) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(11)
+    rng = RNG(11)
     found = {}
     for info in model.graph.input:
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
@@ -134,133 +136,129 @@ def feeds(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     return found
 
 
-def taken(model: onnx.ModelProto, **options: object) -> bool:
-    return not ep_nnapi.check(model.SerializeToString(), **options).rejections
-
-
-def refusal(model: onnx.ModelProto, **options: object) -> tuple[str, str]:
-    (refused,) = ep_nnapi.check(model.SerializeToString(), **options).rejections
-    return refused.reason, refused.detail
-
-
-@pytest.mark.parametrize("level", [3, 8])
-@pytest.mark.parametrize("kind", KINDS)
-def test_quantize_matches(kind: str, level: int):
-    code = TensorProto.UINT8 if kind == "u8" else TensorProto.INT8
-    fed = [(np.float32, (2, 3, 40))]
-    model = one("QuantizeLinear", fed, [0, *scale(kind, IN)], code)
-    assert taken(model, feature_level=level)
+def results(model: onnx.ModelProto, **options: object) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Of NNAPI, which takes the whole model, and of the CPU provider."""
+    assert not ep_nnapi.check(model.SerializeToString(), **options).rejections
     given = feeds(model)
-    got, want = q.on_nnapi(model, given, feature_level=level), q.on_cpu(model, given)
-    assert q.apart(got, want) <= 1  # ties: away from zero, where ONNX takes the even number
+    return q.on_nnapi(model, given, **options), q.on_cpu(model, given)
 
 
-def test_quantize_needs_level_3():
-    model = one("QuantizeLinear", [(np.float32, (4,))], [0, *scale("u8", IN)], TensorProto.UINT8)
-    assert refusal(model, feature_level=2) == (
-        "LEVEL",
-        "QUANTIZE needs feature level 3, the target has 2",
-    )
-
-
-def test_quantize_per_channel_is_refused():
-    steps, zeros = np.float32([0.1, 0.2]), np.zeros(2, np.uint8)
-    given = [0, steps, zeros]
-    model = one("QuantizeLinear", [(np.float32, (2, 3))], given, TensorProto.UINT8, axis=0)
-    reason, detail = refusal(model)
-    assert reason == "QUANTIZATION"
-    assert "has per-channel scales" in detail
-
-
-@pytest.mark.parametrize("level", [1, 3, 8])
-@pytest.mark.parametrize("kind", KINDS)
-def test_dequantize_matches(kind: str, level: int):
-    model = one(
-        "DequantizeLinear", [(KINDS[kind], (2, 3, 4))], [0, *scale(kind, IN)], TensorProto.FLOAT
-    )
-    assert taken(model, feature_level=level)
-    given = feeds(model)
-    got, want = q.on_nnapi(model, given, feature_level=level), q.on_cpu(model, given)
+def assert_equal(got: list[np.ndarray], want: list[np.ndarray]) -> None:
     np.testing.assert_array_equal(got[0], want[0])
 
 
-def test_dequantize_per_channel_matches():
-    steps, zeros = np.float32([0.1, 0.2, 0.3]), np.zeros(3, np.int8)
-    fed, given = [(np.int8, (2, 3))], [0, steps, zeros]
-    model = one("DequantizeLinear", fed, given, TensorProto.FLOAT, axis=1)
-    assert taken(model, feature_level=3)
-    given = feeds(model)
-    np.testing.assert_array_equal(q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0])
+def refused(model: onnx.ModelProto, reason: Reason, detail: str, **options: object) -> None:
+    (found,) = ep_nnapi.check(model.SerializeToString(), **options).rejections
+    assert found.reason == reason
+    assert detail in found.detail
 
 
-def test_dequantize_per_channel_takes_zero_point_0():
-    steps, zeros = np.float32([0.1, 0.2, 0.3]), np.int8([0, 1, 0])
-    fed, given = [(np.int8, (2, 3))], [0, steps, zeros]
-    reason, _ = refusal(one("DequantizeLinear", fed, given, TensorProto.FLOAT, axis=1))
-    assert reason == "QUANTIZATION"
+@pytest.mark.parametrize("level", [3, 8])
+@KINDS
+def test_quantize_matches(kind: type, level: int):
+    model = one("QuantizeLinear", [(np.float32, (2, 3, 40))], [0, *scale(kind, IN)], kind)
+    assert q.apart(*results(model, feature_level=level)) <= 1  # ties: away from 0, not to even
 
 
-def test_dequantize_integers_matches():
-    fed, given = [(np.int32, (2, 3))], [0, np.float32(0.01)]
-    model = one("DequantizeLinear", fed, given, TensorProto.FLOAT)
-    assert taken(model)
-    given = feeds(model)
-    np.testing.assert_array_equal(q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0])
+def test_what_is_not_quantized():
+    fed = [(np.float32, (2, 3))]
+    model = one("QuantizeLinear", fed, [0, *scale(np.uint8, IN)], np.uint8)
+    needs = "QUANTIZE needs feature level 3, the target has 2"
+    refused(model, Reason.LEVEL, needs, feature_level=2)
+    channels = [0, np.float32([0.1, 0.2]), np.zeros(2, np.uint8)]
+    model = one("QuantizeLinear", fed, channels, np.uint8, axis=0)
+    refused(model, Reason.QUANTIZATION, "has per-channel scales")
+
+
+@pytest.mark.parametrize("level", [1, 3, 8])
+@KINDS
+def test_dequantize_matches(kind: type, level: int):
+    model = one("DequantizeLinear", [(kind, (2, 3, 4))], [0, *scale(kind, IN)], np.float32)
+    assert_equal(*results(model, feature_level=level))
+
+
+def test_dequantize_of_channels_and_of_integers():
+    steps, fed = np.float32([0.1, 0.2, 0.3]), [(np.int8, (2, 3))]
+    given = [0, steps, np.zeros(3, np.int8)]
+    channels = one("DequantizeLinear", fed, given, np.float32, axis=1)
+    assert_equal(*results(channels, feature_level=3))
+    given = [0, steps, np.int8([0, 1, 0])]
+    moved = one("DequantizeLinear", fed, given, np.float32, axis=1)
+    refused(moved, Reason.QUANTIZATION, "")
+    integers = [(np.int32, (2, 3))]
+    assert_equal(*results(one("DequantizeLinear", integers, [0, np.float32(0.01)], np.float32)))
 
 
 def unary(op_type: str, out: q.Scale = OUT, **attributes: object):
-    def build(kind: str) -> onnx.ModelProto:
+    def build(kind: type) -> onnx.ModelProto:
         given = [0, *scale(kind, IN), *scale(kind, out)]
-        fed = [(KINDS[kind], (1, 4, 6, 6))]
-        return one(op_type, fed, given, 2 if kind == "u8" else 3, domain=MS, **attributes)
+        return one(op_type, [(kind, (1, 4, 6, 6))], given, kind, domain=MS, **attributes)
 
     return build
 
 
 def binary(op_type: str, out: q.Scale):
-    def build(kind: str) -> onnx.ModelProto:
-        fed = [(KINDS[kind], (1, 4, 6, 6)), (KINDS[kind], (4, 1, 1))]
-        given = [0, *scale(kind, IN), 1, *scale(kind, (0.05, 128)), *scale(kind, out)]
-        return one(op_type, fed, given, 2 if kind == "u8" else 3, domain=MS)
+    def build(kind: type) -> onnx.ModelProto:
+        fed = [(kind, (1, 4, 6, 6)), (kind, (4, 1, 1))]
+        given = [0, *scale(kind, IN), 1, *scale(kind, OTHER), *scale(kind, out)]
+        return one(op_type, fed, given, kind, domain=MS)
 
     return build
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return RNG(3).integers(-127, 128, shape).astype(np.int8)
+
+
+def steps_and_bias(count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = RNG(4)
+    steps = rng.uniform(0.005, 0.02, count).astype(np.float32)
+    return steps, rng.integers(-900, 900, count).astype(np.int32)
 
 
 def conv(per_channel: bool, domain: str = ""):
-    def build(kind: str) -> onnx.ModelProto:
-        rng = np.random.default_rng(3)
-        weights = rng.integers(-127, 128, (6, 4, 3, 3)).astype(np.int8)
-        steps = rng.uniform(0.005, 0.02, 6 if per_channel else 1).astype(np.float32)
-        added = rng.integers(-900, 900, 6).astype(np.int32)
-        given = [0, *scale(kind, IN), weights, steps, np.zeros(steps.shape, np.int8)]
+    def build(kind: type) -> onnx.ModelProto:
+        steps, added = steps_and_bias(6)
+        steps = steps[: None if per_channel else 1]
+        given = [0, *scale(kind, IN), drawn(6, 4, 3, 3), steps, np.zeros(steps.shape, np.int8)]
         given += [*scale(kind, (0.3, 128)), added]
-        fed = [(KINDS[kind], (1, 4, 6, 6))]
-        return one("QLinearConv", fed, given, 2 if kind == "u8" else 3, domain=domain)
+        return one("QLinearConv", [(kind, (1, 4, 6, 6))], given, kind, domain=domain)
 
     return build
 
 
-def matmul(kind: str) -> onnx.ModelProto:
-    rng = np.random.default_rng(3)
-    weights, zero = rng.integers(-127, 128, (8, 6)).astype(np.int8), np.array(0, np.int8)
-    given = [0, *scale(kind, IN), weights, np.float32(0.01), zero, *scale(kind, (0.1, 128))]
-    return one("QLinearMatMul", [(KINDS[kind], (5, 8))], given, 2 if kind == "u8" else 3)
+def matmul(kind: type) -> onnx.ModelProto:
+    given = [0, *scale(kind, IN), drawn(8, 6), np.float32(0.01), np.array(0, np.int8)]
+    return one("QLinearMatMul", [(kind, (5, 8))], [*given, *scale(kind, (0.1, 128))], kind)
 
 
-def concat(kind: str) -> onnx.ModelProto:
-    fed = [(KINDS[kind], (1, 4)), (KINDS[kind], (3, 4))]
-    given = [*scale(kind, OUT), 0, *scale(kind, IN), 1, *scale(kind, (0.05, 128))]
-    return one("QLinearConcat", fed, given, 2 if kind == "u8" else 3, domain=MS, axis=0)
+def concat(kind: type) -> onnx.ModelProto:
+    given = [*scale(kind, OUT), 0, *scale(kind, IN), 1, *scale(kind, OTHER)]
+    return one("QLinearConcat", [(kind, (1, 4)), (kind, (3, 4))], given, kind, domain=MS, axis=0)
 
 
-def where(kind: str) -> onnx.ModelProto:
-    fed = [(np.bool_, (3, 4)), (KINDS[kind], (3, 4)), (KINDS[kind], (3, 4))]
-    given = [0, 1, *scale(kind, IN), 2, *scale(kind, (0.05, 128)), *scale(kind, OUT)]
-    return one("QLinearWhere", fed, given, 2 if kind == "u8" else 3, domain=MS)
+def where(kind: type) -> onnx.ModelProto:
+    fed = [(np.bool_, (3, 4)), (kind, (3, 4)), (kind, (3, 4))]
+    given = [0, 1, *scale(kind, IN), 2, *scale(kind, OTHER), *scale(kind, OUT)]
+    return one("QLinearWhere", fed, given, kind, domain=MS)
+
+
+def gemm(transposed: int, alpha: float, real: bool = False):
+    """QGemm with weights and scales per unit and a bias; its result is real or quantized."""
+
+    def build(kind: type) -> onnx.ModelProto:
+        steps, added = steps_and_bias(5)
+        weights = drawn(*((5, 8) if transposed else (8, 5)))
+        given = [0, *scale(kind, IN), weights, steps, np.zeros(5, np.int8), added]
+        given += [] if real else scale(kind, (0.1, 128))
+        out, attributes = np.float32 if real else kind, {"transB": transposed, "alpha": alpha}
+        return one("QGemm", [(kind, (3, 8))], given, out, domain=MS, **attributes)
+
+    return build
 
 
 FIXED: q.Scale = (1 / 256, 0)
-QLINEAR: dict[str, Callable[[str], onnx.ModelProto]] = {
+QLINEAR: dict[str, Callable[[type], onnx.ModelProto]] = {
     "Conv": conv(per_channel=False),
     "Conv per channel": conv(per_channel=True),
     "Conv of com.microsoft": conv(per_channel=True, domain=MS),
@@ -275,77 +273,32 @@ QLINEAR: dict[str, Callable[[str], onnx.ModelProto]] = {
     "GlobalAveragePool": unary("QLinearGlobalAveragePool", channels_last=0),
     "Concat": concat,
     "Where": where,
+    **{f"Gemm {t}, {alpha}": gemm(t, alpha) for t in (0, 1) for alpha in (1.0, 0.5, -2.0)},
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@KINDS
 @pytest.mark.parametrize("name", QLINEAR)
-def test_qlinear_matches(name: str, kind: str):
+def test_qlinear_matches(name: str, kind: type):
     """Within one quantum: of ties the CPU provider takes the even number, NNAPI the greater."""
-    model = QLINEAR[name](kind)
-    assert taken(model)
-    given = feeds(model)
-    want = q.on_cpu(model, given)
-    assert q.apart(q.on_nnapi(model, given), want) <= 1
+    assert q.apart(*results(QLINEAR[name](kind))) <= 1
 
 
-def test_qlinear_of_images_with_channels_last_is_refused():
-    model = unary("QLinearGlobalAveragePool", channels_last=1)("u8")
-    reason, detail = refusal(model)
-    assert reason == "ATTRIBUTE"
-    assert "channels_last" in detail
-
-
-def test_qlinear_of_a_computed_scale_is_refused():
-    fed = [(np.uint8, (2, 3)), (np.float32, ())]
-    given = [0, 1, np.uint8(3), np.float32(0.1), np.uint8(0)]
-    reason, _ = refusal(one("QLinearLeakyRelu", fed, given, TensorProto.UINT8, domain=MS))
-    assert reason == "CONSTANT"
-
-
-def product(transposed: int, alpha: float, real: bool):
-    """QGemm with weights and scales per unit and a bias; its result is real or quantized."""
-
-    def build(kind: str) -> onnx.ModelProto:
-        rng = np.random.default_rng(3)
-        weights = rng.integers(-127, 128, (5, 8) if transposed else (8, 5)).astype(np.int8)
-        steps = rng.uniform(0.005, 0.02, 5).astype(np.float32)
-        added = rng.integers(-900, 900, 5).astype(np.int32)
-        given = [0, *scale(kind, IN), weights, steps, np.zeros(5, np.int8), added]
-        given += [] if real else scale(kind, (0.1, 128))
-        out = TensorProto.FLOAT if real else {"u8": TensorProto.UINT8, "s8": TensorProto.INT8}[kind]
-        fed = [(KINDS[kind], (3, 8))]
-        return one("QGemm", fed, given, out, domain=MS, transB=transposed, alpha=alpha)
-
-    return build
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("alpha", [1.0, 0.5, -2.0])
-@pytest.mark.parametrize("transposed", [0, 1])
-def test_qgemm_matches(transposed: int, alpha: float, kind: str):
-    model = product(transposed, alpha, real=False)(kind)
-    assert taken(model)
-    given = feeds(model)
-    assert q.apart(q.on_nnapi(model, given), q.on_cpu(model, given)) <= 1  # ties
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_qgemm_without_a_scale_gives_real_numbers(kind: str):
-    model = product(1, 0.5, real=True)(kind)
-    assert taken(model)
-    given = feeds(model)
-    got, want = q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0]
+@KINDS
+def test_qgemm_without_a_scale_gives_real_numbers(kind: type):
+    (got,), (want,) = results(gemm(1, 0.5, real=True)(kind))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)  # sums of float32 reordered
 
 
-def test_quantized_operators_of_onnx_runtimes_own_are_refused_with_what_would_do():
-    weights, zero = np.ones((4, 3), np.int8), np.int8(0)
-    given = [0, weights, np.float32(0.1), zero]
-    fed = [(np.float32, (2, 4))]
-    reason, detail = refusal(one("DynamicQuantizeMatMul", fed, given, 1, domain=MS))
-    assert reason == "OP"
-    assert "quantize in QDQ form" in detail
+def test_qlinear_that_is_refused():
+    images = unary("QLinearGlobalAveragePool", channels_last=1)(np.uint8)
+    refused(images, Reason.ATTRIBUTE, "channels_last")
+    fed = [(np.uint8, (2, 3)), (np.float32, ())]
+    given = [0, 1, np.uint8(3), np.float32(0.1), np.uint8(0)]  # the scale is computed
+    refused(one("QLinearLeakyRelu", fed, given, np.uint8, domain=MS), Reason.CONSTANT, "")
+    given = [0, np.ones((4, 3), np.int8), np.float32(0.1), np.int8(0)]
+    own = one("DynamicQuantizeMatMul", [(np.float32, (2, 4))], given, np.float32, domain=MS)
+    refused(own, Reason.OP, "quantize in QDQ form")
 
 
 def rounding(kind: type, zero: int, readers: int = 1, *, seen: bool = False) -> onnx.ModelProto:
@@ -377,9 +330,9 @@ def test_16_bits_are_rounded_in_floats(kind: type, zero: int, readers: int):
 
 def test_16_bits_that_are_not_rounded_are_refused():
     relaxed = ep_nnapi.check(rounding(np.uint16, 9).SerializeToString(), flags="USE_FP16")
-    (refused,) = (r for r in relaxed.rejections if r.op_type == "QuantizeLinear")
-    assert refused.reason is Reason.DTYPE
-    assert "q is quantized to UINT16, which takes float32 to compute" in refused.detail
+    (found,) = (r for r in relaxed.rejections if r.op_type == "QuantizeLinear")
+    assert found.reason is Reason.DTYPE
+    assert "q is quantized to UINT16, which takes float32 to compute" in found.detail
     seen = ep_nnapi.check(rounding(np.uint16, 9, seen=True).SerializeToString())
-    for refused in seen.rejections:
-        assert "q is quantized to UINT16; NNAPI computes with 8 bits" in refused.detail
+    for found in seen.rejections:
+        assert "q is quantized to UINT16; NNAPI computes with 8 bits" in found.detail

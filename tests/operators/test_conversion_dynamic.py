@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto
 
 import ep_nnapi
+from ep_nnapi.nnapi.errors import Reason
 from tests.end_to_end import quantized as q
 from tests.onnx_graph import parsed
-from tests.operators.test_conversion import feeds, one, taken
+from tests.operators.test_conversion import assert_equal, feeds, one, refused, results
 
 U8, S8 = np.uint8, np.int8
 
@@ -58,27 +58,19 @@ def test_dynamic_quantization_of_zeros_matches():
     ids=["both fed", "zero point a column", "signed, no zero points"],
 )
 def test_matmul_integer_matches(fed, given):
-    model = one("MatMulInteger", fed, given, TensorProto.INT32)
-    assert taken(model)
-    numbers = feeds(model)
-    np.testing.assert_array_equal(q.on_nnapi(model, numbers)[0], q.on_cpu(model, numbers)[0])
+    assert_equal(*results(one("MatMulInteger", fed, given, np.int32)))
 
 
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])
 def test_conv_integer_matches(pads):
     w = np.arange(54, dtype=U8).reshape(3, 2, 3, 3)
     given = [0, w, np.uint8(120), np.uint8(9)]
-    model = one("ConvInteger", [(U8, (1, 2, 6, 6))], given, TensorProto.INT32, pads=pads)
-    assert taken(model)
-    numbers = feeds(model)
-    np.testing.assert_array_equal(q.on_nnapi(model, numbers)[0], q.on_cpu(model, numbers)[0])
+    assert_equal(*results(one("ConvInteger", [(U8, (1, 2, 6, 6))], given, np.int32, pads=pads)))
 
 
 def test_matmul_integer_of_a_vector_is_refused():
-    model = one("MatMulInteger", [(U8, (8,)), (U8, (8, 5))], [0, 1], TensorProto.INT32)
-    (refused,) = ep_nnapi.check(model.SerializeToString()).rejections
-    assert refused.reason == "RANK"
-    assert "vector" in refused.detail
+    model = one("MatMulInteger", [(U8, (8,)), (U8, (8, 5))], [0, 1], np.int32)
+    refused(model, Reason.RANK, "vector")
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
@@ -86,7 +78,7 @@ def test_matmul_integer_with_a_zero_point_a_row_matches(shape):
     """ONNX Runtime has one zero point for the left side; the reference is ONNX's evaluator."""
     zeros = np.array([1, 2, 250], U8).reshape(shape)
     given = [0, np.arange(15, dtype=U8).reshape(3, 5), zeros]
-    model = one("MatMulInteger", [(U8, (3, 3))], given, TensorProto.INT32)
+    model = one("MatMulInteger", [(U8, (3, 3))], given, np.int32)
     numbers = feeds(model)
     x = numbers["x0"].astype(np.int64)
     want = (x - zeros.astype(np.int64).reshape(3, 1)) @ np.arange(15).reshape(3, 5)
@@ -106,7 +98,5 @@ def test_matmul_integer_with_a_zero_point_a_row_matches(shape):
 def test_zero_points_of_another_size_are_refused(op_type, x, w, index, count):
     given = [0, np.zeros(w, U8), U8(1), U8(1)]
     given[index] = np.zeros(count, U8)
-    model = one(op_type, [(U8, x)], given, TensorProto.INT32)
-    (refused,) = ep_nnapi.check(model.SerializeToString()).rejections
-    assert refused.reason == "SHAPE"
-    assert f"is [{count}]; " in refused.detail
+    model = one(op_type, [(U8, x)], given, np.int32)
+    refused(model, Reason.SHAPE, f"is [{count}]; ")
