@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
@@ -21,6 +21,7 @@ from ep_nnapi.ort_devices.to_onnx import convert
 from ep_nnapi.sessions.cpu import session_of
 from tests.epcontext.forging import lowered
 from tests.graph.test_contributed import groups, heads
+from tests.onnx_graph import parsed
 from tests.operators.recurrent_layers import (
     BATCH,
     INPUTS,
@@ -43,12 +44,8 @@ RANDOM = np.random.default_rng(1)
 
 def built(text: str, shape: str = "1,16,5,6", *, opset: int = 21, **constants: np.ndarray) -> Model:
     """The cluster of `text`, which computes y of float x."""
-    source = f'<ir_version: 10, opset_import: ["":{opset}, "com.microsoft":1]>\n'
-    source += f"g (float[{shape}] x) => (float y) {{ {text} }}"
-    model = parser.parse_model(source)
+    model = parsed(f"(float[{shape}] x) => (float y) {{ {text} }}", opset, 10, **constants)
     model.graph.output[0].type.tensor_type.ClearField("shape")
-    tensors = (numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
-    model.graph.initializer.extend(tensors)
     return lowered(model).model
 
 
@@ -220,31 +217,26 @@ def test_what_a_model_has_written_out_is_what_onnx_runtime_fuses(op_type, tmp_pa
 
 
 STATES = {"zeros": None, "computed": f32(1, BATCH, UNITS), "constant": weights(1, BATCH, UNITS)}
-
-
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("after", [0, 1], ids=["reset before", "reset after"])
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_a_gru_is_one_node(direction, after, state):
-    states = [STATES[state]]
-    case = layer("GRU", states=states, direction=direction, linear_before_reset=after)
-    model = case_lowered(case, FL[8]).model
-    assert found(model) == {"GRU": 1}
-    assert_same(model)
-
-
-OTHER_LAYERS = {
-    "two directions": {"directions": 2, "direction": "bidirectional"},
-    "no bias": {"bias": False},
-    "one sequence": {"sizes": (STEPS, 1)},
-    "one step": {"sizes": (1, BATCH)},
-    "other activations": {"activations": ["Sigmoid", "Relu"]},
+LAYERS = {
+    f"{direction}, {state}, reset {after}": layer(
+        "GRU", states=[given], direction=direction, linear_before_reset=after
+    )
+    for direction in ("forward", "reverse")
+    for state, given in STATES.items()
+    for after in (0, 1)
+}
+LAYERS |= {
+    "two directions": layer("GRU", directions=2, direction="bidirectional"),
+    "no bias": layer("GRU", bias=False),
+    "one sequence": layer("GRU", sizes=(STEPS, 1)),
+    "one step": layer("GRU", sizes=(1, BATCH)),
+    "other activations": layer("GRU", activations=["Sigmoid", "Relu"]),
 }
 
 
-@pytest.mark.parametrize("options", OTHER_LAYERS.values(), ids=OTHER_LAYERS)
-def test_other_grus_are_one_node(options):
-    model = case_lowered(layer("GRU", **options), FL[8]).model
+@pytest.mark.parametrize("case", LAYERS.values(), ids=LAYERS)
+def test_a_gru_is_one_node(case: Case):
+    model = case_lowered(case, FL[8]).model
     assert found(model) == {"GRU": 1}
     assert_same(model)
 
@@ -254,9 +246,7 @@ def test_a_gru_of_which_one_output_is_read_is_one_node(kept):
     case = layer("GRU", linear_before_reset=1)
     case.model.graph.node[0].output[1 - kept] = ""
     del case.model.graph.output[1 - kept]
-    model = case_lowered(case, FL[8]).model
-    assert found(model) == {"GRU": 1}
-    assert_same(model)
+    test_a_gru_is_one_node(case)
 
 
 HEADS = f32(1, 2, 5, 8), f32(1, 2, 7, 8), f32(1, 2, 7, 8)
@@ -373,15 +363,12 @@ def test_numbers_that_a_run_finds_are_read_by_others_too():
 
 def test_convolutions_of_integers_are_of_floats():
     """Rounding x / scale + zero point in one step loses a tie in a few of these inputs."""
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 16, 40))
-    y = helper.make_tensor_value_info("y", TensorProto.INT32, (1, 8, 14, 38))
     taps = np.random.default_rng(3).integers(-127, 128, (8, 1, 3, 3)).astype(np.int8)
-    nodes = [
-        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize"),
-        helper.make_node("ConvInteger", ["q", "taps", "z"], ["y"], "convolve"),
-    ]
-    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(taps, "taps")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = parsed(
+        """(float[1,1,16,40] x) => (int32[1,8,14,38] y) {
+        [quantize] q, s, z = DynamicQuantizeLinear (x) [convolve] y = ConvInteger (q, taps, z) }""",
+        taps=taps,
+    )
     (cluster,) = partitioned(model, parse({"device": "host-cpu"})).clusters
     assert operators(cluster.models[0])["DequantizeLinear"] == 1
     for seed in range(20):
