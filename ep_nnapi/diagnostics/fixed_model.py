@@ -153,6 +153,8 @@ def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
             _substitute(info.type.tensor_type.shape, known)
     for info in proto.graph.input:
         if info.name in shapes:
+            if not info.type.HasField("tensor_type"):
+                raise OptionError(f"fix: {info.name} is no tensor, so that it has no sizes")
             info.type.tensor_type.shape.CopyFrom(_static(shapes[info.name]))
 
 

@@ -261,7 +261,7 @@ def _split_runs(
     counts = {
         name: len(a) // first
         for name, a in typed.items()
-        if a.ndim and isinstance(first := specs[name].dims[0], int) and first
+        if specs[name].dims and isinstance(first := specs[name].dims[0], int) and first
     }
     if len(set(counts.values())) > 1:
         raise OptionError(
@@ -278,7 +278,7 @@ def _as_dtype(array: Array, spec: InputSpec) -> Array:
         not isinstance(want, int) or have == want or (i == 0 and want and have % want == 0)
         for i, (have, want) in enumerate(zip(array.shape, spec.dims, strict=True))
     )
-    if not fits:
+    if spec.dims and not fits:  # sessions show an unknown rank as 0
         wanted = ", ".join(str(d or "?") for d in spec.dims)
         raise OptionError(
             f"input {spec.name} has shape {list(array.shape)}; the model takes [{wanted}]"

@@ -231,7 +231,7 @@ def only_element(constant: Constant, name: str) -> float:
     return element
 
 
-_NO_RANK = "has an unknown rank; declare its shape in the model"
+_NO_RANK = f"has an unknown rank; declare its shape in the model, or {FIX_ADVICE}"
 
 
 @immutable

@@ -83,7 +83,7 @@ class Ep:
             node = first_unclaimed_node(handle)
             if not node:
                 raise
-            check(lib.add_cluster(support, ffi.new("uintptr_t[]", [node]), 1))
+            check(lib.add_cluster(support, ffi.new("uintptr_t[]", [node]), 1, 0))
             self._interrupt = interrupt.with_traceback(None)
 
     def _claim_clusters(self, handle: int, support: CData) -> None:
@@ -94,10 +94,13 @@ class Ep:
         try:
             graph = self._with_unique_key(read_graph(handle, reader))
             self._path = graph.path
+            # no path: an .ort file, or bytes; what a written context takes is in the context
+            loops = graph.key.endswith(".body") and not graph.path and self._context is None
             nodes = {node.id: node for node in graph.nodes}
             for cluster in self._provider.plan(graph):
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
-                check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
+                given = ffi.new("uintptr_t[]", handles), len(handles), int(loops)
+                check(lib.add_cluster(support, *given))
                 outputs = (v for i in cluster.node_ids for v in nodes[i].outputs)
                 self._clusters.update((v.name, cluster) for v in outputs if v is not None)
             if not graph.key and lib.ort_version() < _INITIALIZATION_END:

@@ -129,8 +129,9 @@ OrtStatus *read_attribute(uintptr_t handle, AttributeFacts *facts, void *data, s
   return NULL;
 }
 
-OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count) {
-  OrtNodeFusionOptions options = {FUSION_OPTIONS, 1};
+OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count,
+                       int takes_constants) {
+  OrtNodeFusionOptions options = {FUSION_OPTIONS, !takes_constants};
   return ep_api->EpGraphSupportInfo_AddNodesToFuse(support, (const OrtNode *const *)nodes, count,
                                                    &options);
 }

@@ -186,7 +186,10 @@ int count_direct_runs(void);
 /* There are none, and they are not held: in a forked child. */
 void forget_direct_runs(void);
 
-OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count);
+/* takes_constants: constant initializers stay inputs of the fused node. ONNX Runtime drops those that
+ * nothing reads any more, which Loop and Scan of an .ort file still ask for, if their bodies did. */
+OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count,
+                       int takes_constants);
 
 /* The buffer of output `index`, made with this shape; NULL when empty or, with call->status set,
  * when it failed. */

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
@@ -342,6 +342,14 @@ def test_what_cannot_be_frozen(fix: str, says: str) -> None:
     model = model_of("y = Cast <to = 1> (z)", {"x": ("n",), "z": (np.int64, (2,))}, {"y": (2,)})
     with pytest.raises(ep_nnapi.OptionError, match=says):
         write_in(model, parse({"fix": fix}).fix)
+
+
+def test_what_is_no_tensor_has_no_sizes() -> None:
+    model = model_of("y = Abs (x)", {"x": (2,)}, {"y": (2,)})
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(1, ("n",)))
+    model.graph.input.append(helper.make_value_info("o", kind))
+    with pytest.raises(ep_nnapi.OptionError, match="fix: o is no tensor, so that it has no sizes"):
+        write_in(model, parse({"fix": "o=2"}).fix)
 
 
 def test_settings_freeze_nothing(voices: Path) -> None:

@@ -237,6 +237,13 @@ def test_unknown_sizes_are_shown_by_name(tmp_path: Path):
     refused([path], [spec("x", "n", None, 3)], "the model takes [n, ?, 3]")
 
 
+def test_sizes_of_an_unknown_rank_are_those_given(tmp_path: Path):
+    """A session shows such an input without dimensions."""
+    given = np.ones((2, 3))
+    (run,) = read_feeds([npy(tmp_path / "a.npy", given)], [spec("x")]).runs
+    np.testing.assert_array_equal(run["x"], given)
+
+
 @pytest.mark.parametrize("array", [np.array(["a", "b"]), np.array([1j, 2]), np.array([], "M8[s]")])
 def test_elements_that_are_no_numbers(array: np.ndarray, tmp_path: Path):
     refused([npy(tmp_path / "a.npy", array)], [spec("x", len(array))], "it takes float32")

@@ -60,9 +60,9 @@ def claimed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Nodes that an Ep claims, of a graph that ONNX Runtime is not asked about."""
     found: list[list[int]] = []
 
-    def add_cluster(support: object, nodes: Sequence[int], count: int) -> int:
+    def add_cluster(support: object, nodes: Sequence[int], count: int, keeps: int) -> int:
         found.append(list(nodes)[:count])
-        return 0
+        return keeps
 
     library = SimpleNamespace(add_cluster=add_cluster, ort_version=lambda: 31)
     monkeypatch.setattr(ep, "lib", library)

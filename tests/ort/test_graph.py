@@ -1,10 +1,16 @@
 """Bodies of If, Loop and Scan and local functions are planned and run like the main graph."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
+import ep_nnapi
+from ep_nnapi.sessions.cpu import quiet_options, session_of
+from tests.end_to_end.sessions import nnapi_session
+from tests.onnx_graph import parsed
 from tests.ort.conftest import Install, start
 from tests.ort.models import finish, graph, model, node, tensor
 
@@ -45,6 +51,23 @@ def test_inner_graphs_are_keyed_by_holder_and_attribute(install: Install):
     assert sorted(g.key for g in fake.graphs) == ["", "y.else_branch", "y.then_branch"]
     (main,) = [g for g in fake.graphs if g.key == ""]
     assert [n.implicit for n in main.nodes] == [(), ("x",)]
+
+
+def test_a_loop_of_an_ort_file_reads_weights_outside_its_body(tmp_path: Path) -> None:
+    """They stay for the loop, although the cluster of its body has copies."""
+    text = """(float[2,4] x, int64 n, bool go) => (float[2,4] y) <float[4,4] w> {
+        y = Loop <body = b (int64 i, bool c, float[2,4] s) => (bool d, float[2,4] r) {
+            m = MatMul (s, w) r = Tanh (m) d = Identity (c) }> (n, go, x) }"""
+    weights = np.random.default_rng(1).standard_normal((4, 4)).astype(np.float32)
+    content = parsed(text, w=weights).SerializeToString()
+    options = quiet_options()
+    options.optimized_model_filepath = str(tmp_path / "model.ort")
+    feeds = {"x": np.ones((2, 4), np.float32), "n": np.array(3), "go": np.array(True)}
+    (want,) = session_of(content, options).run(None, feeds)
+    for model_ in (tmp_path / "model.ort", (tmp_path / "model.ort").read_bytes(), content):
+        (got,) = nnapi_session(model_, partitioning="maximal").run(None, feeds)
+        np.testing.assert_allclose(got, want, 1e-6)
+    assert all(r["clusters"][0]["device_runs"] == 3 for r in ep_nnapi.receipts()[-1:])
 
 
 def test_outer_constants_are_constant_inside(install: Install):
