@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
@@ -54,6 +55,20 @@ def drop_constant_inputs(graph: GraphProto) -> None:
     inputs = open_inputs(graph)
     del graph.input[:]
     graph.input.extend(inputs)
+
+
+def make_dense(graph: GraphProto) -> None:
+    """Replaces sparse initializers, of the graph and of its subgraphs, with others that are not."""
+    for each in graphs(graph):
+        for sparse in each.sparse_initializer:
+            values, places = map(numpy_helper.to_array, (sparse.values, sparse.indices))
+            array = np.zeros([*sparse.dims], values.dtype)
+            if places.ndim == 1:  # in the flattened tensor
+                array.flat[places] = values
+            else:
+                array[(*places.T,)] = values
+            each.initializer.append(numpy_helper.from_array(array, sparse.values.name))
+        del each.sparse_initializer[:]
 
 
 def mentions(model: Loadable, *texts: bytes) -> bool:

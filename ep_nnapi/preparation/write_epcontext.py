@@ -31,7 +31,7 @@ from ep_nnapi.epcontext.layout import (
     EP_SOURCE,
     FORMAT_VERSION,
 )
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs, temporary
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs, make_dense, temporary
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.runtime import Runtime
@@ -93,6 +93,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     options = highest_level(job.alternatives, job.options)
     proto = onnx.load(str(model), load_external_data=False)
     make_names_unique(proto)
+    make_dense(proto.graph)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = partitioned_at(str(model), options, level, written=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.graph import ort_io
@@ -12,6 +13,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.onnx_io import (
     edited,
     graphs,
+    make_dense,
     mentions,
     model_of,
     node_of,
@@ -174,3 +176,15 @@ def test_nodes_outputs_and_subgraphs(saved: Path) -> None:
 def test_a_name_that_is_not_utf8_survives() -> None:
     name = ort_io.text(b"a\xff")
     assert name.encode("utf-8", "surrogateescape") == b"a\xff"
+
+
+@pytest.mark.parametrize("places", [np.array([1, 5]), np.array([[0, 1], [1, 2]])])
+def test_sparse_initializers_become_dense(places: np.ndarray) -> None:
+    model = parsed("(float[2,3] x) => (float[2,3] y) { y = Add (x, w) }")
+    values = numpy_helper.from_array(np.array([4, -5], np.float32), "w")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(places), (2, 3))
+    model.graph.sparse_initializer.append(sparse)
+    make_dense(model.graph)
+    assert not model.graph.sparse_initializer
+    (dense,) = model.graph.initializer
+    assert (dense.name, numpy_helper.to_array(dense).tolist()) == ("w", [[0, 4, 0], [0, 0, -5]])

@@ -95,9 +95,21 @@ def test_nodes_whose_constants_a_level_would_have_for_itself_are_onnx_nodes(tmp_
 
 def test_the_nodes_compute_what_the_model_does(tmp_path: Path):
     """Also from constants that NNAPI has in another order."""
-    model = MODELS["kws_dscnn"]()
-    path = prepared(model, tmp_path, alternatives="nnapi:4,cpu")
-    (content,) = contents(path)
+    content = _computes(MODELS["kws_dscnn"](), tmp_path)
+    assert sum(bool(each.linked) for each in everything(content.alternatives)) == 1
+
+
+def test_the_nodes_have_sparse_constants(tmp_path: Path):
+    model = parsed("(float[2,4] x) => (float[2,3] y) { p = MatMul (x, w) y = Relu (p) }")
+    values = onnx.numpy_helper.from_array(np.array([1, -2, 3], np.float32), "w")
+    places = onnx.numpy_helper.from_array(np.array([1, 6, 11]))
+    model.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, places, (4, 3)))
+    _computes(model, tmp_path)
+
+
+def _computes(model: onnx.ModelProto, folder: Path) -> ContainerContent:
+    """Checks the results of the alternative of ONNX nodes; returns the content of the container."""
+    (content,) = contents(prepared(model, folder, alternatives="nnapi:4,cpu"))
     cpu = content.alternatives[-1]
     options = onnxruntime.SessionOptions()
     weights = bytes(content.weights)
@@ -108,7 +120,7 @@ def test_the_nodes_compute_what_the_model_does(tmp_path: Path):
     x = np.random.default_rng(1).normal(size=given.shape).astype(np.float32)
     results = [s.run(None, {given.name: x})[0] for s in (session, plain)]
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)  # fused by other passes
-    assert sum(bool(each.linked) for each in everything(content.alternatives)) == 1
+    return content
 
 
 @pytest.mark.parametrize(
