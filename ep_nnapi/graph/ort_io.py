@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from onnx import TensorProto
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs import InferenceSession
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Attribute import Attribute
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Node import Node
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.TensorDataType import TensorDataType
 
 
 @contextmanager
@@ -24,6 +26,30 @@ def operators(path: Path) -> frozenset[str]:
     """The operator types in the main graph of an .ort file, without subgraphs."""
     with opened(path) as graph:
         return frozenset(text(node.OpType()) for node in nodes(graph))
+
+
+def unreadable(path: Path) -> str:
+    """Name and type of a tensor whose type the format does not have; "" if there is none.
+
+    ONNX Runtime writes such files and does not read them.
+    """
+    with opened(path) as graph:
+        for inner in _graphs(graph):
+            for tensor in map(inner.Initializers, range(inner.InitializersLength())):
+                if tensor.DataType() not in _TYPES:
+                    kind = TensorProto.DataType.Name(tensor.DataType())
+                    return f"{text(tensor.Name())} of type {kind}"
+    return ""
+
+
+_TYPES = frozenset(kind for kind in vars(TensorDataType).values() if isinstance(kind, int))
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in nodes(graph):
+        for _, inner in inner_graphs(node):
+            yield from _graphs(inner)
 
 
 def nodes(graph: Graph) -> Iterator[Node]:

@@ -26,7 +26,15 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import open_session, source
 from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
-from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, operators, outputs, text
+from ep_nnapi.graph.ort_io import (
+    inner_graphs,
+    nodes,
+    opened,
+    operators,
+    outputs,
+    text,
+    unreadable,
+)
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.options.table import Options
@@ -186,9 +194,12 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     if job.level is not Level.NNAPI_AWARE:
         saving = _ort_saving_options(out, job)
         open_session(source(model), saving, without=_disabled_optimizers(job))
+        _require_readable(out)
         return None
     try:
         report = _assigned(source(model), out, job)
+    except _Unreadable:
+        raise
     except ModelError as whole:
         # The CPU provider needs a kernel for every saved node. It has none for a function that
         # NNAPI claims as a single node, so inline the functions and try again.
@@ -200,6 +211,19 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     if not is_unfused(out, report):
         _save_protected(model, out, job, report)
     return report
+
+
+class _Unreadable(ModelError):
+    """ONNX Runtime would not read the .ort file that it has written."""
+
+
+def _require_readable(saved: Path) -> None:
+    """Raises _Unreadable for a type of tensors that the format does not have, such as INT4."""
+    found = unreadable(saved)
+    if found:
+        raise _Unreadable(
+            f"ONNX Runtime's own format has no {found}; take the format onnx or context"
+        )
 
 
 def _save_protected(model: ModelSource, out: Path, job: Job, report: Report) -> None:
@@ -246,6 +270,7 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
 def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
     provider = Provider(job.options, fast=False, measure=True, runs=False)
     open_session(model, saving, provider, _NCHWC)
+    _require_readable(Path(saving.optimized_model_filepath))
     return provider.report
 
 
@@ -257,20 +282,24 @@ def save_onnx(
     external_weights   store large weights as external data, as in `temporary_onnx`
 
     ONNX Runtime refuses to write .onnx from a session with compiled nodes, but not from an .ort
-    file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node.
+    file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node;
+    where that format does not have a type of the model's, the level is basic.
     """
     if job.level is not Level.NNAPI_AWARE:
         saving = _saving_options(out, Format.ONNX, job, external_weights=external_weights)
         open_session(source(model), saving, without=_disabled_optimizers(job))
         return None
     with temporary(out, ".assigned.ort") as assigned:
-        report = save_ort(model, assigned, job)
+        other = Level.EXTENDED
+        try:
+            report = save_ort(model, assigned, job)
+        except _Unreadable:
+            report, other = None, Level.BASIC
         if report is not None and report.taken:
             _to_onnx(assigned, out, job, external_weights=external_weights)
         else:
-            extended = replace(job, level=Level.EXTENDED)
-            save_onnx(model, out, extended, external_weights=external_weights)
-    return report
+            save_onnx(model, out, replace(job, level=other), external_weights=external_weights)
+    return report or checked(out, job.options)
 
 
 def _to_onnx(saved: Path, out: Path, job: Job, *, external_weights: bool = False) -> None:

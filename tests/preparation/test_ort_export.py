@@ -45,6 +45,26 @@ def test_a_function_is_kept_whole_where_nothing_is_saved_for_the_cpu(tmp_path: P
     assert [c.nodes for c in report.clusters] == [("swish", "neg")]
 
 
+def test_four_bits_are_prepared_in_formats_that_have_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = parsed(
+        "(float[2,4] x) => (float[2,3] y) { f = DequantizeLinear (w, s) p = MatMul (x, f)"
+        " y = Relu (p) }",
+        opset=21,
+        s=np.float32(0.5),
+    )
+    numbers = [n % 16 - 8 for n in range(12)]
+    kind = onnx.TensorProto.INT4
+    model.graph.initializer.append(onnx.helper.make_tensor("w", kind, (4, 3), numbers))
+    onnx.save(model, tmp_path / "m.onnx")
+    (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="onnx").models
+    assert (made.report["nodes"], made.report["taken"]) == (3, 2)
+    assert main(["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "ort")]) == 1
+    said = "own format has no w of type INT4; take the format onnx or context"
+    assert said in capsys.readouterr().err
+
+
 def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
     (tmp_path / "a.onnx").write_bytes(b"nonsense")
     with pytest.raises(ep_nnapi.ModelError, match=r"a\.onnx: ONNX Runtime cannot load it"):
