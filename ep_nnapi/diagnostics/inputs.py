@@ -51,7 +51,10 @@ class Feeds:
 def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> InputSpec:
     """Returns the spec of an ONNX Runtime input; raises OptionError for types not in numpy."""
     if type_name not in NUMPY_TYPES:
-        raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
+        raise OptionError(
+            f"input {name} is {type_name}: only tensors of numbers are read or drawn here; "
+            "check needs none"
+        )
     return InputSpec(name, NUMPY_TYPES[type_name], tuple(dims))
 
 
