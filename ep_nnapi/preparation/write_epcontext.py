@@ -91,10 +91,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     nothing to compile, and without `partial` for nodes that depend on symbolic sizes of inputs.
     """
     options = highest_level(job.alternatives, job.options)
-    proto = onnx.load(str(model), load_external_data=False)
-    make_names_unique(proto)
-    make_dense(proto.graph)
-    onnx.save(proto, str(model))
+    proto = _in_form(model)
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = partitioned_at(str(model), options, level, written=True)
     clusters = static_clusters(model, options, provider)
@@ -130,6 +127,15 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     _add_metadata(proto, compiled, provider.compatibility_info)
     _save(proto, out, model.parent)
     return provider.report, part
+
+
+def _in_form(model: Path) -> ModelProto:
+    """Gives the nodes of a model unique names and makes its constants dense, also in its file."""
+    proto = onnx.load(str(model), load_external_data=False)
+    make_names_unique(proto)
+    make_dense(proto.graph)
+    onnx.save(proto, str(model))
+    return proto
 
 
 def _part_of(proto: ModelProto, compiled: Sequence[_Packed]) -> CompiledPart:
