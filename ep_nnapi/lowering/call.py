@@ -250,13 +250,12 @@ class Call:
     def with_operands(
         self, inputs: tuple[Arg, ...], outputs: tuple[Value | View, ...], *origin: str
     ) -> Call:
-        """The call with other operands, and more names of ONNX nodes."""
-        names = tuple(dict.fromkeys(self.origin + origin)) if origin else self.origin
-        return Call(self.spec, self.params, inputs, outputs, names, self.whole)
+        """The call with other operands of the same types, and more names of ONNX nodes.
 
-    def with_layouts(self, inputs: tuple[Arg, ...], outputs: tuple[Value | View, ...]) -> Call:
-        """The call with operands that are the same in the same layouts; its signature stays."""
-        call = self.with_operands(inputs, outputs)
+        Its signature stays: sizes and quantization are the same too, in the same layouts.
+        """
+        names = tuple(dict.fromkeys(self.origin + origin)) if origin else self.origin
+        call = Call(self.spec, self.params, inputs, outputs, names, self.whole)
         call._matched.extend(self._matched)
         return call
 

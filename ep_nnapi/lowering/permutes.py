@@ -94,7 +94,7 @@ class PermuteInserter:
         outputs = tuple([self._produced(o) for o in call.outputs])
         self._writers.update([(v.name, call.origin) for v in call.writes])
         if (inputs, outputs) != (call.inputs, call.outputs):
-            call = call.with_layouts(inputs, outputs)
+            call = call.with_operands(inputs, outputs)
         self.calls.append(call)
 
     def stored(self, value: Value) -> Iterator[tuple[Value, Perm]]:
