@@ -158,14 +158,3 @@ class ExecutionState(Enum):
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """Settings a client makes before the computation; times in nanoseconds."""
-
-    measure: bool = False
-    timeout: int | None = None
-    loop_timeout: int | None = None
-    padded: bool = False
-    reusable: bool = False

@@ -145,9 +145,9 @@ def text(pointer: CData) -> str:
     return ffi.string(pointer).decode(errors="surrogateescape")
 
 
-def require(pointer: object, name: str) -> None:
-    """Raises Refused(UNEXPECTED_NULL) for null."""
-    if pointer == ffi.NULL:
+def require(pointer: object, name: str, count: int = 1) -> None:
+    """Raises Refused(UNEXPECTED_NULL) for null, unless it is to point to nothing: `count` is 0."""
+    if count and pointer == ffi.NULL:
         raise unexpected_null(name)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.capi._native import ffi, lib
+from ep_nnapi.nnapi.capi.c_arguments import require
 from ep_nnapi.nnapi.capi.device import default_devices, runtime, selected_devices
 from ep_nnapi.nnapi.capi.model import FinishedModel, ModelBuilder
 from ep_nnapi.nnapi.capi.refusal import (
@@ -25,7 +26,6 @@ from ep_nnapi.nnapi.capi.refusal import (
     code_of,
     no_extension,
     op_failed,
-    unexpected_null,
 )
 from ep_nnapi.nnapi.codes import TOKEN_BYTES, PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -133,8 +133,7 @@ class CompilationBuilder:
 
     def addExtensionAttribute(self, name: str, code: int, data: CData, length: int) -> None:
         """Always refused: no device here has vendor extensions."""
-        if data == ffi.NULL and length:
-            raise unexpected_null("data")
+        require(data, "data", length)
         self.require_unfinished()
         raise no_extension(name)
 

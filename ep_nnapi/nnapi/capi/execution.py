@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from _thread import start_new_thread
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.argument import (
     Argument,
-    ClientSettings,
     ExecutionState,
     ExecutionTimes,
     Storage,
@@ -24,7 +23,7 @@ from ep_nnapi.nnapi.capi.argument import (
     stored,
 )
 from ep_nnapi.nnapi.capi.burst import Burst
-from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type
+from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type, require
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
 from ep_nnapi.nnapi.capi.device import feature_level
 from ep_nnapi.nnapi.capi.event import Event, dependency
@@ -37,12 +36,10 @@ from ep_nnapi.nnapi.capi.refusal import (
     code_of,
     no_extension,
     op_failed,
-    unexpected_null,
 )
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import MAXIMUM_LOOP_TIMEOUT_NS
-from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.validate import MAX_BYTES
 
@@ -56,11 +53,18 @@ _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
 
 @dataclass(eq=False)
 class Execution:
-    """The object of ANeuralNetworksExecution_*, its methods; each of them may raise Refused."""
+    """The object of ANeuralNetworksExecution_*, its methods; each of them may raise Refused.
+
+    Clients change all but the first two before the computation; times are in nanoseconds.
+    """
 
     compilation: CompilationBuilder
-    settings: ClientSettings = field(default_factory=ClientSettings)
     has_arguments: bool = False
+    measure: bool = False
+    timeout: int | None = None
+    loop_timeout: int | None = None
+    padded: bool = False
+    reusable: bool = False
 
     def __post_init__(self) -> None:
         self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
@@ -79,7 +83,7 @@ class Execution:
     def _change(self, **settings: bool | int | None) -> None:
         """Changes settings; only before the first computation."""
         self._require_preparation()
-        self.settings = replace(self.settings, **settings)  # type: ignore[arg-type]
+        vars(self).update(settings)
 
     def _require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
@@ -139,22 +143,19 @@ class Execution:
 
     def addExtensionAttribute(self, name: str, code: int, data: CData, length: int) -> None:
         """Always refused: no device here has vendor extensions."""
-        if data == ffi.NULL and length:
-            raise unexpected_null("data")
+        require(data, "data", length)
         self._require_preparation()
         raise no_extension(name)
 
     def _set_bytes(
         self, direction: Direction, index: int, type_: OperandType, buffer: CData, size: int
     ) -> None:
-        missing = buffer == ffi.NULL
-        if missing and size:
-            raise unexpected_null("buffer")
+        require(buffer, "buffer", size)
         self._require_preparation()
         given = _type(type_)
         if size > MAX_BYTES:
             raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
-        raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
+        raw = None if buffer == ffi.NULL else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
         self._put(direction, index, given, raw)
 
     def _set_memory(
@@ -201,8 +202,7 @@ class Execution:
 
     def startComputeWithDependencies(self, dependencies: CData, count: int, duration: int) -> Event:
         """Starts computing after other events, then within `duration` nanoseconds."""
-        if count and dependencies == ffi.NULL:
-            raise unexpected_null("dependencies")
+        require(dependencies, "dependencies", count)
         events = [dependency(dependencies[place]) for place in range(count)]
         limit, requested = duration or None, time.monotonic_ns()
         self._begin()
@@ -243,7 +243,7 @@ class Execution:
         out[0] = _UNMEASURED
         if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
             raise bad_state("the execution is not completed, or failed")
-        if not self.settings.measure or self._timing is None:
+        if not self.measure or self._timing is None:
             raise bad_state("the execution was not measured")
         out[0] = self._timing.duration(DurationCode(code))
 
@@ -261,7 +261,7 @@ class Execution:
         with self._lock:
             if self._state is ExecutionState.COMPUTATION:
                 raise bad_state("the execution is being computed")
-            if self._state is ExecutionState.COMPLETED and not self.settings.reusable:
+            if self._state is ExecutionState.COMPLETED and not self.reusable:
                 raise bad_state("the execution has been computed and is not reusable")
             self._state = ExecutionState.COMPUTATION
         if None in self._inputs or None in self._outputs:
@@ -311,7 +311,7 @@ class Execution:
         for output in outputs:
             output.reset()
         targets = [o.target() for o in outputs]
-        options = RunOptions(self._remaining(requested, ready, limit), self.settings.loop_timeout)
+        options = RunOptions(self._remaining(requested, ready, limit), self.loop_timeout)
         started = time.monotonic_ns()
         results = self.compilation.run(inputs, targets, options)
         self._timing = ExecutionTimes(requested, ready, started, time.monotonic_ns())
@@ -320,7 +320,7 @@ class Execution:
 
     def _remaining(self, requested: int, ready: int, limit: int | None) -> int | None:
         """Returns the nanoseconds left; raises Refused(MISSED_DEADLINE_TRANSIENT) if none are."""
-        timeout = self.settings.timeout
+        timeout = self.timeout
         limits = [] if timeout is None else [requested + timeout - time.monotonic_ns()]
         limits += [] if limit is None else [ready + limit - time.monotonic_ns()]
         if limits and min(limits) <= 0:
@@ -347,7 +347,7 @@ class Execution:
         if arguments[index] is not None:
             raise bad_state(f"argument {index} is set already")
         self.has_arguments = True
-        arguments[index] = stored(operand, dimensions, storage, self.settings.padded)
+        arguments[index] = stored(operand, dimensions, storage, self.padded)
 
 
 EXECUTIONS: Handles[Execution] = Handles("Execution", Execution)

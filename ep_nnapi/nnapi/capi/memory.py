@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.capi._native import ffi
-from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers
+from ep_nnapi.nnapi.capi.c_arguments import bytes_of, numbers, require
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
 from ep_nnapi.nnapi.capi.refusal import (
     Handles,
@@ -255,8 +254,7 @@ class Descriptor:
 
     def setDimensions(self, rank: int, sizes: CData) -> None:
         """Sets dimensions that the models leave unknown."""
-        if rank and sizes == ffi.NULL:
-            raise unexpected_null("dimensions")
+        require(sizes, "dimensions", rank)
         dimensions = numbers(sizes, rank)
         self._open()
         if dimensions and self.operand is not None and not self.operand.type.tensor:

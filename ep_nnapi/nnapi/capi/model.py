@@ -23,6 +23,7 @@ from ep_nnapi.nnapi.capi.c_arguments import (
     channels,
     numbers,
     operand_type,
+    require,
 )
 from ep_nnapi.nnapi.capi.device import feature_level, runtime, selected_devices
 from ep_nnapi.nnapi.capi.refusal import (
@@ -30,7 +31,6 @@ from ep_nnapi.nnapi.capi.refusal import (
     bad_data,
     bad_state,
     no_extension,
-    unexpected_null,
 )
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
 from ep_nnapi.nnapi.errors import SpecError
@@ -118,11 +118,10 @@ class ModelBuilder:
 
     def setOperandValue(self, index: int, buffer: CData, length: int) -> None:
         """Sets a constant from the client's memory; (null, 0) omits the operand."""
+        require(buffer, "buffer", length)
         if buffer != ffi.NULL:
             self._check_constant(index, length, copied=True)
             self._set_bytes(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
-        elif length:
-            raise unexpected_null("buffer")
         else:
             self.operand(index)
             self._put(index, Omitted.NO_VALUE)
@@ -243,8 +242,7 @@ class ModelBuilder:
 
     def setOperandExtensionData(self, index: int, data: CData, length: int) -> None:
         """Always refused: no operand here has an extension type."""
-        if data == ffi.NULL and length:
-            raise unexpected_null("data")
+        require(data, "data", length)
         self.operand(index)
         raise bad_data(f"operand {index} is not of a vendor extension's type")
 

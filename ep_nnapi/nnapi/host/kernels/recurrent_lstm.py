@@ -22,19 +22,8 @@ from ep_nnapi.nnapi.host.kernels.recurrent import (
     product,
     step_of,
 )
+from ep_nnapi.nnapi.shapes import recurrent as parts
 from ep_nnapi.nnapi.shapes.operands import require
-from ep_nnapi.nnapi.shapes.recurrent import (
-    AUXILIARY,
-    BIASES,
-    GATES,
-    INPUT,
-    INPUT_GATE,
-    LSTM_CELL,
-    NORM,
-    PEEPHOLE,
-    PROJECTION,
-    RECURRENT,
-)
 from ep_nnapi.nnapi.spec import F16, F32
 
 _EPSILON = 1e-8
@@ -70,22 +59,28 @@ class LstmCell:
         """Returns the cell of an operation's operands; raises ShapeError for a negative clip."""
         clips = cell_clip, projection_clip
         require(min(clips) >= 0, f"a clipping threshold is negative: {min(clips):g}")
-        first = 0 if INPUT_GATE[0] in tensors else 1
+        first = 0 if parts.INPUT_GATE[0] in tensors else 1
 
         def of_gates(names: Sequence[str]) -> list[Array]:
             return [tensors[name] for name in names[first:] if name in tensors]
 
-        read = [np.concatenate(of_gates(names)) for names in (INPUT, AUXILIARY) if of_gates(names)]
-        bias, norm, peephole = map(of_gates, (BIASES, NORM, PEEPHOLE))
-        projection = tensors.get(PROJECTION[0])
+        read = [
+            np.concatenate(of_gates(names))
+            for names in (parts.INPUT, parts.AUXILIARY)
+            if of_gates(names)
+        ]
+        bias, norm, peephole = map(of_gates, (parts.BIASES, parts.NORM, parts.PEEPHOLE))
+        projection = tensors.get(parts.PROJECTION[0])
         return LstmCell(
             first == 1,
             columns(np.hstack(read)),
-            columns(np.concatenate(of_gates(RECURRENT))),
+            columns(np.concatenate(of_gates(parts.RECURRENT))),
             None if norm else np.concatenate(bias),
             np.stack(peephole) if peephole else None,
             (np.stack(norm), np.stack(bias)) if norm else None,
-            None if projection is None else (columns(projection), tensors.get(PROJECTION[1], 0.0)),
+            None
+            if projection is None
+            else (columns(projection), tensors.get(parts.PROJECTION[1], 0.0)),
             clips,
             activation,
         )
@@ -94,7 +89,7 @@ class LstmCell:
         """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
         hidden, cell = state
         sums += product(hidden, self.recurrent)
-        gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
+        gates = sums.reshape(len(cell), len(parts.GATES) - self.coupled, cell.shape[1])
         self._look(gates[:, :-2], cell, slice(None, -1))
         self._normalize(gates[:, :-1], slice(None, -1))
         logistic(gates[:, :-2], out=gates[:, :-2])
@@ -141,7 +136,7 @@ def _receivers(out: State) -> State:
     return (output, *states)
 
 
-_TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))
+_TENSORS = tuple(name for name in parts.LSTM_CELL if not name.endswith("_in"))
 _SCALARS = ("activation", "cell_clip", "projection_clip")
 _STATES = ("output_state_in", "cell_state_in")
 _CELL, _FORWARD, _BACKWARD = (
@@ -152,7 +147,7 @@ KERNELS = (
     real(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, over_sequence(_STATES), F32, F16, cell=_CELL),
     real(
         spec.BIDIRECTIONAL_SEQUENCE_LSTM,
-        over_both_directions(_STATES, AUXILIARY[1]),
+        over_both_directions(_STATES, parts.AUXILIARY[1]),
         F32,
         F16,
         forward=_FORWARD,

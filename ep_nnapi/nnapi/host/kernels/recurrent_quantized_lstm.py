@@ -32,18 +32,8 @@ from ep_nnapi.nnapi.host.kernels.matmul import as_factors, factors
 from ep_nnapi.nnapi.host.kernels.recurrent import Gathered, State, columns
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes import recurrent as parts
 from ep_nnapi.nnapi.shapes.operands import require
-from ep_nnapi.nnapi.shapes.recurrent import (
-    BIASES,
-    GATES,
-    INPUT,
-    INPUT_GATE,
-    LSTM_CELL,
-    NORM,
-    PEEPHOLE,
-    PROJECTION,
-    RECURRENT,
-)
 from ep_nnapi.nnapi.spec import Q8, Q8S
 
 GATE_BITS = 12
@@ -118,7 +108,7 @@ class QuantizedLstmCell:
     def step(self, input: Array, output: Array, cell: Array) -> tuple[Array, Array]:
         """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
         sums = saturate(saturate(self.read(input)) + self.recurrent(output))
-        gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
+        gates = sums.reshape(len(cell), len(parts.GATES) - self.coupled, cell.shape[1])
         entry = self._look(gates[:, :-2], cell, slice(None, -1))
         entry = logistic(self._normalize(entry, slice(None, -2)))
         candidate = tanh(self._normalize(gates[:, -2:-1], slice(-2, -1)))[:, 0]
@@ -231,13 +221,13 @@ def pack(
 ) -> QuantizedLstmCell:
     """Packs QUANTIZED_LSTM's operands into a cell; raises ShapeError for an invalid scale."""
     tensors = {name: value for name, value in operands.items() if isinstance(value, np.ndarray)}
-    first = 0 if INPUT_GATE[0] in tensors else 1
+    first = 0 if parts.INPUT_GATE[0] in tensors else 1
     state, output = types["cell_state_in"], types["output_state_in"]
     integer_bits = _integer_bits(state)
     hidden = replace(output, scale=hidden_state_scale, zero_point=hidden_state_zero_point)
-    bias = np.stack([tensors[name] for name in BIASES[first:]]).astype(np.int64)
-    normed, peeping = NORM[1] in tensors, PEEPHOLE[1] in tensors
-    results = [f"{gate}_intermediate_scale" for gate in GATES[first:]]
+    bias = np.stack([tensors[name] for name in parts.BIASES[first:]]).astype(np.int64)
+    normed, peeping = parts.NORM[1] in tensors, parts.PEEPHOLE[1] in tensors
+    results = [f"{gate}_intermediate_scale" for gate in parts.GATES[first:]]
     scales = [operands[name] if normed else 2.0**-GATE_BITS for name in results]
     least = min(hidden_state_scale, *(float(scale) for scale in scales))
     require(least > 0, f"a scale of the hidden state or of a gate is {least:g}")
@@ -245,21 +235,21 @@ def pack(
     no_bias = np.zeros(bias.size)
     return QuantizedLstmCell(
         first == 1,
-        maker.sums(INPUT[first:], "input", no_bias if normed else bias.reshape(-1)),
-        maker.sums(RECURRENT[first:], "output_state_in", no_bias),
-        maker.peephole(PEEPHOLE[first:], 2.0 ** (integer_bits - 15)) if peeping else None,
-        (maker.norm(NORM[first:]), bias) if normed else None,
+        maker.sums(parts.INPUT[first:], "input", no_bias if normed else bias.reshape(-1)),
+        maker.sums(parts.RECURRENT[first:], "output_state_in", no_bias),
+        maker.peephole(parts.PEEPHOLE[first:], 2.0 ** (integer_bits - 15)) if peeping else None,
+        (maker.norm(parts.NORM[first:]), bias) if normed else None,
         integer_bits,
         (Multiplier.of(np.float32(2.0**-30 / hidden_state_scale)), hidden_state_zero_point),
-        _projection(types, tensors, hidden) if PROJECTION[0] in tensors else None,
+        _projection(types, tensors, hidden) if parts.PROJECTION[0] in tensors else None,
         output.zero_point,
         (_steps(cell_clip, state), _steps(projection_clip, output)),
     )
 
 
 def _projection(types: Types, tensors: dict[str, Array], hidden: Operand) -> Sums:
-    weights, kind = tensors[PROJECTION[0]], types[PROJECTION[0]]
-    bias = tensors.get(PROJECTION[1], np.zeros(len(weights)))
+    weights, kind = tensors[parts.PROJECTION[0]], types[parts.PROJECTION[0]]
+    bias = tensors.get(parts.PROJECTION[1], np.zeros(len(weights)))
     scale = np.float32(kind.scale) * np.float32(hidden.scale)
     scale /= np.float32(types["output_state_in"].scale)
     return Sums.of(weights, (hidden, kind), bias, np.array(scale))
@@ -295,17 +285,19 @@ def quantized_lstm(
 
 def pack_16bit(types: Types, **tensors: Array) -> Sums:
     """Packs the gates of QUANTIZED_16BIT_LSTM; raises ShapeError for a wrong quantization."""
-    weights = types[INPUT[0]]
+    weights = types[parts.INPUT[0]]
     unit = replace(weights, scale=1 / _UNIT, zero_point=_UNIT)
     _quantized_as(unit, ("input", "output_state_in"), types)
-    _quantized_as(weights, (*INPUT, *RECURRENT), types)
-    _quantized_as(replace(weights, scale=weights.scale / _UNIT, zero_point=0), BIASES, types)
+    _quantized_as(weights, (*parts.INPUT, *parts.RECURRENT), types)
+    _quantized_as(replace(weights, scale=weights.scale / _UNIT, zero_point=0), parts.BIASES, types)
     bits = _integer_bits(types["cell_state_in"])
     require(bits == _STATE_BITS_16, f"a cell's state has {bits} integer bits, not {_STATE_BITS_16}")
     # Rows are [input, previous output], but the recurrent weights come first, as in Android's
     # implementation, whose results devices are tested against and whose clients split weights so.
-    matrix = np.block([[tensors[b], tensors[a]] for a, b in zip(INPUT, RECURRENT, strict=True)])
-    bias = np.concatenate([tensors[name] for name in BIASES])
+    matrix = np.block(
+        [[tensors[b], tensors[a]] for a, b in zip(parts.INPUT, parts.RECURRENT, strict=True)]
+    )
+    bias = np.concatenate([tensors[name] for name in parts.BIASES])
     scale = np.float32(weights.scale / _UNIT) * np.float64(2.0**GATE_BITS)
     return Sums.of(matrix, (types["input"], weights), bias, np.array(scale))
 
@@ -333,7 +325,7 @@ def quantized_16bit_lstm(
     """Quantized LSTM step, 16-bit state. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
     state, output = out
     sums = saturate(gates(np.hstack([input, output_state_in])))
-    entry, forget, cell, last = np.split(sums, len(GATES), axis=1)
+    entry, forget, cell, last = np.split(sums, len(parts.GATES), axis=1)
     admitted = rescale(product(logistic(entry), tanh(cell)), -_STATE_BITS_16)
     kept = product(logistic(forget), cell_state_in.astype(np.int64))
     state[...] = found = saturate(admitted + kept)
@@ -341,16 +333,16 @@ def quantized_16bit_lstm(
     output[...] = saturate(divide(reached, 8), 8) + _UNIT
 
 
-_TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))
+_TENSORS = tuple(name for name in parts.LSTM_CELL if not name.endswith("_in"))
 _SCALARS = (
-    *(f"{gate}_intermediate_scale" for gate in GATES),
+    *(f"{gate}_intermediate_scale" for gate in parts.GATES),
     "cell_clip",
     "projection_clip",
     "hidden_state_zero_point",
     "hidden_state_scale",
 )
 _CELL = Gathered(pack, (*_TENSORS, *_SCALARS), ("types",))
-_GATES = Gathered(pack_16bit, (*INPUT, *RECURRENT, *BIASES), ("types",))
+_GATES = Gathered(pack_16bit, (*parts.INPUT, *parts.RECURRENT, *parts.BIASES), ("types",))
 
 KERNELS = (
     stored(spec.QUANTIZED_LSTM, quantized_lstm, Q8S, cell=_CELL),
