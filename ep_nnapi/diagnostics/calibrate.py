@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
+from onnx import numpy_helper, parser
 from onnxruntime import InferenceSession
 
 from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
@@ -20,12 +21,12 @@ from ep_nnapi.diagnostics.session_runs import (
     nnapi_session,
     open_session,
     outputs_of,
+    read_graphs,
     source,
 )
 from ep_nnapi.graph.dag import bytes_of
-from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
-from ep_nnapi.graph.onnx_io import model_of
-from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import OptionError
@@ -40,50 +41,38 @@ from ep_nnapi.provider.provider import Provider
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sessions.cpu import Level, quiet_options
 
-OPSETS = {"": 17}
 SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
 SHORT, LONG = 1, 9  # additions in a chain
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A sequence of nodes from one input to one output."""
+    """A model of a sequence of nodes from one input to one output.
 
-    nodes: tuple[GraphNode, ...]
+    feeds           input data: evenly spaced small numbers
+    border          size of the input and the output, in bytes
+    grouped_nodes   the nodes as the cost model counts them, with a QDQ group as one node
+    """
 
-    @property
-    def model(self) -> bytes:
-        """The ONNX model."""
-        ends = [self._input], [self._output]
-        return bytes(model_of(self.nodes, *ends, OPSETS).SerializeToString())
+    model: bytes
+    feeds: Mapping[str, Array]
+    border: int
+    grouped_nodes: tuple[GraphNode, ...]
 
-    @property
-    def feeds(self) -> Mapping[str, Array]:
-        """Input data: evenly spaced small numbers."""
-        x = self._input
-        numbers = np.linspace(0, 1, int(np.prod(x.shape)), dtype=np.float32).reshape(x.shape)
-        return {
-            x.name: (numbers * 200 if x.dtype is DType.UINT8 else numbers).astype(x.dtype.numpy)
-        }
-
-    @property
-    def border(self) -> int:
-        """Size of the input and the output, in bytes."""
-        return bytes_of(self._input) + bytes_of(self._output)
-
-    @property
-    def _input(self) -> Value:
-        return next(v for v in self.nodes[0].inputs if v is not None)
-
-    @property
-    def _output(self) -> Value:
-        return next(v for v in self.nodes[-1].outputs if v is not None)
-
-    @property
-    def grouped_nodes(self) -> tuple[GraphNode, ...]:
-        """The nodes as the cost model counts them, with a QDQ group as one node."""
-        graph = Graph("probe", self.nodes, (self._input,), (self._output,), OPSETS)
-        return propagate_quantization(graph).nodes
+    @staticmethod
+    def of(x: str, y: str, nodes: str, **constants: Array) -> Chain:
+        """Returns the model of nodes from x to y; these and the types are in ONNX's text format."""
+        head = '<ir_version: 8, opset_import: ["": 17]> probe'
+        proto = parser.parse_model(f"{head} ({x} x) => ({y} y) {{ {nodes} }}")
+        tensors = (numpy_helper.from_array(array, name) for name, array in constants.items())
+        proto.graph.initializer.extend(tensors)
+        model, graphs = bytes(proto.SerializeToString()), list[Graph]()
+        read_graphs(model, lambda graph: graphs.append(propagate_quantization(graph)))
+        (given,), (made,) = graphs[0].inputs, graphs[0].outputs
+        numbers = np.linspace(0, 1, int(np.prod(given.shape)), dtype=np.float32)
+        numbers = numbers.reshape(given.shape) * (200 if given.dtype is DType.UINT8 else 1)
+        feeds = {"x": numbers.astype(given.dtype.numpy)}
+        return Chain(model, feeds, bytes_of(given) + bytes_of(made), graphs[0].nodes)
 
     @property
     def macs(self) -> int:
@@ -98,91 +87,45 @@ class Chain:
 
 def chain(length: int, size: int) -> Chain:
     """Returns a chain of `length` additions: x + x, + x and so on, with `size` floats."""
-    x = _float("x", size)
-    sums = [x, *(_float(f"sum{i}", size) for i in range(length))]
-    return Chain(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
+    names = ["x", *(f"sum{i}" for i in range(1, length)), "y"]
+    sums = (f"{after} = Add(x, {before})" for before, after in pairwise(names))
+    return Chain.of(f"float[{size}]", f"float[{size}]", "\n".join(sums))
+
+
+_LSTM = "y = LSTM<hidden_size = 64>(x, w, r)"
+_GROUP = """
+a = DequantizeLinear(x, s, z)
+b = DequantizeLinear(w, s, z)
+c = Conv<pads = [1, 1, 1, 1]>(a, b)
+y = QuantizeLinear(c, s, z)
+"""
 
 
 def family_probes() -> Iterator[tuple[CostClass, Chain]]:
     """Yields a probe for each operator family, with sizes typical of mobile networks."""
-    image = _float("x", 1, 32, 56, 56)
-    pads = {"pads": (1, 1, 1, 1)}
+    pads, sequence = "pads = [1, 1, 1, 1]", ("float[16,1,64]", "float[16,1,1,64]")
+    rows, lstm = ("float[64,256]", "float[64,512]"), np.full((1, 256, 64), 0.01, np.float32)
+    stored = (np.arange(32 * 32 * 9) % 200).astype(np.uint8).reshape(32, 32, 3, 3)
+    scale, zero = np.array(0.02, np.float32), np.array(100, np.uint8)
+    image, pixels = ("float[1,32,56,56]",) * 2, ("uint8[1,32,56,56]",) * 2
+    conv, grouped = f"y = Conv<{pads}>(x, w)", f"y = Conv<{pads}, group = 32>(x, w)"
     for family, probe in (
-        (
-            CostClass.CONVOLUTION,
-            _single_node("Conv", (image, _weights(32, 32, 3, 3)), image.shape, **pads),
-        ),
-        (
-            CostClass.DEPTHWISE,
-            _single_node("Conv", (image, _weights(32, 1, 3, 3)), image.shape, group=32, **pads),
-        ),
-        (
-            CostClass.PRODUCT,
-            _single_node("MatMul", (_float("x", 64, 256), _weights(256, 512)), (64, 512)),
-        ),
-        (CostClass.RECURRENT, _lstm(16, 64)),
-        (CostClass.QUANTIZED, _quantized(image, (32, 32, 3, 3))),
-        (CostClass.FUNCTION, _single_node("Sigmoid", (image,), image.shape)),
-        (CostClass.OTHER, _single_node("Mul", (image, _weights(32, 1, 1)), image.shape)),
+        (CostClass.CONVOLUTION, Chain.of(*image, conv, w=_weights(32, 32, 3, 3))),
+        (CostClass.DEPTHWISE, Chain.of(*image, grouped, w=_weights(32, 1, 3, 3))),
+        (CostClass.PRODUCT, Chain.of(*rows, "y = MatMul(x, w)", w=_weights(256, 512))),
+        (CostClass.RECURRENT, Chain.of(*sequence, _LSTM, w=lstm, r=lstm)),
+        (CostClass.QUANTIZED, Chain.of(*pixels, _GROUP, w=stored, s=scale, z=zero)),
+        (CostClass.FUNCTION, Chain.of(*image, "y = Sigmoid(x)")),
+        (CostClass.OTHER, Chain.of(*image, "y = Mul(x, w)", w=_weights(32, 1, 1))),
     ):
         if {cost_class(n) for n in probe.grouped_nodes} != {family}:
             raise AssertionError(f"the probe of {family} is of another family")
         yield family, probe
 
 
-def _float(name: str, *shape: int) -> Value:
-    return Value(name, DType.FLOAT, shape)
-
-
-def _weights(*shape: int) -> Value:
-    """Returns a constant with small varied numbers."""
-    count = int(np.prod(shape))
-    array = (np.arange(count, dtype=np.float32) % 17 / 16 - 0.4).reshape(shape)
-    return _constant(f"w{count}", array)
-
-
-def _constant(name: str, array: Array) -> Value:
-    constant = Constant.of(array)
-    return Value(name, constant.dtype, constant.shape, constant=constant)
-
-
-def _node(
-    number: int, op_type: str, inputs: Sequence[Value | None], output: Value, **given: Attribute
-) -> GraphNode:
-    name = f"{op_type}{number}"
-    return GraphNode(number, name, op_type, "", 13, tuple(inputs), (output,), given)
-
-
-def _single_node(
-    op_type: str, inputs: Sequence[Value | None], shape: tuple[int, ...], **given: Attribute
-) -> Chain:
-    return Chain((_node(0, op_type, inputs, _float("y", *shape), **given),))
-
-
-def _lstm(steps: int, size: int) -> Chain:
-    weights = [_constant(n, np.full((1, 4 * size, size), 0.01, np.float32)) for n in ("w", "r")]
-    inputs = (_float("x", steps, 1, size), *weights)
-    return _single_node("LSTM", inputs, (steps, 1, 1, size), hidden_size=size)
-
-
-def _quantized(image: Value, filters: tuple[int, ...]) -> Chain:
-    """Returns a convolution as a QDQ group."""
-    scale, zero = (
-        _constant("s", np.array(0.02, np.float32)),
-        _constant("z", np.array(100, np.uint8)),
-    )
-    x, y = (Value(n, DType.UINT8, image.dims) for n in "xy")
-    weights = _constant("w", (np.arange(np.prod(filters)) % 200).astype(np.uint8).reshape(filters))
-    real = {n: _float(f"real {n}", *v.shape) for n, v in (("x", x), ("w", weights), ("y", y))}
-    conv = _node(2, "Conv", (real["x"], real["w"]), real["y"], pads=(1, 1, 1, 1))
-    return Chain(
-        (
-            _node(0, "DequantizeLinear", (x, scale, zero), real["x"]),
-            _node(1, "DequantizeLinear", (weights, scale, zero), real["w"]),
-            conv,
-            _node(3, "QuantizeLinear", (real["y"], scale, zero), y),
-        )
-    )
+def _weights(*shape: int) -> Array:
+    """Returns small varied numbers."""
+    return (np.arange(np.prod(shape), dtype=np.float32) % 17 / 16 - 0.4).reshape(shape)
 
 
 Progress: TypeAlias = Callable[[int, int], None]
