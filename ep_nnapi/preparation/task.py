@@ -157,34 +157,24 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
         home.mkdir(parents=True, exist_ok=True)
         for name in names:
             (work / name).replace(home / name)
-        if Path(main).suffix.lower() == ".onnx":
-            _delete_replaced_weights(home, Path(main).stem, digests.keys())
-        _delete_replaced_flatbuffers(home, main, digests.keys())
+        _delete_replaced(home, Path(main), digests.keys())
     folder = Path(task.output).parent
     return {str(folder / name): digest for name, digest in digests.items()}
 
 
-def _delete_replaced_weights(home: Path, stem: str, kept: Collection[str]) -> None:
-    """Deletes weight files of earlier models with the same name."""
-    for path in home.iterdir():
-        known = path.suffix in (".weights", ".data") and path.name not in kept
-        digest = path.stem.removeprefix(f"{stem}.")
-        if known and path.stem == f"{stem}.{digest}" and _is_digest(digest):
-            path.unlink(missing_ok=True)
+_BESIDE = {
+    ".onnx": r"\.[0-9a-f]{16}\.(weights|data)",
+    FLATBUFFER: rf"(_nnapi_[0-9]+)?{re.escape(FLATBUFFER)}",
+}
+"""What follows the name of a model in those of its files, by its suffix."""
 
 
-def _delete_replaced_flatbuffers(home: Path, main: str, kept: Collection[str]) -> None:
-    """Deletes flatbuffers of an earlier model with the same name: the whole one and clusters."""
-    if Path(main).suffix.lower() != FLATBUFFER:
-        return
-    cluster = re.compile(f"{re.escape(Path(main).stem)}(_nnapi_[0-9]+)?{re.escape(FLATBUFFER)}")
-    for path in home.iterdir():
-        if cluster.fullmatch(path.name) and path.name not in kept:
-            path.unlink(missing_ok=True)
-
-
-def _is_digest(text: str) -> bool:
-    return len(text) == 16 and set(text) <= set("0123456789abcdef")
+def _delete_replaced(home: Path, main: Path, kept: Collection[str]) -> None:
+    """Deletes weights and flatbuffers of earlier models with the same name."""
+    if ending := _BESIDE.get(main.suffix.lower()):
+        for path in home.iterdir():
+            if path.name not in kept and re.fullmatch(re.escape(main.stem) + ending, path.name):
+                path.unlink(missing_ok=True)
 
 
 def _digests(folder: Path, files: Iterable[Path], deadline: float | None = None) -> dict[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,6 @@ from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import exact_options, saturates
 
 _SEED = 0
-_MODEL, _TOLERANCE, _FROZEN = "about.0.model", "about.0.tolerance", "about.0.frozen"
 _PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
 
 
@@ -58,16 +58,19 @@ def record(
         more = (outputs_of(session, fed, None) for fed in feeds.runs)
         outputs = [{**a, **b} for a, b in zip(more, outputs, strict=True)]
         del session
-    arrays: dict[str, Array] = {}
-    for i, (fed, found) in enumerate(zip(feeds.runs, outputs, strict=True)):
-        arrays |= _numbered("in", i, fed) | _numbered("out", i, found)
     tolerance = how.tolerance
     if tolerance is None and traits_of(str(model)).quantized:
         own = _difference_of_levels(model, feeds, outputs)
         tolerance = own if own > TOLERANCES[OutputKind.QUANTIZED] else None
-    arrays[_MODEL], arrays[_FROZEN] = np.array(str(model)), np.array([*contents_in(fixed)], str)
-    arrays[_TOLERANCE] = np.array(np.nan if tolerance is None else tolerance)
-    np.savez(to, allow_pickle=False, **arrays)
+    about = {
+        "model": str(model),
+        "tolerance": tolerance,
+        "frozen": [*contents_in(fixed)],
+        "feeds": [list(fed) for fed in feeds.runs],
+        "outputs": [list(found) for found in outputs],
+    }
+    arrays = (array for run in (*feeds.runs, *outputs) for array in run.values())
+    np.savez(to, np.array(json.dumps(about)), *arrays, allow_pickle=False)
     return tolerance
 
 
@@ -111,18 +114,14 @@ class Recorded:
 
 def read_recorded(path: Path) -> Recorded:
     """Returns the contents of a file that `record` has written."""
-    with np.load(path, allow_pickle=False) as arrays:
-        feeds, want = _runs("in", arrays), _runs("out", arrays)
-        original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
-        frozen = tuple(map(str, arrays[_FROZEN]))
-    count = range(max(len(feeds), len(want)))
-    return Recorded(
-        tuple(feeds.get(i, {}) for i in count),
-        tuple(want.get(i, {}) for i in count),
-        original,
-        None if isnan(tolerance) else tolerance,
-        frozen,
-    )
+    with np.load(path, allow_pickle=False) as found:
+        arrays = (found[name] for name in found.files)  # in the order in which they were written
+        about = json.loads(str(next(arrays)))
+        feeds, outputs = (
+            tuple({name: next(arrays) for name in names} for names in about[side])
+            for side in ("feeds", "outputs")
+        )
+    return Recorded(feeds, outputs, about["model"], about["tolerance"], tuple(about["frozen"]))
 
 
 def compare(prepared: Path, recorded: Path, options: Options) -> Verdict:
@@ -136,21 +135,3 @@ def compare(prepared: Path, recorded: Path, options: Options) -> Verdict:
         raise ModelError("the prepared model's outputs have other names than the original's")
     outputs = got, known.outputs
     return compared(known.model, known.feeds, outputs, known.tolerance, half=options.half)
-
-
-def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Returns arrays under numbered keys, as tensor names may not be valid keys in an .npz file."""
-    found: dict[str, Array] = {}
-    for k, (name, array) in enumerate(arrays.items()):
-        found[f"{side}.{run}.{k}"] = array
-        found[f"{side}.{run}.{k}.name"] = np.array(name)
-    return found
-
-
-def _runs(side: str, arrays: Mapping[str, Array]) -> dict[int, dict[str, Array]]:
-    runs: dict[int, dict[str, Array]] = {}
-    for key in arrays:
-        kind, run, *rest = key.split(".")
-        if kind == side and len(rest) == 1:
-            runs.setdefault(int(run), {})[str(arrays[f"{key}.name"])] = arrays[key]
-    return runs

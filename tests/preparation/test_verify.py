@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -14,7 +13,7 @@ from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Verification
-from ep_nnapi.preparation.verify import compare, record
+from ep_nnapi.preparation.verify import compare, read_recorded, record
 from models import zoo
 from tests.onnx_graph import model_of, parsed
 from tests.preparation.fresh import original
@@ -85,9 +84,7 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
     onnx.save(model, path)
     recorded = tmp_path / "recorded.npz"
     tolerance = record(path, Verification(), (), recorded)
-    with np.load(recorded) as arrays:
-        count = sum(k.startswith("in.0.") and k.count(".") == 2 for k in arrays)
-        feeds = {str(arrays[f"in.0.{k}.name"]): arrays[f"in.0.{k}"] for k in range(count)}
+    (feeds,) = read_recorded(recorded).feeds
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     pair = [original(model, feeds, level)], [original(model, feeds)]
     own = max(d.relative for d in differences_of(*pair))
