@@ -54,26 +54,34 @@ def fixed_model(model: str | bytes, options: Options) -> Iterator[tuple[str | by
     """
     with custom_ops(options.custom_ops_library):
         if options.fix:
-            with _written(model, options.fix) as static:
+            with written(model, options.fix) as static:
                 yield static, replace(options, fix=())
         else:
             yield model, options
 
 
 @contextmanager
-def _written(model: str | bytes, fix: Fix) -> Iterator[str]:
+def written(model: str | bytes, fix: Fix, within: Path | None = None) -> Iterator[str]:
+    """Yields the path of a temporary model, in a folder of its own, with what `fix` says of inputs.
+
+    within   the folder that has that folder (default: the system's for temporary files)
+    Initializers that IR version 3 lists as inputs are removed from the inputs: ONNX Runtime treats
+    them as constants, but may save a model that lacks the initializer and still requires the input.
+    Raises as `fixed_model`.
+    """
     called = "the model" if isinstance(model, bytes) else model
     if contents(model):
         raise ModelError(f"{called}: it is compiled for its sizes already; fix the original's")
-    with as_files(model, ()) as (path, _), TemporaryDirectory(prefix="ep-nnapi-") as folder:
-        static = Path(folder, f"{path.stem}.onnx")
-        write_fixed(path, static, fix, static.with_suffix(".weights"))
-        with errors_about(called, static, fix), standing_for(model, str(static)):
+    folder = TemporaryDirectory(prefix="ep-nnapi-", dir=within)
+    with as_files(model, ()) as (path, _), folder as home:
+        static = Path(home, f"{path.stem}.onnx")
+        _write_fixed(path, static, fix, static.with_suffix(".weights"))
+        with _errors_about(called, static, fix), standing_for(model, str(static)):
             yield str(static)
 
 
 @contextmanager
-def errors_about(model: str | Path, static: Path, fix: Fix) -> Iterator[None]:
+def _errors_about(model: str | Path, static: Path, fix: Fix) -> Iterator[None]:
     """Has errors name `model` where they name its temporary copy `static`, in which `fix` is."""
     try:
         yield
@@ -87,12 +95,8 @@ def errors_about(model: str | Path, static: Path, fix: Fix) -> Iterator[None]:
         raise type(error)(said.replace(f"{model}: {model}:", f"{model}:")) from error.__cause__
 
 
-def write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
-    """Writes the model to `to` with what `fix` says of its inputs, and large weights to `weights`.
-
-    Initializers that IR version 3 lists as inputs are removed from the inputs. Raises as
-    `fixed_model`.
-    """
+def _write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
+    """Writes the model with what `fix` says of its inputs, and its large weights, to two files."""
     source = model
     if model.suffix.lower() == ".ort":
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, TensorProto
 
 from ep_nnapi.diagnostics.check import check_excluded, partitioned_at
-from ep_nnapi.diagnostics.fixed_model import OVERRIDABLE_FROM, errors_about, write_fixed
+from ep_nnapi.diagnostics.fixed_model import OVERRIDABLE_FROM, written
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.graph.onnx_io import mentions, read_model, temporary
 from ep_nnapi.nnapi.errors import ModelError
@@ -82,29 +82,6 @@ _IR_VERSION_FIRST = b"\x08"
 """Tag byte of the `ir_version` field, which all common writers put first in the file."""
 
 
-@contextmanager
-def with_static_shapes(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
-    """Yields a temporary model with the shapes of `job.options.fix`, and a job without `fix`.
-
-    The model is written next to `out`. Initializers that IR version 3 lists as inputs are removed
-    from the inputs: ONNX Runtime treats them as constants, but may save a model that lacks the
-    initializer and still requires the input. Yields the arguments if there is nothing to change.
-    Raises OptionError for names and sizes that the model does not have, ModelError for a model
-    that cannot be read.
-    """
-    if not job.options.fix and not _has_constant_inputs(model):
-        yield model, job
-        return
-    static, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
-    try:
-        write_fixed(model, static, job.options.fix, weights)
-        with errors_about(model, static, job.options.fix):
-            yield static, replace(job, options=replace(job.options, fix=()))
-    finally:
-        static.unlink(missing_ok=True)
-        weights.unlink(missing_ok=True)
-
-
 def _has_constant_inputs(model: Path) -> bool:
     """Returns True for an .onnx file with an IR version whose inputs may be constants (below 4)."""
     if model.suffix.lower() == ".ort":
@@ -149,8 +126,10 @@ def save_prepared(model: Path, out: Path, job: Job, scratch: Path | None = None)
         raise ModelError(f"{model}: it is compiled already; prepare the original")
     external = external_data_of(model)
     _check_size(model, external)
-    with with_static_shapes(model, out, job) as (static, rest):
-        saved = _saved(static, out, rest, scratch or out.parent)
+    rest, fix = replace(job, options=replace(job.options, fix=())), job.options.fix
+    rewritten = fix or _has_constant_inputs(model)
+    with written(str(model), fix, out.parent) if rewritten else nullcontext(model) as static:
+        saved = _saved(Path(static), out, rest, scratch or out.parent)
         return replace(saved, external_files=external.files)
 
 
