@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.check import require_both
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
 from ep_nnapi.options.table import parse
 from ep_nnapi.report.report import operator_counts
 
@@ -58,12 +58,7 @@ def run(given: argparse.Namespace) -> int:
         by_node = given.format is not None
         found = arguments.call(compare, given, by_node=by_node, progress=advance)
         files = _written(given, found) if by_node else []
-    if given.json:
-        print_json(found.to_json())
-    else:
-        show(found)
-        for path in files:
-            line(str(path))
+    told(given.json, found.to_json, show, found, files)
     return NEGATIVE if found.negative else DONE
 
 
@@ -79,8 +74,8 @@ def _written(given: argparse.Namespace, found: Comparison) -> Sequence[Path]:
     return write_format(ReportFormat(given.format), Path(given.model), found.report, output, values)
 
 
-def show(found: Comparison) -> None:
-    """Prints the errors of outputs and clusters, and the first operation beyond the tolerance."""
+def show(found: Comparison, files: Sequence[Path] = ()) -> None:
+    """Prints errors of outputs and clusters, the first operation beyond the tolerance, files."""
     from ep_nnapi.diagnostics.verdict import sentences  # imports numpy
 
     line(f"{found.report.summary}.")
@@ -117,6 +112,8 @@ def show(found: Comparison) -> None:
         line("No cluster is beyond the tolerance.")
     else:
         line("No cluster ran, so there is nothing to compare.")
+    for path in files:
+        line(str(path))
 
 
 def _row(number: int, cluster: ClusterErrors) -> tuple[str, ...]:

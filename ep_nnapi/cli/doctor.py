@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.doctor import Examination, ExaminedOperation
@@ -50,10 +50,7 @@ def run(given: argparse.Namespace) -> int:
 
     with progress("operations examined") as advance:
         found = arguments.call(doctor, given, progress=advance)
-    if given.json:
-        print_json({"output": given.path} | found.to_json())
-    else:
-        show(given.path, found)
+    told(given.json, lambda: {"output": given.path} | found.to_json(), show, given.path, found)
     return NEGATIVE if found.negative else DONE
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
 from ep_nnapi.nnapi.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ def run(given: argparse.Namespace) -> int:
     with progress("rewrites") as advance:
         ranges = dict(map(_range, given.range))
         found = arguments.call(fix, given, ranges=ranges, progress=advance)
-    if given.json:
-        print_json(found.to_json())
-    else:
-        show(found, given.out)
+    told(given.json, found.to_json, show, found, given.out)
     return DONE if found.written else NEGATIVE
 
 

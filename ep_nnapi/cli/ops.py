@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, print_json, table
+from ep_nnapi.cli.terminal import DONE, table, told
 
 if TYPE_CHECKING:
     from ep_nnapi.operators import OperatorInfo
@@ -21,10 +21,8 @@ def run(given: argparse.Namespace) -> int:
     """Prints one row for each operator."""
     from ep_nnapi.operators import ops
 
-    if given.json:
-        print_json([asdict(o) for o in ops()])
-    else:
-        show(ops())
+    known = ops()
+    told(given.json, lambda: [asdict(o) for o in known], show, known)
     return DONE
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, print_json, progress
+from ep_nnapi.cli.terminal import DONE, line, progress, told
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
@@ -42,10 +43,7 @@ def run(given: argparse.Namespace) -> int:
 
     with progress("recording") as advance:
         found = arguments.call(record_profile, given, path=given.output, progress=advance)
-    if given.json:
-        print_json(data(given.output, found))
-    else:
-        show(given.output, found)
+    told(given.json, partial(data, given.output, found), show, given.output, found)
     return DONE
 
 

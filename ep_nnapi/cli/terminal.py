@@ -80,6 +80,16 @@ def print_json(data: object) -> None:
     print(json.dumps(strict(data), indent=2, allow_nan=False))
 
 
+def told(
+    as_json: bool, data: Callable[[], object], show: Callable[..., None], *about: object
+) -> None:
+    """Prints the data as JSON, or what `show` prints about its arguments."""
+    if as_json:
+        print_json(data())
+    else:
+        show(*about)
+
+
 def strict(data: object) -> object:
     """Returns the data with null for numbers that are not finite, explained by `KEY_reason`."""
     if isinstance(data, Mapping):
