@@ -1,13 +1,11 @@
-/* Frames: see agent_frames.h. */
+/* Frames: see agent.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "agent_frames.h"
+#include "agent.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "container.h"
 
 enum { SLICES = 16, FIRST_BYTES = 1 << 16 };
 

@@ -1,6 +1,6 @@
-/* Runs of operands: see agent_run.h. */
+/* Runs of operands: see agent.h. */
 #define _POSIX_C_SOURCE 200809L
-#include "agent_run.h"
+#include "agent.h"
 
 #include <stdlib.h>
 #include <string.h>

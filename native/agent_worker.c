@@ -1,14 +1,12 @@
-/* Workers: see agent_worker.h. docs/agent.md has the payloads. */
+/* Workers: see agent.h. docs/agent.md has the payloads. */
 #define _DEFAULT_SOURCE
-#include "agent_worker.h"
+#include "agent.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "agent_run.h"
 
 /* A model, and its compilation. */
 typedef struct {

@@ -21,8 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent_store.h"
-#include "agent_worker.h"
+#include "agent.h"
 
 static const char USAGE[] =
     "usage: nnapi_agent [option...]\n"

@@ -134,17 +134,6 @@ def _file_digest(path: Path, offset: int, size: int, *_when: int) -> bytes:
     return hashlib.sha256(_mapped(path, offset, size).data).digest()
 
 
-_MALFORMED = (
-    AttributeError,
-    LookupError,
-    OverflowError,
-    RecursionError,
-    SpecError,
-    TypeError,
-    ValueError,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Container:
     """A cluster's container before it is written, with embedded or external weights.
@@ -284,7 +273,7 @@ def check_programs(alternatives: Sequence[Alternative]) -> None:
 def _malformed() -> Iterator[None]:
     try:
         yield
-    except _MALFORMED as error:
+    except (SpecError, ValueError) as error:
         says = " ".join(str(error).split())
         raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
 

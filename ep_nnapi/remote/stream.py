@@ -1,6 +1,6 @@
 """Frames of the agent's protocol, and a process whose standard streams carry them.
 
-In C: native/agent_frames.h. Requests are made one at a time.
+In C: native/agent.h. Requests are made one at a time.
 """
 
 from __future__ import annotations

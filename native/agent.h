@@ -1,8 +1,10 @@
-/* Frames of the agent's protocol: see docs/agent.md. Python's are ep_nnapi/remote/stream.py. */
-#ifndef NNAPI_CONTEXT_AGENT_FRAMES_H
-#define NNAPI_CONTEXT_AGENT_FRAMES_H
+/* The parts of nnapi_agent: docs/agent.md has the protocol. Python's frames are
+ * ep_nnapi/remote/stream.py. */
+#ifndef NNAPI_CONTEXT_AGENT_H
+#define NNAPI_CONTEXT_AGENT_H
 
-#include "error.h"
+#include "execution.h"
+#include "options.h"
 
 #define FRAME_MAGIC "NNAF"
 enum { FRAME_VERSION = 1, FRAME_HEADER_BYTES = 32, FRAME_MOST_BYTES = 1 << 30 };
@@ -70,5 +72,32 @@ frame_reader frame_payload(const frame *f);
 const void *frame_take(frame_reader *reader, size_t size);
 bool frame_take_u32(frame_reader *reader, uint32_t *out);
 bool frame_take_u64(frame_reader *reader, uint64_t *out);
+
+/* Runs of a model whose inputs and outputs are operands, without a border.
+ *
+ * Sizes that the model leaves open are those of a run's inputs; outputs of open sizes get buffers
+ * that grow. Python's is ep_nnapi/nnapi/library/compilation.py. */
+typedef struct agent_runs agent_runs;
+
+/* `measurable`: it was compiled for a chosen device, whose runs may be timed and limited. */
+agent_runs *agent_runs_make(const ctx_nnapi *nnapi, const ctx_container *container,
+                            const ctx_compiled *compiled, bool measurable, ctx_error *error);
+void agent_runs_free(agent_runs *runs);
+
+/* Runs as often as the request says; adds times and outputs to the reply. */
+bool agent_run(agent_runs *runs, const frame *request, frame *reply, ctx_error *error);
+
+/* The weights that were pushed: files in a folder, named by their SHA-256.
+ *
+ * Writes the part of a file that the request has, and says how much of it is there; the whole file
+ * gets its name when its digest is right. */
+bool agent_put(const char *folder, const frame *request, frame *reply, ctx_error *error);
+
+/* Lists the files, lines of bytes and name; removes them if the request says 1. */
+bool agent_store(const char *folder, const frame *request, frame *reply, ctx_error *error);
+
+/* A worker, one process that has one job of an NNAPI library at a time: serves the frames of
+ * `descriptor` until its end; returns the process's exit status. `folder` has the weights. */
+int agent_work(int descriptor, const ctx_settings *settings, const char *folder);
 
 #endif
