@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,19 @@ def check(status: CData) -> None:
         raise OrtError(f"onnxruntime: {message}")
 
 
+def stored(kind: str, read: Callable[..., CData], *given: object) -> Any:  # noqa: ANN401
+    """Returns what a function of ONNX Runtime's stores in its last argument, which is of `kind`."""
+    place = ffi.new(f"{kind} *")
+    check(read(*given, place))
+    return place[0]
+
+
+def strings(texts: Iterable[str], errors: str = "surrogateescape") -> tuple[CData, list[CData]]:
+    """Returns an array of C strings, and what must live as long as it."""
+    owned = [ffi.new("char[]", text.encode("utf-8", errors)) for text in texts]
+    return ffi.new("const char *[]", owned), owned
+
+
 def status_of(error: BaseException) -> CData:
     """Returns an OrtStatus for `error`: its message, after the type unless it is an NnapiError.
 
@@ -144,15 +157,13 @@ def environment_entries() -> dict[str, str]:
 
 def _entries(read: Callable[[CData], CData]) -> dict[str, str]:
     """Returns the pairs that the C function `read` stores, and releases them."""
-    pairs = ffi.new("OrtKeyValuePairs **")
     keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")
-    count = ffi.new("size_t *")
-    check(read(pairs))
+    count, pairs = ffi.new("size_t *"), stored("OrtKeyValuePairs *", read)
     try:
-        api().GetKeyValuePairs(pairs[0], keys, values, count)
+        api().GetKeyValuePairs(pairs, keys, values, count)
         return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}
     finally:
-        api().ReleaseKeyValuePairs(pairs[0])
+        api().ReleaseKeyValuePairs(pairs)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, api, check, ep_api
+from ep_nnapi.ort.api import OrtError, api, check, ep_api, stored
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import AttributeValue
@@ -93,17 +93,14 @@ def create_context_node(fused: GraphNode, context: bytes, nodes: Sequence[str]) 
     from ep_nnapi.epcontext.contexts import context_attributes  # most sessions write no context
 
     attributes = _attributes(context_attributes(context, fused.name, nodes))
-    node = ffi.new("OrtNode **")
     inputs, outputs = _names(fused.inputs), _names(fused.outputs)
-    check(
-        api()
-        .GetModelEditorApi()
-        .CreateNode(  # which takes over the attributes
-            *(CONTEXT_OP.encode(), CONTEXT_DOMAIN.encode(), _encoded(fused.name)),
-            *(inputs, len(inputs), outputs, len(outputs), attributes, len(attributes), node),
-        )
+    node = stored(
+        "OrtNode *",
+        api().GetModelEditorApi().CreateNode,  # which takes over the attributes
+        *(CONTEXT_OP.encode(), CONTEXT_DOMAIN.encode(), _encoded(fused.name)),
+        *(inputs, len(inputs), outputs, len(outputs), attributes, len(attributes)),
     )
-    return int(ffi.cast("uintptr_t", node[0]))
+    return int(ffi.cast("uintptr_t", node))
 
 
 def _encoded(name: str) -> bytes:
@@ -138,9 +135,9 @@ class ContextData:
         self._last: tuple[str, Array] | None = None
         if lib.ort_version() < _CONTEXT_DATA:
             return
-        ort, config = ep_api(), ffi.new("OrtEpContextConfig **")
-        check(ort.SessionOptions_GetEpContextConfig(options, config))
-        self._config = ffi.gc(config[0], ort.ReleaseEpContextConfig)
+        ort = ep_api()
+        config = stored("OrtEpContextConfig *", ort.SessionOptions_GetEpContextConfig, options)
+        self._config = ffi.gc(config, ort.ReleaseEpContextConfig)
         given = self._config, self._read, self._states
         check(ort.EpContextConfig_GetEpContextDataReadFunc(*given))
         given = self._config, self._write, self._states + 1
@@ -167,10 +164,10 @@ class ContextData:
         return self._last[1]
 
     def _copy(self, name: str) -> Array:
-        found, size, allocator = ffi.new("void **"), ffi.new("size_t *"), ffi.new("OrtAllocator **")
-        check(api().GetAllocatorWithDefaultOptions(allocator))
+        found, size = ffi.new("void **"), ffi.new("size_t *")
+        allocator = stored("OrtAllocator *", api().GetAllocatorWithDefaultOptions)
         try:
-            check(self._read[0](self._states[0], _encoded(name), allocator[0], found, size))
+            check(self._read[0](self._states[0], _encoded(name), allocator, found, size))
             if size[0] and not found[0]:
                 raise OrtError("onnxruntime: the callback returned no data")
             return np.frombuffer(bytes(ffi.buffer(found[0], size[0])), np.uint8)
@@ -178,7 +175,7 @@ class ContextData:
             raise ModelError(f"the application's weights {name!r}: {error}") from None
         finally:
             if found[0]:
-                check(api().AllocatorFree(allocator[0], found[0]))
+                check(api().AllocatorFree(allocator, found[0]))
 
     def forget(self) -> None:
         """Drops the file that `read` has kept."""

@@ -15,15 +15,15 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import Options
-from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.api import (
     EP_NAME,
     VENDOR,
     api,
-    check,
     ep_api,
     key_value_pairs,
     provider_options,
+    stored,
     text,
 )
 from ep_nnapi.ort.compute import Cluster
@@ -217,13 +217,12 @@ def _metadata(device: VirtualDevice) -> dict[str, str]:
 
 
 def _new_hardware(device: VirtualDevice) -> CData:
-    made = ffi.new("OrtHardwareDevice **")
     # Source: kOrtHardwareDevice_MetadataKey_IsVirtual.
     with key_value_pairs({"is_virtual": "1", **_metadata(device)}) as pairs:
         kind = _TYPES.get(device.type.name, _NPU)
-        check(ep_api().CreateHardwareDevice(kind, 0, 0, VENDOR.encode(), pairs, made))
-    handle: CData = made[0]
-    return handle
+        given = kind, 0, 0, VENDOR.encode(), pairs
+        made: CData = stored("OrtHardwareDevice *", ep_api().CreateHardwareDevice, *given)
+    return made
 
 
 def virtual_factories(capacity: int) -> tuple[list[Factory], list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, api, check
+from ep_nnapi.ort.api import OrtError, api, check, strings
 from ep_nnapi.ort.reader import view
 from ep_nnapi.sessions.device_session import DeviceModel, Termination, Threads, writable
 
@@ -71,8 +71,8 @@ class InnerSession:
 
     def __init__(self, model: DeviceModel, threads: Threads) -> None:
         self.model = model
-        self.input_names, self._inputs = _strings(model.inputs)
-        self.output_names, self._outputs = _strings(model.outputs)
+        self.input_names, self._inputs = strings(model.inputs)
+        self.output_names, self._outputs = strings(model.outputs)
         self.struct = ffi.gc(ffi.new("InnerSession *"), lib.close_inner_session)
         self._open(threads)
         keep_in_children(self)
@@ -181,12 +181,6 @@ def _named(names: CData, arrays: Sequence[Array | None]) -> tuple[CData, object]
         tensor.bytes = array.nbytes
     named = ffi.new("NamedTensors *", (names, tensors, len(arrays)))
     return named, (tensors, owned)
-
-
-def _strings(texts: Sequence[str] | Mapping[str, object]) -> tuple[CData, object]:
-    """Return an array of C strings, and what must live as long as it."""
-    owned = [ffi.new("char[]", text.encode()) for text in texts]
-    return ffi.new("const char *[]", owned), owned
 
 
 def _made(kind: str, make: Callable[[CData], CData], release: CData) -> CData:

@@ -26,6 +26,7 @@ from ep_nnapi.ort.api import (
     log,
     semantic_version,
     status_of,
+    strings,
     text,
     with_prefix,
 )
@@ -133,8 +134,7 @@ def _name_run_options() -> tuple[CData, list[CData]]:
     """
     from ep_nnapi.options.table import OPTIONS  # not needed before a session exists
 
-    names = [ffi.new("char[]", with_prefix(o.name).encode()) for o in OPTIONS]
-    array = ffi.new("const char *[]", names)
+    array, names = strings(with_prefix(o.name) for o in OPTIONS)
     lib.name_run_options(array, len(names))
     return array, names
 

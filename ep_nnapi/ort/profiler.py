@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, ep_api
+from ep_nnapi.ort.api import check, ep_api, strings
 from ep_nnapi.provider.cluster_record import Listener, RunEvent, RunEvents
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Profiler:
         }
         times = start, end - start
         made = ffi.new("OrtProfilingEvent **")
-        (keys, _keys), (contents, _contents) = _strings(values), _strings(values.values())
+        (keys, _keys), (contents, _contents) = strings(values), strings(values.values(), "replace")
         check(
             ep_api().CreateProfilingEvent(
                 *(_KERNEL, os.getpid(), event.thread, event.name.encode(), *times),
@@ -78,9 +78,3 @@ class Profiler:
         status = ep_api().ProfilingEventsContainer_AddEvents(events, made, 1)
         ep_api().ReleaseProfilingEvent(made[0])
         check(status)
-
-
-def _strings(given: Iterable[str]) -> tuple[CData, list[CData]]:
-    """Returns a C array of C strings, and what must live as long as it."""
-    owned = [ffi.new("char[]", text.encode("utf-8", "replace")) for text in given]
-    return ffi.new("const char *[]", owned), owned

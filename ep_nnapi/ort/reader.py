@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, api, check, dtype, text
+from ep_nnapi.ort.api import OrtError, api, check, dtype, stored, text
 from ep_nnapi.ort.shared import lasting
 
 if TYPE_CHECKING:
@@ -96,15 +96,13 @@ class AttributeReader:
 
 
 def _tensor(handle: int) -> Constant:
-    value = ffi.new("OrtValue **")
-    tensor: Tensor = ffi.new("Tensor *")
-    attribute = ffi.cast("OrtOpAttr *", handle)
-    check(api().OpAttr_GetTensorAttributeAsOrtValue(attribute, value))
+    tensor, attribute = ffi.new("Tensor *"), ffi.cast("OrtOpAttr *", handle)
+    value = stored("OrtValue *", api().OpAttr_GetTensorAttributeAsOrtValue, attribute)
     try:
-        check(lib.read_tensor(value[0], tensor))
+        check(lib.read_tensor(value, tensor))
         return _copied(tensor)
     finally:
-        api().ReleaseValue(value[0])
+        api().ReleaseValue(value)
 
 
 def _copied(tensor: Tensor) -> Constant:
@@ -216,11 +214,10 @@ class Reader:
         if not self._open:
             raise OrtError(f"constant {name} is read after ONNX Runtime's callback has returned")
         if name not in self._loaded:
-            tensor: Tensor = ffi.new("Tensor *")
-            value, info = ffi.new("OrtValue **"), ffi.cast("OrtValueInfo *", handle)
-            check(api().ValueInfo_GetInitializerValue(info, value))
-            check(lib.read_tensor(value[0], tensor))
-            self._loaded[name] = _lasting_view(value[0], tensor) if lasts else view(tensor)
+            tensor, info = ffi.new("Tensor *"), ffi.cast("OrtValueInfo *", handle)
+            value = stored("const OrtValue *", api().ValueInfo_GetInitializerValue, info)
+            check(lib.read_tensor(value, tensor))
+            self._loaded[name] = _lasting_view(value, tensor) if lasts else view(tensor)
         return self._loaded[name]
 
 
@@ -298,31 +295,24 @@ def first_unclaimed_node(handle: int) -> int:
 
 def count_nodes(handle: int) -> int:
     """Returns the number of nodes of a graph."""
-    return int(_found(api().Graph_GetNumNodes, ffi.cast("OrtGraph *", handle), "size_t"))
+    return int(stored("size_t", api().Graph_GetNumNodes, ffi.cast("OrtGraph *", handle)))
 
 
 def _members(handle: int) -> _Members:
     ort, graph = api(), ffi.cast("OrtGraph *", handle)
-    opsets = _found(ort.Graph_GetNumOperatorSets, graph, "size_t")
+    opsets = stored("size_t", ort.Graph_GetNumOperatorSets, graph)
     domains = ffi.new("const char *[]", opsets + 1)
     versions = ffi.new("int64_t[]", opsets + 1)
     check(ort.Graph_GetOperatorSets(graph, domains, versions, opsets))
     return _Members(
-        name=text(_found(ort.Graph_GetName, graph, "const char *")),
-        path=text(_found(ort.Graph_GetModelPath, graph, "const char *")),
-        parent=_number(_found(ort.Graph_GetParentNode, graph, "const OrtNode *")),
+        name=text(stored("const char *", ort.Graph_GetName, graph)),
+        path=text(stored("const char *", ort.Graph_GetModelPath, graph)),
+        parent=_number(stored("const OrtNode *", ort.Graph_GetParentNode, graph)),
         inputs=_listed(graph, ort.Graph_GetNumInputs, ort.Graph_GetInputs, "OrtValueInfo"),
         outputs=_listed(graph, ort.Graph_GetNumOutputs, ort.Graph_GetOutputs, "OrtValueInfo"),
         nodes=_listed(graph, ort.Graph_GetNumNodes, ort.Graph_GetNodes, "OrtNode"),
         opsets={text(domains[i]): versions[i] for i in range(opsets)},
     )
-
-
-def _found(read: Callable[[CData, CData], CData], owner: CData, kind: str) -> Any:  # noqa: ANN401
-    """Returns what a function of ONNX Runtime's stores in its last argument."""
-    stored = ffi.new(f"{kind}[1]")
-    check(read(owner, stored))
-    return stored[0]
 
 
 def _number(handle: CData) -> int:
@@ -336,7 +326,7 @@ def _listed(
     kind: str,
 ) -> list[int]:
     """Returns the members of a graph, as handles."""
-    number = _found(count, owner, "size_t")
+    number = stored("size_t", count, owner)
     handles = ffi.new("uintptr_t[]", number + 1)
     check(list_into(owner, ffi.cast(f"const {kind} **", handles), number))
     return ffi.unpack(handles, number)
@@ -364,7 +354,7 @@ def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
 
 def _inner_graphs(node: int) -> Iterator[tuple[int, str]]:
     ort, owner = api(), ffi.cast("OrtNode *", node)
-    count = _found(ort.Node_GetNumSubgraphs, owner, "size_t")
+    count = stored("size_t", ort.Node_GetNumSubgraphs, owner)
     graphs = ffi.new("const OrtGraph *[]", count + 1)
     attributes = ffi.new("const char *[]", count + 1)
     check(ort.Node_GetSubgraphs(owner, graphs, count, attributes))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ep_nnapi.graph.value import DType
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import api, check
+from ep_nnapi.ort.api import api, check, stored
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData, Tensor
@@ -37,29 +37,26 @@ def lasting(value: CData, tensor: Tensor) -> CData | None:
 
 
 def _sequence(value: CData) -> CData:
-    made = ffi.new("OrtValue **")
-    check(api().CreateValue(ffi.new("OrtValue *[]", [value]), 1, _SEQUENCE, made))
-    sequence: CData = made[0]
-    return sequence
+    given = ffi.new("OrtValue *[]", [value])
+    return stored("OrtValue *", api().CreateValue, given, 1, _SEQUENCE)  # type: ignore[no-any-return]
 
 
 @cache
 def _shares() -> bool:
     """True if a sequence sees what is written to the memory of its tensor afterwards."""
     ort, given = api(), np.zeros(1, np.float32)
-    memory, allocator = ffi.new("OrtMemoryInfo **"), ffi.new("OrtAllocator **")
-    tensor, read, dims = ffi.new("OrtValue **"), ffi.new("OrtValue **"), ffi.new("int64_t[]", [1])
-    check(ort.CreateCpuMemoryInfo(_ARENA, _DEFAULT, memory))
-    check(ort.GetAllocatorWithDefaultOptions(allocator))
-    data = ffi.cast("void *", given.ctypes.data), given.nbytes
-    check(ort.CreateTensorWithDataAsOrtValue(memory[0], *data, dims, 1, DType.FLOAT, tensor))
-    sequence = _sequence(tensor[0])
+    memory = stored("OrtMemoryInfo *", ort.CreateCpuMemoryInfo, _ARENA, _DEFAULT)
+    allocator = stored("OrtAllocator *", ort.GetAllocatorWithDefaultOptions)
+    data = ffi.cast("void *", given.ctypes.data), given.nbytes, ffi.new("int64_t[]", [1]), 1
+    make = ort.CreateTensorWithDataAsOrtValue
+    tensor = stored("OrtValue *", make, memory, *data, DType.FLOAT)
+    sequence = _sequence(tensor)
     given[0] = 1
-    check(ort.GetValue(sequence, 0, allocator[0], read))
+    read = stored("OrtValue *", ort.GetValue, sequence, 0, allocator)
     found: Tensor = ffi.new("Tensor *")
-    check(lib.read_tensor(read[0], found))
+    check(lib.read_tensor(read, found))
     seen = ffi.cast("float *", found.data)[0]
-    for value in (read[0], sequence, tensor[0]):
+    for value in (read, sequence, tensor):
         ort.ReleaseValue(value)
-    ort.ReleaseMemoryInfo(memory[0])
+    ort.ReleaseMemoryInfo(memory)
     return bool(seen == 1)
