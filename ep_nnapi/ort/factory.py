@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort._native import lib
@@ -134,15 +133,6 @@ class NoNodesProvider:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []  # there are no events
 
-    def begin(self, running: str) -> None:
-        """Does nothing: there are no clusters to tell of."""
-
-    def plan_for_files(self) -> None:
-        """Does nothing, as `begin`."""
-
-    def end(self) -> None:
-        """Does nothing, as `begin`."""
-
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """Returns no clusters."""
         return ()
@@ -150,15 +140,6 @@ class NoNodesProvider:
     def notice(self) -> Notice:
         """Returns the reason why no node is taken."""
         return Notice(_CHOSEN_BY_POLICY, warning=True)
-
-    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
-        """Does nothing: no node runs here."""
-
-    def start_run(self, given: Mapping[str, str]) -> None:
-        """Does nothing, as `set_dynamic_options`."""
-
-    def end_run(self) -> None:
-        """Does nothing, as `start_run`."""
 
     @property
     def compatibility_info(self) -> str:
@@ -171,8 +152,11 @@ class NoNodesProvider:
         """Yields nothing: there are no clusters."""
         return iter(())
 
-    def read_weights_by(self, read: Callable[[str], Array]) -> None:
-        """Does nothing: EPContext nodes are not taken."""
+    def _ignore(self, *_given: object) -> None:
+        """Does nothing: no node is compiled or runs here."""
+
+    begin = plan_for_files = end = _ignore
+    set_dynamic_options = start_run = end_run = read_weights_by = _ignore
 
 
 DEVICES = 8
