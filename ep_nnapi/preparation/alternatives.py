@@ -166,7 +166,7 @@ class ClusterNodes:
         nodes = [n for n in self.nodes if n.name in wanted]
         read = dict.fromkeys(name for n in nodes for name in n.input)
         inside = [self.initializers[name] for name in read if name in self.initializers]
-        entering, leaving = map(_info, border.inputs), map(_info, border.outputs)
+        entering, leaving = map(info_of, border.inputs), map(info_of, border.outputs)
         graph = helper.make_graph(nodes, "cluster", [*entering], [*leaving], inside)
         model = helper.make_model(graph, opset_imports=self.proto.opset_import)
         model.ir_version = min(self.proto.ir_version, 10)
@@ -189,7 +189,8 @@ def _with_names(node: NodeProto, renamed: Mapping[str, str]) -> NodeProto:
     return made
 
 
-def _info(crossing: Crossing) -> onnx.ValueInfoProto:
+def info_of(crossing: Crossing) -> onnx.ValueInfoProto:
+    """Returns name, type and sizes of a tensor at the border of a cluster."""
     return helper.make_tensor_value_info(crossing.name, int(crossing.dtype), crossing.shape)
 
 

@@ -22,6 +22,7 @@ from ep_nnapi.graph.value import Dim
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.fixed import sets_of
+from ep_nnapi.preparation.alternatives import info_of
 from ep_nnapi.provider.buckets import shapes_of, size_of
 from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
@@ -185,11 +186,7 @@ class BucketedCluster:
         """Returns types and sizes of what compilations among these nodes compute."""
         made = {name for node in nodes if node.op_type == CONTEXT_OP for name in node.output}
         crossings = (c for lowered in self.lowered for c in lowered.border.outputs)
-        return [
-            helper.make_tensor_value_info(c.name, int(c.dtype), c.shape)
-            for c in crossings
-            if c.name in made
-        ]
+        return [info_of(c) for c in crossings if c.name in made]
 
 
 @dataclass(frozen=True, slots=True)

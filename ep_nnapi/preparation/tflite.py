@@ -9,31 +9,24 @@ from copy import deepcopy
 from pathlib import Path
 
 import onnx
-import onnxruntime
-from onnx import GraphProto, ModelProto, helper
+from onnx import ModelProto
 from onnx.external_data_helper import load_external_data_for_model
 
-from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.verdict import Verdict
-from ep_nnapi.graph.onnx_io import drop_constant_inputs
+from ep_nnapi.graph.onnx_io import drop_constant_inputs, edited
 from ep_nnapi.litert import package
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.library import FlatModel, load
 from ep_nnapi.litert.to_tflite import convert
-from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.graph import Inexpressible
-from ep_nnapi.preparation.alternatives import flat_ports
+from ep_nnapi.preparation.alternatives import flat_ports, info_of
 from ep_nnapi.preparation.job import FLATBUFFER
 from ep_nnapi.preparation.verify import read_recorded
-from ep_nnapi.preparation.write_epcontext import (
-    make_names_unique,
-    static_clusters,
-    why_not_compiled,
-)
+from ep_nnapi.preparation.write_epcontext import compilable, why_not_compiled
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.report.report import Report
 
@@ -68,15 +61,10 @@ def _written(
     model: Path, out: Path, options: Options, scratch: Path
 ) -> tuple[Report, dict[Path, str]]:
     """Writes the same; returns the report, and the first node of each flatbuffer."""
-    proto = onnx.load(str(model), load_external_data=False)
-    make_names_unique(proto)
-    drop_constant_inputs(proto.graph)  # a flatbuffer's inputs have no defaults
-    onnx.save(proto, str(model))
-    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    runtime = LiteRtRuntime()
-    provider = partitioned_at(str(model), options, level, runtime, written=True)
+    with edited(model) as proto:
+        drop_constant_inputs(proto.graph)  # a flatbuffer's inputs have no defaults
+    proto, provider, static = compilable(model, options, LiteRtRuntime())
     inside = {node.name for node in proto.graph.node}
-    static = static_clusters(model, options, provider, runtime)
     # those of control flow have no inputs of their own
     clusters = [cluster for cluster in static if set(cluster.report.nodes) <= inside]
     if not clusters:
@@ -117,13 +105,8 @@ def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelPro
         for crossing in (*border.inputs, *border.outputs):
             if crossing.name not in known:
                 known.add(crossing.name)
-                _add_output(exposed.graph, crossing)
+                exposed.graph.output.append(info_of(crossing))
     return exposed
-
-
-def _add_output(graph: GraphProto, crossing: Crossing) -> None:
-    info = helper.make_tensor_value_info(crossing.name, int(crossing.dtype), crossing.shape)
-    graph.output.append(info)
 
 
 def compare_flatbuffers(folder: Path, recorded: Path, options: Options) -> Verdict:

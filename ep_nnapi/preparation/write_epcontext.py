@@ -31,7 +31,7 @@ from ep_nnapi.epcontext.layout import (
     EP_SOURCE,
     FORMAT_VERSION,
 )
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs, make_dense, temporary
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, edited, graphs, make_dense, temporary
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.runtime import Runtime
@@ -41,6 +41,7 @@ from ep_nnapi.preparation.alternatives import (
     ClusterNodes,
     alternatives_in,
     highest_level,
+    info_of,
     wanted_of,
 )
 from ep_nnapi.preparation.bucketed import OPSET, BucketedCluster, context_node
@@ -91,10 +92,7 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     nothing to compile, and without `partial` for nodes that depend on symbolic sizes of inputs.
     """
     options = highest_level(job.alternatives, job.options)
-    proto = _in_form(model)
-    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = partitioned_at(str(model), options, level, written=True)
-    clusters = static_clusters(model, options, provider)
+    proto, provider, clusters = compilable(model, options)
     bucketed = list(_bucketed(proto, provider, job))
     if bucketed:  # the static ones beside them, not those of a partition without them
         clusters = [c for c in provider.clusters if isinstance(c, CompiledCluster)]
@@ -129,15 +127,6 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
     return provider.report, part
 
 
-def _in_form(model: Path) -> ModelProto:
-    """Gives the nodes of a model unique names and makes its constants dense, also in its file."""
-    proto = onnx.load(str(model), load_external_data=False)
-    make_names_unique(proto)
-    make_dense(proto.graph)
-    onnx.save(proto, str(model))
-    return proto
-
-
 def _part_of(proto: ModelProto, compiled: Sequence[_Packed]) -> CompiledPart:
     every = tuple(graphs(proto.graph))
     sizes = {
@@ -153,20 +142,27 @@ def _part_of(proto: ModelProto, compiled: Sequence[_Packed]) -> CompiledPart:
     )
 
 
-def static_clusters(
-    model: Path, options: Options, provider: Provider, runtime: Runtime | None = None
-) -> list[CompiledCluster]:
-    """Returns the clusters of static shapes of an optimized model that `provider` partitioned.
+def compilable(
+    model: Path, options: Options, runtime: Runtime | None = None
+) -> tuple[ModelProto, Provider, list[CompiledCluster]]:
+    """Returns an optimized model, its partitioning, and the clusters of static shapes.
 
-    runtime   the one that replaces the runtime of the options, as for `partitioned_at`
+    Gives the nodes in the file unique names, by which clusters in the report identify them, and
+    makes its constants dense.
+
+    runtime   replaces the runtime of the options, as for `partitioned_at`
     """
+    with edited(model) as proto:
+        _make_names_unique(proto)
+        make_dense(proto.graph)
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = partitioned_at(str(model), options, level, runtime, written=True)
     clusters = provider.clusters
     if not all(isinstance(c, CompiledCluster) for c in clusters):
         # partition again: nodes with static shapes must form clusters without the dynamic ones
         static = replace(options, dynamic_shapes=DynamicShapes.OFF)
-        level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         clusters = partitioned_at(str(model), static, level, runtime, written=True).clusters
-    return [c for c in clusters if isinstance(c, CompiledCluster)]
+    return proto, provider, [c for c in clusters if isinstance(c, CompiledCluster)]
 
 
 def why_not_compiled(proto: ModelProto, report: Report) -> str:
@@ -192,8 +188,7 @@ def _is_symbolic(info: ValueInfoProto) -> bool:
     return not all(d.HasField("dim_value") for d in info.type.tensor_type.shape.dim)
 
 
-def make_names_unique(proto: ModelProto) -> None:
-    """Gives every node a unique name, by which clusters in the report identify their nodes."""
+def _make_names_unique(proto: ModelProto) -> None:
     seen: Counter[str] = Counter()
     for graph in graphs(proto.graph):
         for node in graph.node:
@@ -257,11 +252,8 @@ def _replace(
         home.value_info.extend(cluster.results(by))
         return  # its own outputs have the sizes of a run
     known = {v.name for v in (*home.value_info, *home.output)}
-    home.value_info.extend(
-        helper.make_tensor_value_info(c.name, int(c.dtype), c.shape)
-        for c in cluster.lowered.border.outputs
-        if c.name not in known
-    )
+    made = cluster.lowered.border.outputs
+    home.value_info.extend(info_of(c) for c in made if c.name not in known)
 
 
 def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
