@@ -1,9 +1,10 @@
 """Prepared models with all alternatives against the same with one: bytes, and time to load.
 
 Both files of a network have the same first NNAPI program, which sessions of both choose. They take
-turns in one process; of several sessions the least time of the processor counts, of the creation
-alone and with two runs, of which the first one is the trial. "first": with weights that are new to
-the process, so that their digest is computed; "later": with those that it knows.
+turns in one process; of several sessions the least times count: elapsed and of the processor for
+the creation alone, and of the processor with two runs, of which the first one is the trial.
+"first": with weights that are new to the process, so that their digest is computed; "later": with
+those that it knows.
 
 The libraries are a stand-in whose functions do next to nothing, on which the time is that of the
 provider and of ONNX Runtime, and this project's. LiteRT is an alternative where it is installed.
@@ -15,7 +16,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from time import process_time, sleep
+from time import perf_counter, process_time, sleep
 
 import numpy as np
 import onnx
@@ -28,7 +29,7 @@ from models.zoo import MODELS, sample_inputs
 NETWORKS = ("mlp", "digits", "kws_dscnn", "denoiser_lstm", "segmentation", "mobilenet_v2")
 ROUNDS = 15
 MOST_TIME, MOST_BYTES, MOST_MORE = 1.1, 0.03, 1024
-Times = tuple[float, float]
+Times = tuple[float, float, float]
 
 
 def prepared(model: onnx.ModelProto, alternatives: str, folder: Path) -> Path:
@@ -50,13 +51,13 @@ def size(model: Path) -> int:
 def loaded(
     create: Create, model: Path, options: dict[str, str], feeds: Mapping[str, np.ndarray]
 ) -> Times:
-    """Milliseconds of the processor for a session, and for that with two runs."""
-    begin = process_time()
+    """Milliseconds for a session: elapsed, of the processor, and of that with two runs."""
+    start, begin = perf_counter(), process_time()
     session = create(model, options)
-    made = process_time()
+    elapsed, made = perf_counter() - start, process_time() - begin
     for _ in range(2):
         session.run(None, dict(feeds))
-    return (made - begin) * 1e3, (process_time() - begin) * 1e3
+    return elapsed * 1e3, made * 1e3, (process_time() - begin) * 1e3
 
 
 def least(
@@ -76,7 +77,7 @@ def least(
             os.utime(file)
         for i in (0, 1) if number % 2 else (1, 0):
             found[i].append(loaded(create, files[i], options, feeds))
-    return [(min(t[0] for t in times[1:]), min(t[1] for t in times[1:])) for times in found]
+    return [(min(a), min(b), min(c)) for a, b, c in (zip(*t[1:], strict=True) for t in found)]
 
 
 def measure(name: str, folder: Path, libraries: Libraries) -> None:
@@ -101,7 +102,7 @@ def measure(name: str, folder: Path, libraries: Libraries) -> None:
 
 
 def main() -> None:
-    """Prints times with one and all alternatives, and their ratio: of a session, and with runs."""
+    """Prints times with one and all alternatives, and their ratio: each of the three."""
     onnxruntime.register_execution_provider_library(NAME, ep_nnapi.context_library_path())
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)

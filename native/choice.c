@@ -28,13 +28,23 @@ typedef struct {
   _Atomic uint64_t runs; /* that ended well */
 } candidate;
 
+/* A trial that has begun. */
+typedef struct {
+  struct trial *trial; /* NULL: there is none, or it does not come back and is no one's */
+  ctx_call *call;      /* NULL: it was carried out at once */
+  ctx_note note;
+} attempt;
+
 struct ctx_choice {
   const ctx_system *system;
   bool alone;
   ctx_container container; /* with its first alternative, whose tensors are those of a run */
   ctx_weights *weights;
+  bool weights_known; /* to be right, before anything was tried */
   candidate *candidates;
   uint32_t count;
+  uint32_t next;            /* the candidate that is being opened, or was last */
+  attempt opening;          /* its trial */
   _Atomic uint32_t current; /* the candidate that is chosen */
   ctx_tried *tried;         /* room for all, as they are read while others are added */
   _Atomic uint32_t tried_count;
@@ -183,7 +193,7 @@ static bool run_candidate(candidate *c, void *const *tensors, ctx_error *error) 
 
 /* What may not come back: the opening of a candidate, its first run on copies of the tensors, and
  * its release. */
-typedef struct {
+typedef struct trial {
   const ctx_choice *choice;
   candidate *candidate;
   ctx_place place;
@@ -268,29 +278,42 @@ static bool is_free(const ctx_choice *x, const candidate *c, ctx_error *error) {
   return c->kind == CPU || ctx_note_is_free(&note, c->kind == NNAPI_CPU, error);
 }
 
-/* Does it: the CPU provider's at once, others with a deadline and a note. A trial that does not come
- * back is no longer the caller's (*out is NULL). */
-static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const char *doing,
-                      ctx_error *error) {
-  trial *t = *out;
-  const candidate *c = t->candidate;
-  const ctx_note note = note_of(x, c);
+/* Begins it: the CPU provider's is done at once, others have a deadline and a note. */
+static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, ctx_error *error) {
   char name[160];
-  bool succeeded;
-  if (c->kind == CPU) {
-    work(t);
-  } else {
-    name_of(x, c, name, sizeof name);
-    ctx_note_begin(&note, name);
-    if (!ctx_within(x->system->settings.trial_timeout, work, free_trial, t, doing, error)) {
+  out->trial = t;
+  out->call = NULL;
+  if (t->candidate->kind == CPU) return work(t), true;
+  out->note = note_of(x, t->candidate);
+  name_of(x, t->candidate, name, sizeof name);
+  ctx_note_begin(&out->note, name);
+  out->call = ctx_begin_call(x->system->settings.trial_timeout, work, free_trial, t, error);
+  if (out->call != NULL) return true;
+  x->stuck = true;
+  out->trial = NULL;
+  return false;
+}
+
+/* Waits for it. A trial that does not come back is no longer the caller's. */
+static bool end(ctx_choice *x, attempt *a, const char *doing, ctx_error *error) {
+  if (a->call != NULL) {
+    if (!ctx_end_call(a->call, doing, error)) {
       x->stuck = true;
-      *out = NULL;
+      a->trial = NULL;
       return false;
     }
-    ctx_note_end(&note);
+    ctx_note_end(&a->note);
   }
-  succeeded = t->succeeded;
-  if (!succeeded) *error = t->error;
+  if (!a->trial->succeeded) *error = a->trial->error;
+  return a->trial->succeeded;
+}
+
+/* Does it; *out is NULL if it does not come back. */
+static bool carry_out(ctx_choice *x, void (*work)(void *), trial **out, const char *doing,
+                      ctx_error *error) {
+  attempt a;
+  const bool succeeded = begin(x, work, *out, &a, error) && end(x, &a, doing, error);
+  *out = a.trial;
   return succeeded;
 }
 
@@ -310,35 +333,54 @@ static bool drop_data(candidate *c) {
   return false;
 }
 
-static bool open_candidate(ctx_choice *x, uint32_t index, ctx_error *error) {
-  candidate *c = &x->candidates[index];
+static bool begin_to_open(ctx_choice *x, candidate *c, ctx_error *error) {
   trial *t;
-  bool opened;
   TRY(may_run(x, c, error));
   TRY(ctx_unpack(&x->container, c->alternative, &c->data, &c->container, error));
   t = bind(x, c, error) && is_free(x, c, error) ? make_trial(x, c, error) : NULL;
   if (t == NULL) return drop_data(c);
-  opened = carry_out(x, open_it, &t, "compile", error);
+  return begin(x, open_it, t, &x->opening, error);
+}
+
+static bool end_opening(ctx_choice *x, candidate *c, ctx_error *error) {
+  const bool opened = end(x, &x->opening, "compile", error);
+  trial *t = x->opening.trial;
+  x->opening.trial = NULL;
   if (t == NULL) return false; /* what hangs may still read it */
   c->engine = t->engine;
   free_trial(t);
   return opened || drop_data(c);
 }
 
-/* Chooses the first candidate from `index` on that opens. */
-static bool choose_from(ctx_choice *x, uint32_t index, ctx_error *error) {
-  for (; index < x->count; index++) {
-    if (x->candidates[index].engine == NULL && !open_candidate(x, index, error)) {
-      give_way(x, &x->candidates[index], error);
-      continue;
-    }
-    atomic_store(&x->current, index);
-    name_of(x, &x->candidates[index], x->name, sizeof x->name);
-    atomic_store(&x->proved, x->candidates[index].kind == CPU);
-    atomic_store(&x->settled, x->candidates[index].kind == CPU);
-    return true;
+/* Begins to open the first candidate from `index` on that can be tried. */
+static bool begin_from(ctx_choice *x, uint32_t index, ctx_error *error) {
+  for (x->next = index; x->next < x->count; x->next++) {
+    candidate *c = &x->candidates[x->next];
+    if (c->engine != NULL || begin_to_open(x, c, error)) return true;
+    give_way(x, c, error);
   }
   return false;
+}
+
+/* Chooses the first candidate that opens, from the one on that is being opened. */
+static bool choose(ctx_choice *x, ctx_error *error) {
+  while (x->next < x->count) {
+    candidate *c = &x->candidates[x->next];
+    if (c->engine != NULL || end_opening(x, c, error)) {
+      atomic_store(&x->current, x->next);
+      name_of(x, c, x->name, sizeof x->name);
+      atomic_store(&x->proved, c->kind == CPU);
+      atomic_store(&x->settled, c->kind == CPU);
+      return true;
+    }
+    give_way(x, c, error);
+    (void)begin_from(x, x->next + 1, error);
+  }
+  return false;
+}
+
+static bool choose_from(ctx_choice *x, uint32_t index, ctx_error *error) {
+  return begin_from(x, index, error) && choose(x, error);
 }
 
 static void note_choice(const ctx_choice *x) {
@@ -361,24 +403,8 @@ static bool open_alone(ctx_choice *x, ctx_error *error) {
   return ctx_engine_open(&place, &x->container, x->weights, &c->engine, error);
 }
 
-static bool choose_first(ctx_choice *x, ctx_error *error) {
-  ctx_fail(error, "no alternative of it is preferred here");
-  if (find_candidates(x, error) && choose_from(x, 0, error)) {
-    if (x->candidates[x->current].kind == CPU && !ctx_weights_are_right(x->weights, error))
-      return false;
-    note_choice(x);
-    return true;
-  }
-  if (x->tried_count > 0) {
-    const ctx_tried first = x->tried[0];
-    ctx_fail(error, "no alternative runs here: %.100s: %.250s", first.name, first.reason.text);
-  }
-  (void)ctx_weights_are_right(x->weights, error); /* what is said of wrong weights means nothing */
-  return false;
-}
-
-bool ctx_choice_make(const ctx_system *system, bool alone, const ctx_container *container,
-                     ctx_weights *weights, ctx_choice **out, ctx_error *error) {
+bool ctx_choice_begin(const ctx_system *system, bool alone, const ctx_container *container,
+                      ctx_weights *weights, ctx_choice **out, ctx_error *error) {
   ctx_choice *x = calloc(1, sizeof *x);
   *out = x;
   if (x == NULL) return ctx_out_of_memory(error);
@@ -386,12 +412,39 @@ bool ctx_choice_make(const ctx_system *system, bool alone, const ctx_container *
   x->alone = alone || !ctx_has_choice(container);
   x->container = *container;
   x->weights = weights;
+  x->weights_known = ctx_weights_are_known(weights);
   pthread_mutex_init(&x->lock, NULL);
   atomic_init(&x->proved, x->alone);
   atomic_init(&x->settled, x->alone);
-  if (x->alone ? open_alone(x, error) : choose_first(x, error)) return true;
-  if (ctx_choice_free(x)) *out = NULL;
+  if (x->alone) return open_alone(x, error);
+  if (!find_candidates(x, error)) return false;
+  (void)begin_from(x, 0, error);
+  return true;
+}
+
+bool ctx_choice_is_sure(const ctx_choice *x) {
+  return x->weights_known && x->next + 1 < x->count && x->candidates[x->count - 1].kind == CPU;
+}
+
+bool ctx_choice_end(ctx_choice *x, ctx_error *error) {
+  if (x->alone) return true;
+  if (choose(x, error)) {
+    if (x->candidates[x->current].kind == CPU) TRY(ctx_weights_are_right(x->weights, error));
+    note_choice(x);
+    return true;
+  }
+  ctx_fail(error, "no alternative of it is preferred here");
+  if (x->tried_count > 0)
+    ctx_fail(error, "no alternative runs here: %.100s: %.250s", x->tried[0].name,
+             x->tried[0].reason.text);
+  (void)ctx_weights_are_right(x->weights, error); /* what is said of wrong weights means nothing */
   return false;
+}
+
+bool ctx_choice_make(const ctx_system *system, bool alone, const ctx_container *container,
+                     ctx_weights *weights, ctx_choice **out, ctx_error *error) {
+  return ctx_choice_begin(system, alone, container, weights, out, error) &&
+         ctx_choice_end(*out, error);
 }
 
 /* Releases an engine; what hangs in that may still read all of the choice, which is stuck then. */
@@ -405,8 +458,10 @@ static void free_engine(ctx_choice *x, candidate *c) {
 }
 
 bool ctx_choice_free(ctx_choice *x) {
+  ctx_error ignored;
   uint32_t i;
   if (x == NULL) return true;
+  if (x->opening.trial != NULL) (void)end_opening(x, &x->candidates[x->next], &ignored);
   if (x->alone && x->count > 0) ctx_engine_free(x->candidates[0].engine);
   for (i = 0; !x->alone && !x->stuck && i < x->count; i++) free_engine(x, &x->candidates[i]);
   if (x->stuck) return false; /* what hangs may still read all of it */

@@ -20,10 +20,22 @@ typedef struct ctx_choice ctx_choice;
 /* Checks the option `prefer`. */
 bool ctx_check_prefer(const char *names, ctx_error *error);
 
-/* Chooses, and compiles what is chosen; system, container and weights live as long as the choice. A
- * container of one program, or of which the first is to run `alone`, is no choice: it runs, without
- * a trial, on the device of the options or their fallback. If it fails, *out is NULL, or what
- * ctx_choice_free leaves as a driver hangs. */
+/* Begins to choose: the first alternative that may run here compiles meanwhile. System, container and
+ * weights live as long as the choice, which is to be freed also if it fails. A container of one
+ * program, or of which the first is to run `alone`, is no choice: it runs, without a trial, on the
+ * device of the options or their fallback, and is compiled already. */
+bool ctx_choice_begin(const ctx_system *system, bool alone, const ctx_container *container,
+                      ctx_weights *weights, ctx_choice **out, ctx_error *error);
+
+/* True if there are alternatives, and one will be chosen: the weights are known to be right, and the
+ * CPU provider runs what nothing else does. */
+bool ctx_choice_is_sure(const ctx_choice *choice);
+
+/* Waits for what compiles, and chooses it or the first one after it that compiles; before all that
+ * is below but ctx_choice_free. */
+bool ctx_choice_end(ctx_choice *choice, ctx_error *error);
+
+/* Both. */
 bool ctx_choice_make(const ctx_system *system, bool alone, const ctx_container *container,
                      ctx_weights *weights, ctx_choice **out, ctx_error *error);
 

@@ -9,7 +9,7 @@
 enum { ATTRIBUTE_STRING = 5, FEW = 32 }; /* Source: OrtOpAttrType */
 
 /* A compiled node. */
-typedef struct {
+typedef struct Compute {
   OrtNodeComputeInfo base;
   void *reserved[8];
   Ep *ep;
@@ -149,12 +149,13 @@ static bool load(Compute *compute, size_t size, const char *path, ctx_error *err
       !ctx_check_model_file(path, error))
     return false;
   if (!open_weights(compute, path, error)) return false;
-  return ctx_choice_make(&compute->ep->system, false, &compute->container, &compute->weights,
-                         &compute->choice, error);
+  return ctx_choice_begin(&compute->ep->system, false, &compute->container, &compute->weights,
+                          &compute->choice, error);
 }
 
 static void free_compute(Compute *compute) {
   if (compute == NULL) return;
+  if (compute->ep->undecided == compute) compute->ep->undecided = NULL;
   if (!ctx_choice_free(compute->choice)) { /* what hangs keeps all of it */
     compute->ep->stuck = true;
     return;
@@ -189,6 +190,17 @@ static OrtStatus *tell(Compute *compute, bool first) {
                                 "ep.c", __LINE__, EP_NAME);
 }
 
+/* Ends the choice that has begun, if one has: not before something else is compiled or the node is to
+ * run, so that ONNX Runtime goes on meanwhile. */
+static OrtStatus *decide(Ep *ep) {
+  Compute *compute = ep->undecided;
+  ctx_error error;
+  ep->undecided = NULL;
+  if (compute == NULL) return NULL;
+  if (!ctx_choice_end(compute->choice, &error)) return ep_named_status(compute->name, error.text);
+  return tell(compute, true);
+}
+
 static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *path) {
   ctx_error error;
   char *text;
@@ -198,7 +210,8 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
     return ep_named_status(compute->name, "it has no ep_cache_context; prepare the model again");
   compute->data = (uint8_t *)text;
   if (!load(compute, size, path, &error)) return ep_named_status(compute->name, error.text);
-  return tell(compute, true);
+  compute->ep->undecided = compute;
+  return ctx_choice_is_sure(compute->choice) ? NULL : decide(compute->ep);
 }
 
 static OrtStatus *run(Compute *compute, OrtKernelContext *context, void **tensors) {
@@ -224,12 +237,20 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
   return status;
 }
 
+/* There will be no session. */
+static void drop_receipt(Ep *ep) {
+  ctx_receipt_drop(ep->receipt);
+  ep->receipt = NULL;
+}
+
 static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeContext *context,
                                       void **state) {
-  (void)info;
+  Ep *ep = ((Compute *)info)->ep;
+  OrtStatus *status = decide(ep);
   (void)context;
   *state = NULL;
-  return NULL;
+  if (status != NULL) drop_receipt(ep);
+  return status;
 }
 
 static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
@@ -253,6 +274,7 @@ static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fus
   compute->base.Compute = Compute_Compute;
   compute->base.ReleaseState = Compute_ReleaseState;
   compute->ep = ep;
+  ORT_TRY(decide(ep));
   ORT_TRY(only_node(graph, &node));
   ORT_TRY(ort->Node_GetName(node, &name));
   ORT_TRY(ort->Graph_GetModelPath(graph, &path));
@@ -261,12 +283,6 @@ static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fus
   if (compute->name == NULL) return ep_status("out of memory");
   ORT_TRY(load_node(compute, node, path != NULL ? path : ""));
   return ep_bind(&compute->container, compute->name, fused, &compute->tensors);
-}
-
-/* There will be no session. */
-static void drop_receipt(Ep *ep) {
-  ctx_receipt_drop(ep->receipt);
-  ep->receipt = NULL;
 }
 
 static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused,
@@ -296,8 +312,12 @@ static void note(const Compute *compute) {
 }
 
 static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
+  OrtStatus *status = decide((Ep *)ep); /* if no session came of it */
   size_t i;
-  (void)ep;
+  if (status != NULL) {
+    drop_receipt((Ep *)ep);
+    ort->ReleaseStatus(status);
+  }
   for (i = 0; i < count; i++) {
     note((Compute *)infos[i]);
     free_compute((Compute *)infos[i]);

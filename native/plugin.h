@@ -69,8 +69,9 @@ typedef struct {
   OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
   void *read_state;
   context_file *context_files;
-  bool stuck;  /* a driver hangs, and may still read all of this */
-  bool usable; /* else every node fails to compile, with the error below */
+  struct Compute *undecided; /* the node whose choice has begun and not ended; NULL: none */
+  bool stuck;                /* a driver hangs, and may still read all of this */
+  bool usable;               /* else every node fails to compile, with the error below */
   ctx_error error;
 } Ep;
 

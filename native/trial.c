@@ -18,15 +18,18 @@
 #include "sha256.h"
 
 /* Whoever comes last of its holders, the thread and who waits for it, frees it. */
-typedef struct {
+struct ctx_call {
   void (*work)(void *);
   void (*release)(void *);
   void *given;
+  uint64_t nanoseconds;
+  struct timespec deadline; /* as many after its begin */
   bool ended, left;
   pthread_mutex_t lock;
   pthread_cond_t end;
   atomic_int holders;
-} call;
+};
+typedef struct ctx_call call;
 
 static void free_call(call *c) {
   pthread_cond_destroy(&c->end);
@@ -135,19 +138,23 @@ void ctx_end_trials(void) {
   waiting.exists = waiting.ends = false;
 }
 
-/* Waits until it has ended; false at the deadline. */
-static bool wait_for(call *c, uint64_t nanoseconds) {
-  struct timespec end;
-  bool ended;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_sec += (time_t)(nanoseconds / 1000000000);
-  end.tv_nsec += (long)(nanoseconds % 1000000000);
-  if (end.tv_nsec >= 1000000000) {
-    end.tv_nsec -= 1000000000;
-    end.tv_sec++;
+static struct timespec after(uint64_t nanoseconds) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  time.tv_sec += (time_t)(nanoseconds / 1000000000);
+  time.tv_nsec += (long)(nanoseconds % 1000000000);
+  if (time.tv_nsec >= 1000000000) {
+    time.tv_nsec -= 1000000000;
+    time.tv_sec++;
   }
+  return time;
+}
+
+/* Waits until it has ended; false at the deadline. */
+static bool wait_for(call *c) {
+  bool ended;
   pthread_mutex_lock(&c->lock);
-  while (!c->ended && pthread_cond_timedwait(&c->end, &c->lock, &end) == 0) {
+  while (!c->ended && pthread_cond_timedwait(&c->end, &c->lock, &c->deadline) == 0) {
   }
   ended = c->ended;
   c->left = !ended;
@@ -191,13 +198,16 @@ static python_lock release_python(void) {
   return lock;
 }
 
-static call *make_call(void (*work)(void *), void (*release)(void *), void *given) {
+static call *make_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
+                       void *given) {
   pthread_condattr_t monotonic;
   call *c = calloc(1, sizeof *c);
   if (c == NULL) return NULL;
   c->work = work;
   c->release = release;
   c->given = given;
+  c->nanoseconds = nanoseconds;
+  c->deadline = after(nanoseconds);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&c->end, &monotonic);
@@ -207,24 +217,32 @@ static call *make_call(void (*work)(void *), void (*release)(void *), void *give
   return c;
 }
 
+ctx_call *ctx_begin_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
+                         void *given, ctx_error *error) {
+  call *c = make_call(nanoseconds, work, release, given);
+  if (c != NULL && start(c)) return c;
+  release(given);
+  if (c != NULL) free_call(c);
+  ctx_fail(error, "no thread can be started for a trial");
+  return NULL;
+}
+
+bool ctx_end_call(ctx_call *c, const char *doing, ctx_error *error) {
+  const python_lock python = release_python();
+  const bool ended = wait_for(c);
+  if (python.restore != NULL) python.restore(python.state);
+  if (!ended) {
+    ctx_fail(error, "it did not %s within %.3g s", doing, (double)c->nanoseconds / 1e9);
+    error->code = NN_MISSED_DEADLINE_PERSISTENT;
+  }
+  let_go(c);
+  return ended;
+}
+
 bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
                 const char *doing, ctx_error *error) {
-  call *c = make_call(work, release, given);
-  bool ended;
-  python_lock python;
-  if (c == NULL || !start(c)) {
-    release(given);
-    if (c != NULL) free_call(c);
-    return ctx_fail(error, "no thread can be started for a trial");
-  }
-  python = release_python();
-  ended = wait_for(c, nanoseconds);
-  if (python.restore != NULL) python.restore(python.state);
-  let_go(c);
-  if (ended) return true;
-  ctx_fail(error, "it did not %s within %.3g s", doing, (double)nanoseconds / 1e9);
-  error->code = NN_MISSED_DEADLINE_PERSISTENT;
-  return false;
+  ctx_call *c = ctx_begin_call(nanoseconds, work, release, given, error);
+  return c != NULL && ctx_end_call(c, doing, error);
 }
 
 /* The build of the system, of which drivers are a part. */

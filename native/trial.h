@@ -6,9 +6,18 @@
 
 #include "error.h"
 
-/* Does `work(given)` in another thread. False if it has not come back within so many
- * nanoseconds, or no thread can be started: then `given` is released by `release`, by the thread if
- * it comes back. `doing`: what it is to do, for the sentence. */
+typedef struct ctx_call ctx_call;
+
+/* Begins to do `work(given)` in another thread, for so many nanoseconds at most. NULL if none can be
+ * started: then `given` is released by `release`. */
+ctx_call *ctx_begin_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
+                         void *given, ctx_error *error);
+
+/* Waits for it, once. False if it has not come back in time: then `given` is released by the thread,
+ * if it comes back. `doing`: what it is to do, for the sentence. */
+bool ctx_end_call(ctx_call *call, const char *doing, ctx_error *error);
+
+/* Both. */
 bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
                 const char *doing, ctx_error *error);
 

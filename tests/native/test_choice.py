@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
+from ep_nnapi.epcontext.contexts import write_checksum
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.spec import CONV_2D
@@ -254,6 +256,29 @@ def test_a_later_failure_gives_way_too(path: Path, shim: Shim, tmp_path: Path):
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
     with pytest.raises(Exception, match="OP_FAILED"):
         kept.run(None, FEEDS)
+
+
+def test_another_node_may_fail(path: Path, tmp_path: Path):
+    """A choice that has begun before is ended: no object stays, nor a note."""
+    proto = onnx.load(path, load_external_data=False)
+    other = proto.graph.node.add()
+    other.CopyFrom(proto.graph.node[0])
+    other.name, other.output[0] = "other", "elsewhere"
+    proto.graph.output.append(proto.graph.output[0])
+    proto.graph.output[1].name = "elsewhere"
+    for entry in proto.metadata_props:
+        if entry.key == "ep_nnapi.sha256":
+            entry.value = "0" * len(entry.value)
+    both = path.with_name("both.onnx")
+    onnx.save(proto, both)
+    write_checksum(both)
+    shim = built(tmp_path)
+    shim.fault("Compilation_finish")
+    with pytest.raises(Exception, match="other"):
+        sessions.session(both, runtime=shim.path, cache_dir=str(tmp_path))
+    assert shim.calls("Compilation_finish") == 1
+    assert shim.live() == {}
+    assert not [*tmp_path.glob("*.trying")]
 
 
 def test_threads_share_the_first_run(path: Path, tmp_path: Path):
