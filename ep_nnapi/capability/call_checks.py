@@ -26,7 +26,7 @@ from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.nnapi.sizes import Size, at_present
 from ep_nnapi.nnapi.validate import MAX_BYTES
 from ep_nnapi.options.target import Target
 
@@ -148,7 +148,7 @@ def require_finite_scalars(call: Call, feature_level: int) -> None:
 def require_int32_scalars(call: Call) -> None:
     """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
     for param, arg in zip(call.params, call.inputs, strict=True):
-        if isinstance(arg, int) and not -(2**31) <= int.__index__(arg) < 2**31:
+        if isinstance(arg, int) and not -(2**31) <= at_present(arg) < 2**31:
             detail = f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32"
             raise Reject(Reason.ATTRIBUTE, detail)
 
@@ -164,7 +164,7 @@ def require_bounded_memory(node: GraphNode, call: Call) -> bool:
     if not for_any:
         _require_in_proportion(node, call)
     if call.spec in SCRATCH:
-        require_scratch(call.spec, operands_of(call), sum(int.__index__(v.size) for v in used))
+        require_scratch(call.spec, operands_of(call), sum(at_present(v.size) for v in used))
     return for_any
 
 
@@ -188,8 +188,11 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
 
 def _bytes_now(value: Value) -> int:
     """The bytes at the sizes that the symbols have now: the limits are relative to such sizes."""
-    sizes = [dim for dim in value.dims or () if isinstance(dim, int)]
-    return ITEM_BYTES[value.dtype] * prod(map(int.__index__, sizes))
+    found = ITEM_BYTES[value.dtype]
+    for dim in value.dims or ():
+        if isinstance(dim, int):
+            found *= dim.number if isinstance(dim, Size) else dim
+    return found
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

@@ -130,7 +130,7 @@ def judge_traced(
     for node, sized in zip(graph.nodes, sample.nodes, strict=True):
         verdicts.nodes[node.id] = node
         before = trace.state
-        found = _excluded(sized, options, stopped) or _judge_by_rules(sized, target)
+        found = _excluded(sized, options, stopped) or judge(sized, target, trace=trace)
         if isinstance(found, Rejection):
             if found.reason is Reason.SHAPE:
                 return None

@@ -12,6 +12,7 @@ from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Value
 from ep_nnapi.lowering.call import Call, View, Whole
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable, replace
+from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
 from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Operator
@@ -34,21 +35,30 @@ logger = module_logger(__name__)
 
 @immutable
 class CapableNode:
-    """A capable node, its lowering to calls, and a note for the user, "" for none."""
+    """A capable node, its lowering to calls, and a note for the user, "" for none.
+
+    unnoted   True if the lowering read the number of a `Size` without a condition
+    """
 
     node: GraphNode
     calls: tuple[Call, ...]
     note: str = ""
+    unnoted: bool = False
 
 
-def judge(node: GraphNode, target: Target, *, checked: bool = True) -> CapableNode | Rejection:
+def judge(
+    node: GraphNode, target: Target, *, checked: bool = True, trace: Trace | None = None
+) -> CapableNode | Rejection:
     """Returns the node's lowering at `target`, or its rejection with the first reason.
 
     checked   False for a node that has been lowered before, for other sizes: its calls are neither
               checked for the target nor have origins
+    trace     of the sizes, if the result says whether conditions cover the lowering
     """
+    before = trace.unnoted if trace is not None else 0
     try:
-        return CapableNode(node, *_lower(node, target, checked=checked))
+        calls, note = _lower(node, target, checked=checked)
+        return CapableNode(node, calls, note, trace is not None and trace.unnoted > before)
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect in one operator must not fail the session

@@ -26,6 +26,7 @@ from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import node_of
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.immutable import replace
+from ep_nnapi.nnapi.sizes import now
 
 DOMAIN = "ep_nnapi.definitions"
 """The domain of functions that are inlined."""
@@ -157,7 +158,7 @@ def _add_constants(node: GraphNode, model: ModelProto) -> None:
 def _sizes(value: Value) -> list[int | str | None] | None:
     if value.dims is None:
         return None
-    return [int.__index__(d) if isinstance(d, int) else d for d in value.dims]
+    return [now(d) if isinstance(d, int) else d for d in value.dims]
 
 
 def _inlined(

@@ -14,7 +14,7 @@ from ep_nnapi.errors import FIX_ADVICE
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import immutable
-from ep_nnapi.nnapi.sizes import Size, plain
+from ep_nnapi.nnapi.sizes import Size, at_present, objects, plain
 
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
 
@@ -170,7 +170,7 @@ class Constant:
     @staticmethod
     def of_sizes(numbers: Sequence[int], shape: Sequence[int], dtype: DType) -> Constant:
         """Returns a constant of integers, of which some may be a `Size`."""
-        values = [int.__index__(number) for number in numbers]
+        values = [*map(at_present, numbers)]
         array = np.array(values, dtype.numpy).reshape(shape)
         sized = any(isinstance(number, Size) for number in numbers)
         return Constant(array.shape, dtype, lambda: array, tuple(numbers) if sized else ())
@@ -195,7 +195,7 @@ class Constant:
     def map(self, shape: Sequence[int], change: Callable[[Array], Array]) -> Constant:
         """Applies `change` lazily; `shape` is the shape of its result."""
         if self.numbers:
-            moved = change(np.array(self.numbers, object).reshape(self.shape))
+            moved = change(objects(self.numbers).reshape(self.shape))
             return Constant.of_sizes(moved.reshape(-1).tolist(), shape, self.dtype)
         if self.recipe:
             sources, make = self.recipe.sources, self.recipe.of

@@ -12,7 +12,7 @@ from ep_nnapi.litert.flat_operator import FlatTensor, Option, Parameters, Signat
 from ep_nnapi.litert.flat_sizes import FlatSizes, fixed
 from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.sizes import Size
+from ep_nnapi.nnapi.sizes import Size, at_present
 from ep_nnapi.ort_devices.graph import require
 
 _SCHEMA_VERSION = 3
@@ -385,7 +385,7 @@ def _code(name: str, number: int) -> object:
 def _tensor(tensor: FlatTensor, name: str | None, buffer: int) -> object:
     made = schema().TensorT()
     made.name, made.buffer = name, buffer
-    made.shape = _ints([int.__index__(size) for size in tensor.shape])
+    made.shape = _ints([at_present(size) for size in tensor.shape])
     if any(isinstance(size, Size) for size in tensor.shape):
         made.shapeSignature = _ints([-1 if isinstance(n, Size) else n for n in tensor.shape])
     made.type = getattr(schema().TensorType, _TYPES[tensor.dtype])

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.expressions import Condition, Expression, Symbols
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
-from ep_nnapi.nnapi.sizes import Size, bound
+from ep_nnapi.nnapi.sizes import Size, at_present, bound
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec
@@ -131,7 +131,7 @@ class Data:
     @staticmethod
     def of_sizes(numbers: Sequence[int], dtype: np.dtype[np.generic]) -> Data:
         """The bytes of integers of this type, of which some may be a `Size`."""
-        values = [int.__index__(n) for n in numbers]
+        values = [*map(at_present, numbers)]
         sized = any(isinstance(n, Size) for n in numbers)
         return Data(Data.of(np.array(values, dtype)).bytes, tuple(numbers) if sized else ())
 

@@ -1,19 +1,24 @@
 """Sizes that are expressions of symbols: a model made for some sizes that holds for others too.
 
-A `Size` is an integer, so whatever computes with sizes computes with it, and it knows the
+A `Size` passes for an integer, so whatever computes with sizes computes with it, and it knows the
 expression that it is the value of. A comparison whose outcome depends on the symbols is noted as a
 condition: what was made under its outcome holds for all sizes that meet it. A size that is used as
-a plain number (converted by `int`, `float` or numpy) is noted as equal to its value. `range`,
-products with a float on the left and the sizes of numpy arrays cannot note it: what is made with
-sizes is compared with what is made for other numbers.
+a plain number (converted by `int`, `float`, `range` or numpy) is noted as equal to its value. Where
+its present number is read without a condition, or hashed, the trace counts it: what is made with
+such a number is compared with what is made for others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from itertools import islice
+from operator import index
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.expressions import (
     Condition,
     Expression,
@@ -31,27 +36,26 @@ class Trace:
     typical  values of the symbols for choices that any sizes allow, such as the cheaper layout
     equal    what symbols are by the conditions so far, in terms of others
     passed   results of checks of things with sizes by what they read, whose conditions are here
+    unnoted  how often a size's number was read without a condition
     """
 
     typical: dict[str, int] = field(default_factory=dict)
     equal: dict[str, Expression] = field(default_factory=dict)
     passed: dict[Any, Any] = field(default_factory=dict)
+    unnoted: int = 0
     _conditions: dict[Condition, None] = field(default_factory=dict)
-    _independent: tuple[Condition, ...] | None = None
+    _independent: tuple[Condition, ...] = ()
+    _reduced: int = 0
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions so far without those that follow from others."""
-        if self._independent is None:
-            self._independent = self._without_others()
-        return self._independent
-
-    def _without_others(self) -> tuple[Condition, ...]:
-        found: list[Condition] = []
-        for new in self._conditions:
+        found = self._independent
+        for new in islice(self._conditions, self._reduced, None):
             if not any(old.implies(new) for old in found):
-                found = [old for old in found if not new.implies(old)] + [new]
-        return tuple(found)
+                found = (*(old for old in found if not new.implies(old)), new)
+        self._independent, self._reduced = found, len(self._conditions)
+        return found
 
     @property
     def state(self) -> tuple[int, int, dict[str, Expression]]:
@@ -61,7 +65,7 @@ class Trace:
     def restore(self, state: tuple[int, int, dict[str, Expression]]) -> None:
         """Forget what has been noted since."""
         conditions, passed, self.equal = state
-        self._independent = None
+        self._independent, self._reduced = (), 0
         for noted, count in ((self._conditions, conditions), (self.passed, passed)):
             for key in list(noted)[count:]:
                 del noted[key]
@@ -75,7 +79,7 @@ class Trace:
         """Note a condition."""
         expression = expression.substitute(self.equal)
         if expression.constant is None or (relation is Relation.ZERO and expression.terms):
-            self._conditions[Condition(expression, relation)] = self._independent = None
+            self._conditions[Condition(expression, relation)] = None
         if relation is Relation.ZERO:
             self._solve(expression)
 
@@ -90,10 +94,23 @@ class Trace:
                 return
 
 
-class Size(int):
+if TYPE_CHECKING:
+    _Integer = int
+else:
+
+    class _Integer:
+        """An `int` to `isinstance` and none to C, which therefore asks for its number."""
+
+        __slots__ = ()
+        __class__ = int
+
+
+class Size(_Integer):
     """The value of an expression, as `Trace.size` and arithmetic with its results make it."""
 
+    __slots__ = ("expression", "number", "trace")
     expression: Expression
+    number: int
     trace: Trace
 
     @staticmethod
@@ -101,15 +118,30 @@ class Size(int):
         """Return the size; a plain number if the expression is constant."""
         if expression.constant is not None:
             return expression.constant
-        made = Size(value)
-        made.expression, made.trace = expression, trace
+        made = object.__new__(Size)
+        made.number, made.expression, made.trace = value, expression, trace
         return made
+
+    def __reduce__(self) -> tuple[Callable[..., int], tuple[int, Expression, Trace]]:
+        """Return what it is made of."""
+        return Size.of, (self.number, self.expression, self.trace)
+
+    def __repr__(self) -> str:
+        """Its number."""
+        return repr(self.number)
+
+    def __format__(self, spec: str) -> str:
+        """Its number."""
+        return format(self.number, spec)
+
+    def __array__(self, dtype: np.dtype[Any] | None = None, *, copy: bool | None = None) -> Array:
+        """Its number, which becomes a condition; `objects` keeps it."""
+        return np.array(self.plain(), dtype)
 
     def plain(self) -> int:
         """Return its value and note that it is this one."""
-        value = int.__index__(self)
-        self.trace.note(self.expression - Expression.of(value), Relation.ZERO)
-        return value
+        self.trace.note(self.expression - Expression.of(self.number), Relation.ZERO)
+        return self.number
 
     def _made(self, value: int, expression: Expression) -> int:
         return Size.of(value, expression, self.trace)
@@ -133,7 +165,7 @@ class Size(int):
         """The sum."""
         if not isinstance(other, int):
             return _as_number(self, other, "__add__")
-        return self._made(int.__add__(self, other), self.expression + Expression.of(other))
+        return self._made(self.number + at_present(other), self.expression + Expression.of(other))
 
     __radd__ = __add__
 
@@ -141,7 +173,7 @@ class Size(int):
         """The difference."""
         if not isinstance(other, int):
             return _as_number(self, other, "__sub__")
-        return self._made(int.__sub__(self, other), self.expression - Expression.of(other))
+        return self._made(self.number - at_present(other), self.expression - Expression.of(other))
 
     def __rsub__(self, other: int, /) -> int:
         """The difference from a number."""
@@ -149,7 +181,7 @@ class Size(int):
 
     def __neg__(self) -> int:
         """The negated size."""
-        return self._made(int.__neg__(self), -self.expression)
+        return self._made(-self.number, -self.expression)
 
     def __abs__(self) -> int:
         """The size without its sign."""
@@ -159,10 +191,10 @@ class Size(int):
         """The product."""
         if not isinstance(other, int):
             return _as_number(self, other, "__mul__")
-        if other.__class__ is int:
-            value = int.__mul__(self, other)
+        if type(other) is int:
+            value = self.number * other
             return self if other == 1 else self._made(value, self.expression.scaled(other))
-        return self._made(int.__mul__(self, other), self.expression * Expression.of(other))
+        return self._made(self.number * at_present(other), self.expression * Expression.of(other))
 
     __rmul__ = __mul__
 
@@ -196,30 +228,33 @@ class Size(int):
             return True
         if not isinstance(other, int):
             return self.plain() == other if isinstance(other, float) else NotImplemented
-        if other.__class__ is int:
+        if type(other) is int:
             least = self.expression.least
             if least is not None and other < least:
                 return False
         expression = self.expression - Expression.of(other)
-        return self._is(expression, Relation.ZERO, int.__eq__(self, other))
+        return self._is(expression, Relation.ZERO, self.number == at_present(other))
 
     def __ne__(self, other: object) -> bool:
         """True if not equal, which becomes a condition."""
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    __hash__ = int.__hash__
+    def __hash__(self) -> int:
+        """That of its number: what is not found by it may be found by another."""
+        self.trace.unnoted += 1
+        return hash(self.number)
 
     def __ge__(self, other: int, /) -> bool:
         """True if not less, which becomes a condition."""
         if not isinstance(other, int):
             return self.plain() >= other
-        if other.__class__ is int:
+        if type(other) is int:
             least = self.expression.least
             if least is not None and least >= other:
                 return True
         expression = self.expression - Expression.of(other)
-        return self._is(expression, Relation.NOT_NEGATIVE, int.__ge__(self, other))
+        return self._is(expression, Relation.NOT_NEGATIVE, self.number >= at_present(other))
 
     def __le__(self, other: int, /) -> bool:
         """True if not greater, which becomes a condition."""
@@ -276,7 +311,7 @@ def _divided(dividend: int, divisor: int) -> int:
     trace = next(s.trace for s in (dividend, divisor) if isinstance(s, Size))
     if not divisor:
         raise ZeroDivisionError("integer division or modulo by zero")
-    value = int.__floordiv__(int.__index__(dividend), int.__index__(divisor))
+    value = at_present(dividend) // at_present(divisor)
     return Size.of(value, Expression.of(dividend) // Expression.of(divisor), trace)
 
 
@@ -287,9 +322,7 @@ def typical(size: int) -> int:
 
 def bound(sizes: Iterable[int], symbols: Symbols) -> tuple[int, ...]:
     """Return the sizes as plain numbers, for values of their symbols."""
-    return tuple(
-        s.expression.evaluate(symbols) if isinstance(s, Size) else int.__index__(s) for s in sizes
-    )
+    return tuple(s.expression.evaluate(symbols) if isinstance(s, Size) else index(s) for s in sizes)
 
 
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -328,6 +361,15 @@ def plain(sizes: Iterable[int]) -> tuple[int, ...]:
     return tuple([s.plain() if isinstance(s, Size) else s for s in found])
 
 
+def objects(numbers: Iterable[object]) -> Array:
+    """Return an array of rank 1 in which each `Size` stays one."""
+    given = [*numbers]
+    found = np.empty(len(given), object)
+    for at, number in enumerate(given):
+        found[at] = number
+    return found
+
+
 def identical(left: Iterable[int], right: Iterable[int]) -> bool:
     """True if the sizes are equal for all values of their symbols; nothing becomes a condition."""
     a, b = [*left], [*right]
@@ -338,4 +380,12 @@ def identical(left: Iterable[int], right: Iterable[int]) -> bool:
 
 def now(size: int) -> int:
     """Return a size's present number without a condition, for choices that any size allows."""
-    return int.__index__(size)
+    if not isinstance(size, Size):
+        return size
+    size.trace.unnoted += 1
+    return size.number
+
+
+def at_present(size: int) -> int:
+    """Return the same for checks, and for what holds the size too; it counts as noted."""
+    return size.number if isinstance(size, Size) else index(size)

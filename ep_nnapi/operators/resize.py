@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import plain
+from ep_nnapi.nnapi.sizes import now, plain
 from ep_nnapi.operators.lib.convolution import images
 from ep_nnapi.operators.lib.movement import sizes_around
 from ep_nnapi.operators.lib.node import Computed, Node, each, op
@@ -131,7 +131,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
 def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
     sizes = zip(n.input(0).shape, n.output().shape, scales, strict=True)
     return [
-        Resized(int.__index__(size), int.__index__(out), scale)
+        Resized(now(size), now(out), scale)
         if _is_alike(n, size, out, scale)
         else Resized(int(size), int(out), scale)
         for size, out, scale in sizes
@@ -175,7 +175,7 @@ def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
 
 def _ratio(out: int, size: int) -> float:
     """The scale at the sizes of now, as ONNX Runtime computes it."""
-    return float(np.float32(int.__index__(out)) / np.float32(int.__index__(size)))
+    return float(np.float32(now(out)) / np.float32(now(size)))
 
 
 def _cropped(n: Node) -> list[Resized]:

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.sizes import identical, is_symbolic, plain
+from ep_nnapi.nnapi.sizes import identical, is_symbolic, objects, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans, strided_slice
 from ep_nnapi.operators.lib.node import Computed, Node, each, op
@@ -283,8 +283,8 @@ def row_positions(
         pairs = list(zip(index.constant.numbers, cycle(sizes), strict=False))
         fits = all(-size <= i < size for i, size in pairs)
         n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside {list(sizes)}")
-        numbers = np.array([i + size if i < 0 else i for i, size in pairs], object)
-        places = (numbers.reshape(-1, len(sizes)) * np.array(strides, object)).sum(axis=1)
+        numbers = objects(i + size if i < 0 else i for i, size in pairs)
+        places = (numbers.reshape(-1, len(sizes)) * objects(strides)).sum(axis=1)
         places += 0 if offsets is None else offsets
         return n.value("places", Constant.of_sizes(places.tolist(), places.shape, DType.INT32))
     if index.constant is not None:

@@ -31,6 +31,7 @@ from ep_nnapi.nnapi.runtime import (
     SizedRuntime,
     Spin,
 )
+from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_record import ClusterRecord, Listener
 from ep_nnapi.provider.device_health import TOO_LARGE, Declined, DeviceHealth, health_of, repeated
@@ -306,7 +307,7 @@ class Compiler:
 
     def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))
-        graph, members = self._judged(cluster, tracing.shapes, tracing.ranges)
+        graph, members = self._judged(cluster, tracing.shapes, tracing.ranges, tracing.trace)
         return self.traced(tracing, members, graph.inputs, graph.outputs)
 
     def traced(
@@ -321,13 +322,17 @@ class Compiler:
         return Traced(tracing, tracing.completed(made), members)
 
     def _judged(
-        self, cluster: Graph, shapes: Shapes, ranges: Mapping[str, Interval] = NO_RANGES
+        self,
+        cluster: Graph,
+        shapes: Shapes,
+        ranges: Mapping[str, Interval] = NO_RANGES,
+        trace: Trace | None = None,
     ) -> tuple[Graph, list[CapableNode]]:
         """Returns the cluster's graph for these shapes, and its capable nodes."""
         graph = mark_int32_ranges(bind_shapes(cluster, shapes), ranges)
         members = []
         for node in graph.nodes:
-            verdict = judge(node, self.target)
+            verdict = judge(node, self.target, trace=trace)
             if isinstance(verdict, Rejection):
                 raise Declined((verdict.node,), verdict.reason, verdict.detail)
             members.append(verdict)

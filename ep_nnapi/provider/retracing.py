@@ -1,7 +1,7 @@
 """Proof that what nodes are lowered to for sizes holds for others: they are lowered again.
 
-`range` and the sizes of numpy arrays take a size as a plain number and note no condition. What is
-made of such a number differs for another value of the symbol.
+Conditions cover what a lowering computes with sizes, unless it reads the number of one without any.
+What is made of such a number differs for another value of the symbol.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ def difference(
 ) -> str:
     """The first difference of what nodes are lowered to for these values; "" if there is none.
 
-    Nodes that differ in their names and weights alone are lowered once, and those whose results are
-    known not at all: they are copied. Calls are not checked again, except those of QDQ groups:
-    where a check fails, these are computed in floats.
+    Nodes whose lowering the conditions cover are not lowered again, nor those whose results are
+    known: they are copied. Of nodes that differ in their names and weights alone one is. Calls are
+    not checked again, except those of QDQ groups: where a check fails, these are computed in
+    floats.
     traced  has the conditions of the first time, which the values meet
     """
     trace = Trace(dict(traced.typical), dict(traced.equal), dict(traced.passed))
     seen: set[Hashable] = set()
     for member in members:
+        if not member.unnoted:
+            continue
         kind = _kind(member.node)
         if kind is None or kind in seen:
             continue

@@ -11,7 +11,7 @@ import numpy as np
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.sizes import is_symbolic, plain
+from ep_nnapi.nnapi.sizes import at_present, is_symbolic, objects, plain
 
 _INTEGERS = (DType.INT64, DType.INT32)
 _FOLDED = (*_INTEGERS, DType.BOOL)
@@ -59,19 +59,19 @@ def _equal(found: Array, folded: Array) -> bool:
     """True if the sizes are the folded numbers now."""
     if found.shape != folded.shape:
         return False
-    now = [int.__index__(n) for n in found.reshape(-1).tolist()]
-    return bool(now == folded.reshape(-1).tolist())
+    numbers = [at_present(n) for n in found.reshape(-1).tolist()]
+    return bool(numbers == folded.reshape(-1).tolist())
 
 
 def _objects(value: Value | None) -> Array:
     """An input's elements as objects; of an input without, its sizes."""
-    if value is None:
+    if value is None or (value.constant is None and value.dims is None):
         return np.array(None, object)
     constant = value.constant
     if constant is None:
-        return np.array(value.dims, object)
+        return objects(value.dims or ())
     if constant.numbers:
-        return np.array(constant.numbers, object).reshape(constant.shape)
+        return objects(constant.numbers).reshape(constant.shape)
     return constant.load().astype(object)
 
 
@@ -79,7 +79,7 @@ def _elementwise(compute: Callable[..., Any]) -> Step:
     def step(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
         arrays = np.broadcast_arrays(*given)
         found = [compute(*numbers) for numbers in zip(*(a.flat for a in arrays), strict=True)]
-        return [np.array([*found, None], object)[:-1].reshape(arrays[0].shape)]
+        return [objects(found).reshape(arrays[0].shape)]
 
     return step
 
@@ -91,7 +91,7 @@ def _quotient(a: int, b: int) -> int:
 
 def _shape(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     dims = node.inputs[0].dims if node.inputs[0] is not None else ()
-    sizes = np.array(dims, object)
+    sizes = objects(dims or ())
     return [sizes[slice(node.attributes.get("start", 0), node.attributes.get("end"))]]
 
 
@@ -173,7 +173,7 @@ def _range(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     """A range of as many numbers for all sizes, as the position of one more token is."""
     start, limit, delta = (array.item() for array in given)
     (count,) = plain([-((start - limit) // delta)])
-    return [np.array([*(start + i * delta for i in range(count)), None], object)[:-1]]
+    return [objects(start + i * delta for i in range(count))]
 
 
 def _same(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:

@@ -346,7 +346,7 @@ def _evaluate(node: GraphNode) -> list[Array]:
 
 def _input_array(value: Value, node: GraphNode) -> Array:
     if node.op_type in _READ_SHAPES_ONLY or value.constant is None:
-        shape = tuple(int.__index__(size) for size in value.shape)
+        shape = tuple(now(size) for size in value.shape)
         return np.broadcast_to(np.zeros((), value.dtype.numpy), shape)
     return value.constant.load()
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, DType, Value
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.sizes import broadcast, is_symbolic, plain
+from ep_nnapi.nnapi.sizes import at_present, broadcast, is_symbolic, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.sizes.proxies import inference_proxy
 
@@ -58,7 +58,7 @@ def _sizes_read(node: GraphNode) -> Iterator[int]:
 
 def _same(dims: Sequence[int], inferred: tuple[Dim, ...] | None) -> bool:
     """True if the sizes are the inferred numbers now."""
-    return inferred is not None and [int.__index__(d) for d in dims] == list(inferred)
+    return inferred is not None and [*map(at_present, dims)] == list(inferred)
 
 
 class Given:
@@ -265,8 +265,8 @@ def _flatten(g: Given) -> Iterator[Dims]:
 def _reshape(g: Given) -> Iterator[Dims]:
     x, shape = g.dims(0), list(g.numbers(1, "shape") or ())
     copied = not g.integer("allowzero", 0)
-    shape = [x[i] if copied and int.__index__(s) == 0 else s for i, s in enumerate(shape)]
-    open_axes = [i for i, s in enumerate(shape) if int.__index__(s) == -1]
+    shape = [x[i] if copied and at_present(s) == 0 else s for i, s in enumerate(shape)]
+    open_axes = [i for i, s in enumerate(shape) if at_present(s) == -1]
     for axis in open_axes:
         shape[axis] = prod(x) // prod(s for i, s in enumerate(shape) if i != axis)
     if prod(shape) != prod(x):

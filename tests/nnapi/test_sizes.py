@@ -1,16 +1,19 @@
 """Sizes as expressions of symbols, and the conditions under which they hold."""
 
 import operator
+import pickle
 import random
 from collections.abc import Callable, Mapping
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ep_nnapi
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.sizes import Size, Trace, bound
+from ep_nnapi.nnapi.sizes import Size, Trace, at_present, bound, now, objects
 from ep_nnapi.nnapi.spec import RESHAPE
 
 _TRACE = Trace()
@@ -49,6 +52,15 @@ def test_equal_expressions_have_one_form(size: int, text: str) -> None:
         (lambda n: n < n + 1, []),
         (lambda n: np.array([n, 3], np.int32), ["n + -64 == 0"]),
         (lambda n: n * 0.5, ["n + -64 == 0"]),
+        (lambda n: 0.5 * n, ["n + -64 == 0"]),
+        (range, ["n + -64 == 0"]),
+        (lambda n: "text"[:n], ["n + -64 == 0"]),
+        (np.arange, ["n + -64 == 0"]),
+        (np.sqrt, ["n + -64 == 0"]),
+        (lambda n: np.array([n, 3]), ["n + -64 == 0"]),
+        (lambda n: np.ones(2) * n, ["n + -64 == 0"]),
+        (lambda n: objects([n, 3]) * 2, []),
+        (lambda n: np.zeros((2, n)), ["n + -64 == 0"]),
         (lambda n: (1,) * n, ["n + -64 == 0"]),
         (lambda n: n & (n - 1), ["n + -64 == 0"]),
         (lambda n: 2**n, ["n + -64 == 0"]),
@@ -63,6 +75,34 @@ def test_conditions_are_what_a_result_depends_on(
     assert [*map(str, trace.conditions)] == conditions
 
 
+@pytest.mark.parametrize("read", [now, hash, lambda n: {n + 1: 2}])
+def test_numbers_that_are_read_without_a_condition_are_counted(
+    read: Callable[[int], object],
+) -> None:
+    trace = Trace()
+    n = trace.size("n", 64)
+    assert at_present(n * 2) == 128
+    assert (trace.unnoted, trace.conditions) == (0, ())
+    read(n)
+    assert (trace.unnoted, trace.conditions) == (1, ())
+
+
+def test_a_size_is_an_integer_to_python() -> None:
+    size = Trace().size("n", 64)
+    assert isinstance(size, int)
+    assert (str(size), f"{size:4d}", repr((size,))) == ("64", "  64", "(64,)")
+    same = pickle.loads(pickle.dumps(size))
+    assert (type(same), at_present(same), str(same.expression)) == (Size, 64, "n")
+
+
+def test_no_module_reads_sizes_as_integers_of_c() -> None:
+    """`now` and `at_present` read their numbers."""
+    assert ep_nnapi.__file__ is not None
+    modules = Path(ep_nnapi.__file__).parent.rglob("*.py")
+    found = [m.name for m in modules if "int.__index__" in m.read_text(encoding="utf-8")]
+    assert found == ["expressions.py"]  # which has told sizes from integers
+
+
 def test_results_hold_for_all_sizes_that_meet_the_conditions() -> None:
     seed = random.randrange(2**32)
     rng, held = random.Random(seed), 0
@@ -71,7 +111,7 @@ def test_results_hold_for_all_sizes_that_meet_the_conditions() -> None:
         now, later = ({n: rng.randint(1, 9) for n in "abc"} for _ in range(2))
         trace = Trace()
         sizes = _computed(program, {n: trace.size(n, v) for n, v in now.items()})
-        assert [int.__index__(s) for s in sizes] == _computed(program, now), f"seed {seed}"
+        assert [at_present(s) for s in sizes] == _computed(program, now), f"seed {seed}"
         if all(c.holds(later) for c in trace.conditions):
             held += 1
             assert [*bound(sizes, later)] == _computed(program, later), f"seed {seed}"

@@ -13,7 +13,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.nnapi.sizes import Trace
+from ep_nnapi.nnapi.sizes import Trace, now
 from ep_nnapi.options.target import Target
 from ep_nnapi.provider import retracing
 from ep_nnapi.provider.device_health import Declined
@@ -216,50 +216,76 @@ def difference_of_sizes(monkeypatch: pytest.MonkeyPatch, judged: Judge) -> str:
     """What is found of the model, lowered by this function, for other sizes."""
     trace = Trace()
     graph = bind_shapes(graph_of(parsed(MODEL, 18)), {"x": (trace.size("n", 6), 4)})
-    first = [judged(node, Target(8)) for node in graph.nodes]
+    first = [judged(node, Target(8), trace=trace) for node in graph.nodes]
     monkeypatch.setattr(retracing, "judge", judged)
     members = [member for member in first if isinstance(member, CapableNode)]
     return retracing.difference(members, {"n": 11}, trace, Target(8))
 
 
-def test_nodes_of_a_kind_are_lowered_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("unnoted", [True, False])
+def test_nodes_of_a_kind_without_conditions_are_lowered_once_more(
+    unnoted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lowered: list[str] = []
 
     def counted(
-        node: GraphNode, target: Target, *, checked: bool = True
+        node: GraphNode, target: Target, *, checked: bool = True, trace: Trace | None = None
     ) -> CapableNode | Rejection:
         lowered.append(node.op_type)
-        return judge(node, target, checked=checked)
+        made = judge(node, target, checked=checked, trace=trace)
+        return replace(made, unnoted=unnoted) if isinstance(made, CapableNode) else made
 
     assert difference_of_sizes(monkeypatch, counted) == ""
-    assert lowered == ["Exp", "Exp", "Shape", "Reshape", "Tanh", "Exp", "Reshape", "Tanh"]
+    again = ["Exp", "Reshape", "Tanh"] if unnoted else []
+    assert lowered == ["Exp", "Exp", "Shape", "Reshape", "Tanh", *again]
 
 
 @pytest.mark.parametrize(
-    "use", [lambda n: len(range(n)), lambda n: 1.0 * n, lambda n: int(np.arange(n)[-1])]
+    ("text", "unnoted"),
+    [
+        ("(float[n,4] x) => (y) { y = Relu (x) }", False),
+        ("(float[n,4] x) => (y) { y = CumSum (x, zero) }", True),
+        ("(float[n,4] x, float[m,4] z) => (y) { y = Concat <axis=0> (x, z) }", False),
+        ("(float[1,1,n,m] x) => (y) { y = Resize (x, , scales) }", True),
+    ],
 )
-def test_a_size_that_was_a_plain_number_is_found(
+def test_lowerings_say_whether_conditions_cover_them(text: str, unnoted: bool) -> None:
+    trace, model = Trace(), parsed(text, 18, zero=0, scales=np.float32([1, 1, 2, 2]))
+    known = {"n": trace.size("n", 6), "m": trace.size("m", 8)}
+    graph = graph_of(model)
+    shapes = {v.name: tuple(known.get(str(d), d) for d in v.dims or ()) for v in graph.inputs}
+    (node,) = bind_shapes(graph, shapes).nodes
+    made = judge(node, Target(8), trace=trace)
+    assert isinstance(made, CapableNode)
+    assert made.unnoted is unnoted
+
+
+@pytest.mark.parametrize("use", [now, lambda n: hash(n + 1), lambda n: {6: 1, 11: 2}[n]])
+def test_a_number_that_is_read_without_a_condition_is_found(
     use: Callable[[int], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leaking(
-        node: GraphNode, target: Target, *, checked: bool = True
+        node: GraphNode, target: Target, *, checked: bool = True, trace: Trace | None = None
     ) -> CapableNode | Rejection:
-        made = judge(node, target, checked=checked)
+        before = trace.unnoted if trace is not None else 0
+        made = judge(node, target, checked=checked, trace=trace)
         if node.op_type != "Tanh" or isinstance(made, Rejection) or node.inputs[0] is None:
             return made
         (call,) = made.calls
         number = use(node.inputs[0].shape[0])
-        return replace(made, calls=(replace(call, inputs=(*call.inputs, number)),))
+        unnoted = trace is not None and trace.unnoted > before
+        return replace(made, calls=(replace(call, inputs=(*call.inputs, number)),), unnoted=unnoted)
 
     assert difference_of_sizes(monkeypatch, leaking) == "TANH of y"
 
 
 def test_a_node_that_is_rejected_for_other_sizes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def limited(
-        node: GraphNode, target: Target, *, checked: bool = True
+        node: GraphNode, target: Target, *, checked: bool = True, trace: Trace | None = None
     ) -> CapableNode | Rejection:
-        if node.outputs[0] is not None and len(range(node.outputs[0].shape[0])) > 10:
+        if node.outputs[0] is not None and now(node.outputs[0].shape[0]) > 10:
             return Rejection(node.name, node.op_type, Reason.SHAPE, "it is large")
-        return judge(node, target, checked=checked)
+        made = judge(node, target, checked=checked, trace=trace)
+        return replace(made, unnoted=True) if isinstance(made, CapableNode) else made
 
     assert "it is large" in difference_of_sizes(monkeypatch, limited)

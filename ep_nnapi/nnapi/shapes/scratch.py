@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, UnknownOperand
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry, nhwc_dims
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import at_present
 
 Elements: TypeAlias = Callable[..., int]
 
@@ -38,7 +39,7 @@ def require_scratch(
     except (UnknownOperand, ShapeError):
         return  # unknown before the run, or an error that shape inference reports
     most = times * (_MULTIPLE * elements + _ALWAYS)
-    if int.__index__(wanted) > int.__index__(most):  # relative, so at the sizes of now
+    if at_present(wanted) > at_present(most):  # relative, so at the sizes of now
         raise Reject(
             Reason.SIZE,
             f"{operation.name} needs scratch memory of {wanted} elements for operands of "

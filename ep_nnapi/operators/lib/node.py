@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import broadcast, identical, is_symbolic
+from ep_nnapi.nnapi.sizes import at_present, broadcast, identical, is_symbolic, now
 from ep_nnapi.operators.lib.node_view import NodeView
 
 KNOWN_OPSET = 26
@@ -304,7 +304,7 @@ def _wrapped(n: Node, x: Value, constant: Constant, size: int) -> Constant:
     array = constant.array
     inside = array.size == 0 or (int(array.min()) >= -size and int(array.max()) < size)
     n.require(inside, Reason.CONSTANT, f"{x.name} has an index outside a dimension of {size}")
-    return Constant.of(np.where(array < 0, array + int.__index__(size), array).astype(np.int32))
+    return Constant.of(np.where(array < 0, array + now(size), array).astype(np.int32))
 
 
 def _countdown(size: int, dtype: DType) -> Constant:
@@ -437,7 +437,7 @@ def int32(numbers: Sequence[int]) -> Constant:
 
     Raises Reject(SIZE) if a number does not fit 32 bits.
     """
-    beyond = [i for i in numbers if not -(2**31) <= int.__index__(i) < 2**31]
+    beyond = [i for i in numbers if not -(2**31) <= at_present(i) < 2**31]
     if beyond:
         raise Reject(Reason.SIZE, f"{beyond[0]} does not fit INT32")
     return Constant.of_sizes(numbers, (len(numbers),), DType.INT32)
