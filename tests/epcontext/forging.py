@@ -83,7 +83,7 @@ def _own(data: bytes, index: int) -> bytes:
     row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
     start = int(header["packed"]["first"]) + int(row["offset"])
     engine = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_before(data)[-DICTIONARY:])
-    return engine.decompress(data[start + 4 :][: row["size"] - 4])
+    return engine.decompress(data[start:][: row["size"]][4:])
 
 
 def _with_own(data: bytes, index: int, own: bytes) -> bytes:
