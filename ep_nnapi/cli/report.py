@@ -41,22 +41,20 @@ def run(given: argparse.Namespace) -> int:
 
     With --receipt FILE also what that says: what ran where, what gave way before it, and why.
     """
-    from ep_nnapi.diagnostics.inspect_context import phones
-    from ep_nnapi.html_report.write import write_report
+    from ep_nnapi.html_report.write import write_findings
 
     receipt = None if given.receipt is None else _receipt(Path(given.receipt))
     given.receipt = None  # one that is read here, and written by other verbs
     with progress("levels") as advance:
-        report = arguments.call(write_report, given, advance=advance)
-    found = phones(given.model)
+        found = arguments.call(write_findings, given, advance=advance)
     if given.json:
         more: dict[str, object] = {} if receipt is None else {"receipt": receipt}
-        if found:
-            more["phones"] = [phone.to_json() for phone in found]
-        print_json({"output": given.output, "report": report.to_json(), **more})
+        if found.phones:
+            more["phones"] = [phone.to_json() for phone in found.phones]
+        print_json({"output": given.output, "report": found.report.to_json(), **more})
     else:
-        line(f"{given.output}: {report.summary}")
-        show_phones(found)
+        line(f"{given.output}: {found.report.summary}")
+        show_phones(found.phones)
         if receipt is not None:
             line()
             head = ("cluster", "runs on", "its runs", "of", "gave way before")

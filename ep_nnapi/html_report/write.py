@@ -45,13 +45,28 @@ def write_report(
     Raises as `check`; RuntimeFailure if a device fails in a measured run; OptionError if the
     file cannot be written.
     """
+    return write_findings(
+        model, output, levels=levels, measure=measure, advance=advance, **options
+    ).report
+
+
+def write_findings(
+    model: ModelSource,
+    output: str | Path,
+    *,
+    levels: bool = True,
+    measure: bool = False,
+    advance: Advance | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Findings:
+    """Writes the file as `write_report`; returns all that it shows."""
     chosen, given = parse(options), source(model)
     name = "model" if isinstance(given, bytes) else Path(given).name
     with fixed_model(given, chosen) as (static, rest):
         found = _findings(name, static, (levels, measure), advance, rest)
-    report = replace(found.report, digest=digest_of(given))
-    write_output(Path(output), page(replace(found, report=report)))
-    return report
+    found = replace(found, report=replace(found.report, digest=digest_of(given)))
+    write_output(Path(output), page(found))
+    return found
 
 
 def _findings(
