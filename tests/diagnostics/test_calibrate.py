@@ -119,9 +119,7 @@ def test_it_takes_20_seconds_at_most(tmp_path: Path):
     began = thread_time()
     found = ep_nnapi.calibrate(tmp_path / "calibration.json")
     assert thread_time() - began < 20
-    # kernels of numpy behind a boundary of Python are no match for the CPU provider
-    assert found.model.per_cluster > 0
-    assert found.model.nnapi.per_node > found.model.cpu.per_node
+    assert found.model.per_cluster > 0  # a boundary of Python; nodes take as long on both
 
 
 @pytest.mark.usefixtures("hasty")
