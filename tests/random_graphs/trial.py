@@ -203,14 +203,12 @@ def assert_same(
         if b.dtype.kind != "f":
             sure = np.logical_and.reduce([m[i] == b for m in moved])
             np.testing.assert_array_equal(a[sure], b[sure], err_msg=called)
-            continue
+        mine, numbers = a.astype(np.float64), b.astype(np.float64)
         others = [m[i].astype(np.float64) for m in moved]
-        kept = np.logical_and.reduce([_kind(m) == _kind(b) for m in others])
-        np.testing.assert_array_equal(_kind(a)[kept], _kind(b)[kept], err_msg=called)
-        sound = np.isfinite(b) & kept
-        numbers = b.astype(np.float64)[sound]
+        kept = np.logical_and.reduce([_kind(m) == _kind(numbers) for m in others])
+        np.testing.assert_array_equal(_kind(mine)[kept], _kind(numbers)[kept], err_msg=called)
+        sound = np.isfinite(numbers) & kept
+        numbers = numbers[sound]
         spread = max((float(np.abs(m[sound] - numbers).max(initial=0)) for m in others), default=0)
         atol = close * max(1.0, float(np.abs(numbers).max(initial=0))) + 8 * spread
-        np.testing.assert_allclose(
-            a.astype(np.float64)[sound], numbers, rtol=0, atol=atol, err_msg=called
-        )
+        np.testing.assert_allclose(mine[sound], numbers, rtol=0, atol=atol, err_msg=called)
