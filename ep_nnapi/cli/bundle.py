@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, told
+from ep_nnapi.cli.terminal import DONE, line, print_result
 from ep_nnapi.remote.binaries import ABIS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.bundling.bundle import bundle
 
     made = arguments.call(bundle, given)
-    told(given.json, made.to_json, show, made)
+    print_result(given.json, made.to_json, show, made)
     for note in made.notes:
         line(f"ep-nnapi: {note}", error=True)
     return DONE

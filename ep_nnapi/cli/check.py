@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, print_result, table
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Rejection, by_kind, kind_row
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError, Reason
 from ep_nnapi.options.settings import read_json
@@ -190,7 +190,7 @@ def _levels(given: argparse.Namespace, options: Options) -> int:
     if options.feature_level is not None:
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
     reports = [checked(given.model, each) for each in feature_levels(options)]
-    told(given.json, lambda: [r.to_json() for r in reports], _show_levels, reports)
+    print_result(given.json, lambda: [r.to_json() for r in reports], _show_levels, reports)
     return DONE
 
 
@@ -251,7 +251,7 @@ def _advise(given: argparse.Namespace, options: Options) -> int:
     if named:
         raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
     found = advise(given.model, options)
-    told(given.json, lambda: [each.to_json() for each in found], _show_advice, found)
+    print_result(given.json, lambda: [each.to_json() for each in found], _show_advice, found)
     return DONE
 
 

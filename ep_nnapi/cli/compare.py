@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.check import require_both
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_result, progress, table
 from ep_nnapi.options.table import parse
 from ep_nnapi.report.report import operator_counts
 
@@ -58,7 +58,7 @@ def run(given: argparse.Namespace) -> int:
         by_node = given.format is not None
         found = arguments.call(compare, given, by_node=by_node, progress=advance)
         files = _written(given, found) if by_node else []
-    told(given.json, found.to_json, show, found, files)
+    print_result(given.json, found.to_json, show, found, files)
     return NEGATIVE if found.negative else DONE
 
 

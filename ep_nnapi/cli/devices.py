@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, print_json, progress, table, told
+from ep_nnapi.cli.terminal import DONE, line, print_json, print_result, progress, table
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.options.table import OPTIONS, Options, parse
@@ -51,12 +51,12 @@ def run(given: argparse.Namespace) -> int:
     if given.calibrate is not None:
         with progress("sessions measured") as advance:
             found = arguments.call(calibrate, given, path=given.calibrate, progress=advance)
-        told(given.json, found.to_json, show_costs, found)
+        print_result(given.json, found.to_json, show_costs, found)
         return DONE
     options = parse({} if given.runtime is None else {"runtime": given.runtime})
     if given.clean:
         return _clean(options.runtime, as_json=given.json)
-    told(given.json, partial(data, given.model, options), show, given.model, options)
+    print_result(given.json, partial(data, given.model, options), show, given.model, options)
     return DONE
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_result, progress, table
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.doctor import Examination, ExaminedOperation
@@ -50,7 +50,8 @@ def run(given: argparse.Namespace) -> int:
 
     with progress("operations examined") as advance:
         found = arguments.call(doctor, given, progress=advance)
-    told(given.json, lambda: {"output": given.path} | found.to_json(), show, given.path, found)
+    data = {"output": given.path} | found.to_json()
+    print_result(given.json, lambda: data, show, given.path, found)
     return NEGATIVE if found.negative else DONE
 
 

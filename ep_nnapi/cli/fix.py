@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, progress, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_result, progress, table
 from ep_nnapi.nnapi.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(given: argparse.Namespace) -> int:
     with progress("rewrites") as advance:
         ranges = dict(map(_range, given.range))
         found = arguments.call(fix, given, ranges=ranges, progress=advance)
-    told(given.json, found.to_json, show, found, given.out)
+    print_result(given.json, found.to_json, show, found, given.out)
     return DONE if found.written else NEGATIVE
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, table, told
+from ep_nnapi.cli.terminal import DONE, print_result, table
 
 if TYPE_CHECKING:
     from ep_nnapi.operators import OperatorInfo
@@ -22,7 +22,7 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.operators import ops
 
     known = ops()
-    told(given.json, lambda: [asdict(o) for o in known], show, known)
+    print_result(given.json, lambda: [asdict(o) for o in known], show, known)
     return DONE
 
 

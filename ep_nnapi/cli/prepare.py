@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, number, progress, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, number, print_result, progress, table
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.table import OptionKeywords, PrepareKeywords
 from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
@@ -120,7 +120,7 @@ def run(given: argparse.Namespace) -> int:
     stated = {name: value for name, value in own.items() if value is not None}
     with progress("models") as advance:
         done = arguments.call(prepare, given, progress=advance, **stated)
-    told(given.json, lambda: [m.to_json() for m in done.models], show, done)
+    print_result(given.json, lambda: [m.to_json() for m in done.models], show, done)
     for model in done.failed:
         line(f"ep-nnapi: {model.model}: {model.error}", error=True)
     return NEGATIVE if done.failed else DONE

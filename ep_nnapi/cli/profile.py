@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, progress, told
+from ep_nnapi.cli.terminal import DONE, line, print_result, progress
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.device import Profile
@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
 
     with progress("recording") as advance:
         found = arguments.call(record_profile, given, path=given.output, progress=advance)
-    told(given.json, partial(data, given.output, found), show, given.output, found)
+    print_result(given.json, partial(data, given.output, found), show, given.output, found)
     return DONE
 
 

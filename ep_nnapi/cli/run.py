@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.check import show_report
-from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, number, progress, table, told
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, number, print_result, progress, table
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report.report import Phase
 
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
         raise OptionError("--random and --input exclude each other; give one of them")
     with progress("runs on both providers"):
         result = arguments.call(run_and_compare, given)
-    told(given.json, partial(data, result), show, result)
+    print_result(given.json, partial(data, result), show, result)
     return NEGATIVE if result.verdict.negative else DONE
 
 

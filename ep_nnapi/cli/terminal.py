@@ -80,7 +80,7 @@ def print_json(data: object) -> None:
     print(json.dumps(strict(data), indent=2, allow_nan=False))
 
 
-def told(
+def print_result(
     as_json: bool, data: Callable[[], object], show: Callable[..., None], *about: object
 ) -> None:
     """Prints the data as JSON, or what `show` prints about its arguments."""

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import DONE, line, progress, table, told
+from ep_nnapi.cli.terminal import DONE, line, print_result, progress, table
 
 if TYPE_CHECKING:
     from ep_nnapi.tuning.candidates import Measured
@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> int:
 
     with progress("rounds") as advance:
         found = arguments.call(tune, given, progress=advance)
-    told(given.json, found.to_json, show, found, given.out)
+    print_result(given.json, found.to_json, show, found, given.out)
     return DONE
 
 

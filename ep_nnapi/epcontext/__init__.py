@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from ep_nnapi.nnapi.errors import NotBuiltError
+from ep_nnapi.nnapi.errors import require_built
 
-try:
-    import ep_nnapi.epcontext._native  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "ep_nnapi.epcontext._native":
-        raise
-    raise NotBuiltError from None
+require_built("ep_nnapi.epcontext._native")

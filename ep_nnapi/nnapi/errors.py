@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from enum import StrEnum
+from importlib import import_module
 from numbers import Number
 from pathlib import Path
 
@@ -72,6 +73,16 @@ class NotBuiltError(NnapiError, ImportError):
             f"ep_nnapi is imported from {source}, where its C parts are not built: "
             "run `pip install -e .` there, or start Python in another folder"
         )
+
+
+def require_built(module: str) -> None:
+    """Imports a compiled module of the package; raises NotBuiltError if it is not built."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise NotBuiltError from None
 
 
 class RuntimeFailure(NnapiError):
