@@ -42,7 +42,8 @@ void note_run(InnerSession *session, int64_t elements, int64_t ns) {
   __atomic_store_n(&session->ns, ns, __ATOMIC_RELAXED);
 }
 
-/* By the time that an element took: a run of few takes longer for each, attention less. */
+/* Estimates the time as proportional to the elements. That is too much after small runs, of which most
+ * is overhead, and too little for attention, whose time grows with the square of a length. */
 int may_grow_long(const InnerSession *session, int64_t elements, int64_t long_ns) {
   int64_t most = __atomic_load_n(&session->most, __ATOMIC_RELAXED);
   double growth = most > 0 ? (double)elements / (double)most : 1;

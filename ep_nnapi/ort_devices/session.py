@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 _RATE = 1e9
-"""Work in a second that any processor does, to tell a first run that is short without a trial."""
+"""Multiply-accumulates a second, as assumed of a slow processor.
+
+A first run that takes at most LONG_RUN at this rate is not supervised.
+"""
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
