@@ -15,8 +15,10 @@ def weights(*shape, dtype=np.float32):
     return RNG.uniform(-0.5, 0.5, shape).astype(dtype)
 
 
-def layer(op_type, *, directions=1, bias=True, states=(), more=(), sizes=None, **attributes):
-    """states: initial H and C; more: P"""
+def layer(
+    op_type, *, directions=1, bias=True, states=(), more=(), sizes=None, changed=None, **attributes
+):
+    """states: initial H and C; more: P; changed: other inputs by their number"""
     steps, batch = sizes or (STEPS, BATCH)
     gates = GATES[op_type] * UNITS
     outputs = attributes.pop("outputs", 3 if op_type == "LSTM" else 2)
@@ -29,6 +31,8 @@ def layer(op_type, *, directions=1, bias=True, states=(), more=(), sizes=None, *
         *states,
         *more,
     ]
+    for at, array in (changed or {}).items():
+        given[at] = array
     while given[-1] is None:
         given.pop()
     opset = attributes.pop("opset", 14)
