@@ -13,6 +13,7 @@ import numpy as np
 from onnx import TensorProto, defs
 
 from ep_nnapi.nnapi.model import CompositePort
+from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import I32
 from ep_nnapi.ort_devices.graph import OPSET, Attribute
 from ep_nnapi.ort_devices.scope import is_coded
@@ -46,7 +47,26 @@ def has_newest_form(group: Group) -> bool:
         composite.since >= _OTHER_BEFORE.get(composite.name, 1)
         and composite.attributes.keys() <= known
         and not group.attribute("layout", 0)
+        and not (composite.name == "Resize" and _is_inferred_smaller(group))
         and not any(is_coded(group.operand(port)) for port in ports)
+    )
+
+
+def _is_inferred_smaller(group: Group) -> bool:
+    """True for scales by which ONNX infers other sizes than are computed, as in `sizes.scaled`.
+
+    ONNX Runtime computes them and then refuses to write them.
+    """
+    if not group.given(2) or 0 in group.input(2).shape:
+        return False
+    before, after = group.input(0).shape, group.output.shape
+    given = group.composite.attributes.get("axes")
+    axes = given if isinstance(given, tuple) else range(len(before))
+    scales = zip(axes, group.operand(group.input(2)).array, strict=True)
+    return any(
+        int(now(before[axis]) * float(scale)) != now(after[axis])
+        for axis, scale in scales
+        if isinstance(axis, int)
     )
 
 

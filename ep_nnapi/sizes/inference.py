@@ -27,6 +27,7 @@ from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
 from ep_nnapi.sizes.requirements import is_contradicted
+from ep_nnapi.sizes.scaled import correct_scaled_sizes
 from ep_nnapi.sizes.symbolic import has_sizes, with_sizes
 
 _MAX_FOLDED = 512 * 512
@@ -202,6 +203,7 @@ def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
     except Exception:  # no ONNX schema for the operator, or an operator with subgraphs
         return outputs_of(node)
     inferred = tuple(v and _merge_shape(v, found.get(v.name)) for v in node.outputs)
+    inferred = correct_scaled_sizes(replace(node, outputs=inferred))
     if has_sizes(node):
         inferred = with_sizes(node, inferred)
     return correct_ceil_mode(replace(node, outputs=inferred))

@@ -361,18 +361,25 @@ def _conv_transpose(g: Given) -> Iterator[Dims]:
 def _resize(g: Given) -> Iterator[Dims]:
     """By whole factors, or to given sizes; others depend on how floats are rounded."""
     x = g.dims(0)
-    scales_at, sizes_at = (1, 3) if g.node.since == 10 or g.node.op_type == "Upsample" else (2, 3)
-    axes = tuple(a + len(x) if a < 0 else a for a in g.integers("axes", tuple(range(len(x)))))
     if g.node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise ValueError
-    sizes = g.numbers(sizes_at) if g.node.since > 10 else None
-    if not sizes:
-        scales = g.reals(scales_at, "scales") or ()
-        sizes = tuple(_scaled(x[a], scale) for a, scale in zip(axes, scales, strict=True))
-    found = list(x)
-    for axis, size in zip(axes, sizes, strict=True):
-        found[axis] = size
-    yield tuple(found)
+    sizes = g.numbers(3) if g.node.since > 10 else None
+    if sizes:
+        given = dict(zip(_resized_axes(g, len(x)), sizes, strict=True))
+    else:
+        given = {axis: _scaled(x[axis], scale) for axis, scale in scales_of(g, len(x)).items()}
+    yield tuple(given.get(axis, size) for axis, size in enumerate(x))
+
+
+def scales_of(g: Given, rank: int) -> dict[int, float]:
+    """The scales of a Resize or Upsample by axis; TypeError or ValueError if they are unknown."""
+    at = 1 if g.node.since == 10 or g.node.op_type == "Upsample" else 2
+    scales = g.reals(at, "scales")
+    return dict(zip(_resized_axes(g, rank), scales, strict=True)) if scales else {}
+
+
+def _resized_axes(g: Given, rank: int) -> Dims:
+    return tuple(a + rank if a < 0 else a for a in g.integers("axes", tuple(range(rank))))
 
 
 def _scaled(size: int, scale: float) -> int:

@@ -15,14 +15,16 @@ from ep_nnapi.sizes.inference import (
     is_only_declared,
     is_unverifiable,
 )
+from ep_nnapi.sizes.scaled import declares_other_scaled_size
 
 
 def drop_untrusted_shapes(graph: Graph) -> Graph:
     """Sets sizes to unknown where the computed shapes may differ from the declared ones.
 
-    ONNX Runtime's shape inference counts pool windows that its kernels drop. Where it infers
-    nothing, as for data-dependent shapes, it trusts the shapes declared in the model. The sizes of
-    all values that depend on such a node become unknown as well. Ranks are unchanged.
+    ONNX Runtime's shape inference counts pool windows that its kernels drop, and rounds sizes by
+    scales otherwise. Where it infers nothing, as for data-dependent shapes, it trusts the shapes
+    declared in the model. The sizes of all values that depend on such a node become unknown as
+    well. Ranks are unchanged.
     """
     untrusted: set[str] = set()
     for node in graph.nodes:
@@ -50,6 +52,7 @@ def _is_untrusted(node: GraphNode) -> bool:
     return (
         undefined_value(node) is not None
         or declares_extra_window(node)
+        or declares_other_scaled_size(node)
         or declares_wrong_shape(node)
         or is_only_declared(node)
     )
