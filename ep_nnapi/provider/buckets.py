@@ -89,7 +89,9 @@ class Buckets:
         known = {**symbol_values(self.inputs, shapes), **sizes}
         changed = shapes_of(self.inputs, known)
         return {
-            name: tuple(new or now for new, now in zip(changed[name] or shape, shape, strict=True))
+            name: tuple(
+                new or now for new, now in zip(changed.get(name) or shape, shape, strict=True)
+            )
             for name, shape in shapes.items()
         }
 

@@ -44,6 +44,7 @@ class CpuModel:
     make: Callable[[], onnx.ModelProto] | None = None
     threads: int = 0
     _session: onnxruntime.InferenceSession | None = None
+    _inputs: frozenset[str] = frozenset()
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @property
@@ -78,12 +79,18 @@ class CpuModel:
             )
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
-        """Returns the outputs computed by the CPU provider; the first run creates the session."""
+        """Returns the outputs computed by the CPU provider; the first run creates the session.
+
+        feeds  the inputs, and constants that the model has: in a loop's body, ONNX Runtime gives
+               a cluster these too
+        """
         with self._lock:
             if self._session is None:
                 self._store()
                 self._session = self._create_session()
-        return list(self._session.run(list(outputs), dict(feeds)))
+                self._inputs = frozenset(i.name for i in self._session.get_inputs())
+        read = {name: array for name, array in feeds.items() if name in self._inputs}
+        return list(self._session.run(list(outputs), read))
 
     def _create_session(self) -> onnxruntime.InferenceSession:
         options = exact_options()

@@ -120,3 +120,31 @@ def test_concurrent_runs_with_different_sizes(model: str) -> None:
         got = list(pool.map(lambda f: made.run(None, f)[0], feeds))
     for a, b in zip(got, want, strict=True):
         assert np.abs(a - b).max() <= CLOSE * max(1, np.abs(b).max())
+
+
+LOOP = """(float[rows,width] x, int64 count) => (float[rows,width] y) {
+    one = Constant <value_int = 1> ()
+    go = Cast <to = 9> (one)
+    y = Loop (count, go, x) <body = step (int64 i, bool before, float[rows,width] sum)
+        => (bool after, float[rows,width] more) {
+        after = Identity (before)
+        [row] row = Gather <axis = 0> (x, i)
+        axes = Constant <value_ints = [0]> ()
+        wide = Unsqueeze (row, axes)
+        more = Add (sum, wide)
+    }> }"""
+
+
+@pytest.mark.parametrize("options", [{}, {"sizes": "rows=4;width=4,8,16"}, {"fallback": "cpu"}])
+def test_bodies_of_loops_with_constants_have_other_sizes(options: dict[str, str]) -> None:
+    """ONNX Runtime gives a cluster in a body the constants that it has itself."""
+    model = parsed(LOOP).SerializeToString()
+    with installed(FaultyDevice(fails_at=frozenset({3}))):
+        made, cpu = session(model, severity=4, partitioning="maximal", **options), session_of(model)
+        for width in (3, 4, 5, 6, 7, 8):
+            x = picture(3, width)["x"]
+            (got,), (want,) = (s.run(None, {"x": x, "count": np.array(3)}) for s in (made, cpu))
+            np.testing.assert_allclose(got, want, atol=CLOSE)
+        clusters = ep_nnapi.receipts()[-1]["clusters"]
+    (body,) = [cluster for cluster in clusters if "row" in cluster["nodes"]]
+    assert body["runs"] == 6 * 3
