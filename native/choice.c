@@ -289,6 +289,7 @@ static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, c
   ctx_note_begin(&out->note, name);
   out->call = ctx_begin_call(x->system->settings.trial_timeout, work, free_trial, t, error);
   if (out->call != NULL) return true;
+  ctx_note_end(&out->note);
   x->stuck = true;
   out->trial = NULL;
   return false;
@@ -298,6 +299,7 @@ static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, c
 static bool end(ctx_choice *x, attempt *a, const char *doing, ctx_error *error) {
   if (a->call != NULL) {
     if (!ctx_end_call(a->call, doing, error)) {
+      ctx_note_leave(&a->note);
       x->stuck = true;
       a->trial = NULL;
       return false;

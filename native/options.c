@@ -154,7 +154,7 @@ static bool find_runtime(ctx_system *system, ctx_error *error) {
   const ctx_settings settings = system->settings;
   const char *name = settings.runtime != NULL ? settings.runtime : "system";
   const uint8_t nothing[1] = {0};
-  const ctx_note note = ctx_note_of(settings.cache_dir, nothing, 0, 'r', name, nothing, 0);
+  ctx_note note = ctx_note_of(settings.cache_dir, nothing, 0, 'r', name, nothing, 0);
   search *s;
   if (!ctx_note_is_free(&note, false, error)) return ctx_prefix(error, "runtime");
   s = calloc(1, sizeof *s);
@@ -165,8 +165,10 @@ static bool find_runtime(ctx_system *system, ctx_error *error) {
     s->system.settings.runtime = s->runtime;
   }
   ctx_note_begin(&note, name);
-  if (!ctx_within(settings.trial_timeout, look, free, s, "list its devices", error))
+  if (!ctx_within(settings.trial_timeout, look, free, s, "list its devices", error)) {
+    ctx_note_leave(&note);
     return ctx_prefix(error, "runtime");
+  }
   ctx_note_end(&note);
   *system = s->system;
   system->settings = settings;

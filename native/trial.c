@@ -5,11 +5,15 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -280,13 +284,24 @@ ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char
   return note;
 }
 
-static const char TRYING[] = "trying";
-
-/* The path of the note; false if it is too long. */
-static bool path_of(const ctx_note *note, const char *suffix, char *out, size_t capacity) {
-  const int size = snprintf(out, capacity, "%s/ep-nnapi-%s-%s-%s.%s", note->folder, note->about,
-                            note->tried, note->by, suffix);
+/* The path of the note, or with `own` of the file that tells of its trial; false if too long. */
+static bool path_of(const ctx_note *note, const char *own, const char *suffix, char *out,
+                    size_t capacity) {
+  const int size = snprintf(out, capacity, "%s/ep-nnapi-%s-%s-%s.%s%s", note->folder, note->about,
+                            note->tried, note->by, own, suffix);
   return size > 0 && (size_t)size < capacity;
+}
+
+/* True if the trial of a note lasts, or has just ended well. */
+static bool lasts(int folder, const char *name) {
+  struct stat about;
+  const int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  bool does;
+  if (file < 0) return errno == ENOENT;
+  does = flock(file, LOCK_SH | LOCK_NB) != 0 ? errno == EWOULDBLOCK
+                                             : fstat(file, &about) == 0 && about.st_nlink == 0;
+  close(file);
+  return does;
 }
 
 bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error) {
@@ -299,30 +314,58 @@ bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error) {
            whole ? 1 : (int)sizeof note->tried, note->tried);
   while (is_free && (entry = readdir(folder)) != NULL) {
     const char *suffix = strrchr(entry->d_name, '.');
-    if (suffix == NULL || strcmp(suffix + 1, TRYING) != 0) continue;
+    if (suffix == NULL || strcmp(suffix, ".trying") != 0) continue;
     if (strncmp(entry->d_name, start, strlen(start)) != 0) continue;
-    is_free = ctx_fail(error, "an earlier start ended in it, as %.200s/%.80s says", note->folder,
+    if (lasts(dirfd(folder), entry->d_name)) continue;
+    is_free = ctx_fail(error, "an earlier start ended in it, as %.200s/%.90s says", note->folder,
                        entry->d_name);
   }
   closedir(folder);
   return is_free;
 }
 
-void ctx_note_write(const ctx_note *note, const char *suffix, const char *text) {
-  char path[4096];
-  FILE *file;
-  if (note->folder == NULL || !path_of(note, suffix, path, sizeof path)) return;
-  file = fopen(path, "we");
-  if (file == NULL) return;
-  fprintf(file, "%s\n", text);
-  fflush(file);
-  (void)fsync(fileno(file));
-  fclose(file);
+static bool write_line(int file, const char *text) {
+  return dprintf(file, "%s\n", text) > 0 && fsync(file) == 0;
 }
 
-void ctx_note_begin(const ctx_note *note, const char *text) { ctx_note_write(note, TRYING, text); }
+void ctx_note_write(const ctx_note *note, const char *suffix, const char *text) {
+  char path[4096];
+  int file;
+  if (note->folder == NULL || !path_of(note, "", suffix, path, sizeof path)) return;
+  file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return;
+  (void)write_line(file, text);
+  close(file);
+}
+
+void ctx_note_begin(ctx_note *note, const char *text) {
+  char new[4096], path[4096];
+  struct timespec now;
+  note->file = -1;
+  if (note->folder == NULL) return;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  snprintf(note->own, sizeof note->own, "%lx-%llx", (unsigned long)getpid(),
+           (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec);
+  if (!path_of(note, note->own, ".new", new, sizeof new) ||
+      !path_of(note, note->own, ".trying", path, sizeof path))
+    return;
+  note->file = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (note->file < 0) return;
+  (void)flock(note->file, LOCK_EX); /* fails where files have no locks */
+  /* under its name it is locked from the first moment on */
+  if (write_line(note->file, text) && rename(new, path) == 0) return;
+  (void)unlink(new);
+  ctx_note_leave(note);
+  note->file = -1;
+}
+
+void ctx_note_leave(const ctx_note *note) {
+  if (note->folder != NULL && note->file >= 0) close(note->file);
+}
 
 void ctx_note_end(const ctx_note *note) {
   char path[4096];
-  if (note->folder != NULL && path_of(note, TRYING, path, sizeof path)) (void)unlink(path);
+  if (note->folder == NULL || note->file < 0) return;
+  if (path_of(note, note->own, ".trying", path, sizeof path)) (void)unlink(path);
+  ctx_note_leave(note);
 }

@@ -30,18 +30,23 @@ typedef struct {
   char about[17];     /* digests in hex; of a model and the build of the system */
   char tried[10];     /* after a letter for its kind */
   char by[9];
+  char own[36]; /* from its begin on: what its file has in its name beside these */
+  int file;     /* and its descriptor, which is locked; -1: it could not be written */
 } ctx_note;
 
 /* A note about these bytes, such as a model, with what is tried, of a kind. */
 ctx_note ctx_note_of(const char *folder, const uint8_t *about, size_t size, char kind,
                      const char *tried, const uint8_t *by, size_t by_size);
 
-/* Fails if there is such a note of anyone already: a start has ended in it, or it hangs. `whole`:
- * with anything of its kind. */
+/* Fails if there is such a note of a trial that ended its start, or hangs. `whole`: with anything of
+ * its kind. Notes of trials that others make at the same time are none: their files are locked. */
 bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error);
 
-void ctx_note_begin(const ctx_note *note, const char *text);
+void ctx_note_begin(ctx_note *note, const char *text);
 void ctx_note_end(const ctx_note *note);
+
+/* Has it stay, for what does not come back. */
+void ctx_note_leave(const ctx_note *note);
 
 /* Writes a text to the file NOTE.suffix, such as what was chosen. */
 void ctx_note_write(const ctx_note *note, const char *suffix, const char *text);

@@ -6,18 +6,22 @@ C plugin's are native/trial.c, which writes and reads the same notes.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from time import monotonic_ns
+from typing import IO, TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.immutable import frozen
 
 T = TypeVar("T")
-_TRYING = "trying"
+_Held: TypeAlias = tuple[Path, IO[str]]
+"""A note and its open file, which is locked: so others know that its trial has not ended."""
 
 
 class DidNotReturn(Exception):
@@ -48,21 +52,22 @@ class TrialNote:
         return TrialNote(folder, about_digest, kind + _digest(tried.encode(), 8), _digest(by, 8))
 
     def check_free(self, *, whole: bool = False) -> None:
-        """Raises DidNotReturn if there is such a note of anyone already.
+        """Raises DidNotReturn if there is such a note of a trial that ended its start, or hangs.
 
         whole   with anything of its kind
+        Notes of trials that others make at the same time are none.
         """
         if self.folder is not None:
             start = f"ep-nnapi-{self.about}-{self.tried[0] if whole else self.tried}"
-            for path in sorted(Path(self.folder).glob(f"{start}*.{_TRYING}")):
-                raise DidNotReturn(f"an earlier start ended in it, as {path} says")
+            for path in sorted(Path(self.folder).glob(f"{start}*.trying")):
+                if not _lasts(path):
+                    raise DidNotReturn(f"an earlier start ended in it, as {path} says")
 
     def write(self, suffix: str, text: str) -> None:
         """Writes a text to the file of that suffix, such as what was chosen."""
-        path = self._path(suffix)
-        if path is not None:
+        if self.folder is not None:
             with suppress(OSError):
-                path.write_text(f"{text}\n")
+                self._path(suffix).write_text(f"{text}\n")
 
     def within(self, seconds: float, doing: str, text: str, work: Callable[[], T]) -> T:
         """Returns what `work` does in a thread of its own, which is noted as `text` meanwhile.
@@ -70,11 +75,13 @@ class TrialNote:
         doing   what it is to do, for the sentence
         Raises DidNotReturn if it has not come back in time: its note stays, and its thread.
         """
-        self.write(_TRYING, text)
+        held = self._begin(text)
         called = called_for(seconds, work)
         if not called.done():
+            if held is not None:
+                held[1].close()
             raise DidNotReturn(f"it did not {doing} within {seconds:g} s")
-        self._remove()
+        _end(held)
         try:
             return called.result()
         finally:
@@ -83,21 +90,56 @@ class TrialNote:
     @contextmanager
     def written(self, text: str) -> Iterator[None]:
         """Has the note there as long as the context lasts."""
-        self.write(_TRYING, text)
+        held = self._begin(text)
         try:
             yield
         finally:
-            self._remove()
+            _end(held)
 
-    def _remove(self) -> None:
-        path = self._path(_TRYING)
-        if path is not None:
-            path.unlink(missing_ok=True)
-
-    def _path(self, suffix: str) -> Path | None:
+    def _begin(self, text: str) -> _Held | None:
+        """Writes the note to a file of its own; None if it cannot be written."""
         if self.folder is None:
             return None
-        return Path(self.folder, f"ep-nnapi-{self.about}-{self.tried}-{self.by}.{suffix}")
+        own = f"{os.getpid():x}-{monotonic_ns():x}"
+        new, path = self._path(f"{own}.new"), self._path(f"{own}.trying")
+        try:
+            file = new.open("x")
+        except OSError:
+            return None
+        try:
+            with suppress(OSError):  # where files have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(f"{text}\n")
+            file.flush()
+            new.rename(path)  # under its name it is locked from the first moment on
+        except OSError:
+            _end((new, file))
+            return None
+        return path, file
+
+    def _path(self, suffix: str) -> Path:
+        return Path(self.folder or "", f"ep-nnapi-{self.about}-{self.tried}-{self.by}.{suffix}")
+
+
+def _end(held: _Held | None) -> None:
+    if held is not None:
+        path, file = held
+        with suppress(OSError):
+            path.unlink()
+        with suppress(OSError):  # what a full disk did not take
+            file.close()
+
+
+def _lasts(path: Path) -> bool:
+    """True if the trial of a note lasts, or has just ended well."""
+    try:
+        with path.open() as note:
+            fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return os.fstat(note.fileno()).st_nlink == 0
+    except (BlockingIOError, FileNotFoundError):
+        return True
+    except OSError:
+        return False
 
 
 def _digest(of: bytes, characters: int) -> str:

@@ -1,6 +1,7 @@
 """The choice among alternatives: what declines, fails, hangs or dies gives way."""
 
 import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -211,8 +212,10 @@ def test_what_hangs_gives_way(name: str, path: Path, shim: Shim, tmp_path: Path)
     assert "an earlier start ended in it" in found["tried"][0]["reason"]
     (note,) = tmp_path.glob("ep-nnapi-*.trying")
     assert note.read_text() == "nnapi:1 on nnapi-reference\n"
-    note.unlink()
-    assert outcome(path, tmp_path, **options)["alternative"] == "nnapi:1 on nnapi-reference"
+    with note.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as another process has it while its own trial lasts
+        assert outcome(path, tmp_path, **options)["alternative"] == "nnapi:1 on nnapi-reference"
+    assert [*tmp_path.glob("ep-nnapi-*.trying")] == [note]
 
 
 @pytest.mark.parametrize("first", ["session", "program"])

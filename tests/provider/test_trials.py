@@ -1,5 +1,6 @@
 """Trials: deadlines and notes, which the C plugin's trials share."""
 
+import os
 import time
 from pathlib import Path
 
@@ -45,6 +46,30 @@ def test_another_trial_of_the_device_leaves_the_note(tmp_path: Path):
     note(tmp_path).write("trying", "x")
     note(tmp_path, by=b"another").within(9, "run", "y", lambda: None)
     with pytest.raises(DidNotReturn):
+        note(tmp_path).check_free()
+
+
+def test_trials_at_the_same_time_do_not_stop_each_other(tmp_path: Path):
+    """Two sessions, in one process or in two, share a folder of notes."""
+
+    def others() -> int:
+        for whole in (False, True):
+            note(tmp_path).check_free(whole=whole)
+        return note(tmp_path).within(9, "run", "y", lambda: len([*tmp_path.iterdir()]))
+
+    assert note(tmp_path).within(9, "run", "x", others) == 2
+    with note(tmp_path).written("x"):
+        note(tmp_path).check_free()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_process_that_ends_in_a_trial_leaves_its_note(tmp_path: Path):
+    child = os.fork()
+    if child == 0:
+        with note(tmp_path).written("x"):
+            os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(DidNotReturn, match=r"an earlier start ended in it, as .*\.trying says"):
         note(tmp_path).check_free()
 
 
