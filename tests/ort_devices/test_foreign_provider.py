@@ -1,9 +1,11 @@
 """A provider of somebody else's plugin library as a device: sessions, `run`, the C library."""
 
 import ctypes
+import gc
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.ort_devices import plugin
 from tests.onnx_graph import parsed
 from tests.ort_devices.providers import NAME, build_small_ep
 from tests.programs import Done, ran
@@ -52,14 +55,23 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def registered(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The library, which is registered in this process until the test ends, not for later ones."""
+    monkeypatch.setenv("EP_NNAPI_PROVIDERS", str(library))
+    yield library
+    plugin._load.cache_clear()
+    gc.collect()  # sessions on it
+    onnxruntime.unregister_execution_provider_library(str(library))
+
+
 def in_process(*arguments: str, **environment: object) -> Done:
     env = {**os.environ, **{name: str(value) for name, value in environment.items()}}
     return ran(sys.executable, *arguments, status=None, timeout=120, env=env)
 
 
-def test_a_session_runs_on_it(library: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_runs_on_it(registered: Path, model: Path) -> None:
     """What it declines stays on the CPU provider, with the reason."""
-    monkeypatch.setenv("EP_NNAPI_PROVIDERS", str(library))
     report = ep_nnapi.check(model, device=DEVICE)
     assert [(c.nodes, c.device) for c in report.clusters] == [
         (("add",), DEVICE),
@@ -69,7 +81,7 @@ def test_a_session_runs_on_it(library: Path, model: Path, monkeypatch: pytest.Mo
     options = onnxruntime.SessionOptions()
     ep_nnapi.append_execution_provider(options, device=DEVICE, fallback="none")
     session = onnxruntime.InferenceSession(str(model), options)
-    runs = ctypes.c_long.in_dll(ctypes.CDLL(str(library)), "small_ep_runs")
+    runs = ctypes.c_long.in_dll(ctypes.CDLL(str(registered)), "small_ep_runs")
     before, x = runs.value, np.array([[1, -2, 3], [0, 0.5, -6]], np.float32)
     (got,) = session.run(None, {"x": x})
     np.testing.assert_allclose(got, np.maximum(np.tanh(2 * x), 0), 1e-6)
