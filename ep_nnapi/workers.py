@@ -62,6 +62,7 @@ class WorkerServer:
         requests, replies = self._pipes()
         with suppress(BrokenPipeError):
             requests.close()
+        self.process.terminate()  # ends it in its imports, which take seconds; later it ignores it
         self.process.wait()
         replies.close()
 
@@ -126,6 +127,7 @@ def _start_server(module: str) -> WorkerServer:
 
 def serve(work: Callable[[Data], None]) -> None:
     """Serves requests until the end of standard input, each by `work` in a process of its own."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # from here on its input ends it, and its worker
     gc.freeze()  # excludes imported objects from collection, so workers neither scan nor copy them
     gc.enable()
     for line in sys.stdin.buffer:

@@ -46,6 +46,18 @@ def test_each_step_has_a_process_of_its_own(odd: WorkerPool, tmp_path: Path) -> 
     assert first["folder"] == str(tmp_path)
 
 
+def test_a_server_that_still_imports_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl-C finds it in the first second of `prepare`."""
+    (tmp_path / "slow.py").write_text(f"import time\ntime.sleep({SECONDS})\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    begun = time.monotonic()
+    with WorkerPool("slow") as pool, pool.server() as server:
+        assert server.process.poll() is None
+    assert time.monotonic() < begun + SECONDS / 2
+
+
 def test_a_crash_ends_only_its_worker(odd: WorkerPool, tmp_path: Path) -> None:
     with odd.server() as server:
         runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
