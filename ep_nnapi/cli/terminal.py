@@ -26,10 +26,13 @@ _WHOLE = 15  # columns up to this width hold numbers and short names and are not
 
 
 class _UntilClosed:
-    """A text stream that drops what its reader, such as `head`, no longer reads."""
+    """A text stream that drops what its reader, such as `head`, no longer reads.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    An OSError, as of a full disk, has `name` as its file.
+    """
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self._stream, self._name = stream, name
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -53,12 +56,15 @@ class _UntilClosed:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._name) from None
 
 
 @contextmanager
 def until_closed() -> Iterator[None]:
     """Lets a command whose output nobody reads any more go on to its exit code."""
-    out, error = cast("TextIO", _UntilClosed(sys.stdout)), cast("TextIO", _UntilClosed(sys.stderr))
+    out = cast("TextIO", _UntilClosed(sys.stdout, "standard output"))
+    error = cast("TextIO", _UntilClosed(sys.stderr, "standard error"))
     with redirect_stdout(out), redirect_stderr(error):
         yield
 
