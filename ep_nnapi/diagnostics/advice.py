@@ -14,6 +14,7 @@ from shlex import quote
 
 import onnx
 from onnx import ModelProto, TensorProto
+from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.fixed_model import fixed_model
@@ -26,7 +27,6 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import to_text
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import Level
 
 XNNPACK = op_types(
     "AveragePool Conv ConvTranspose Gemm MatMul MaxPool QLinearConv Resize Softmax "
@@ -117,7 +117,7 @@ def advise(model: str, options: Options = _DEFAULTS) -> tuple[OtherRuntime, ...]
     if read_model(loaded, weights=False) is None:
         raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
     with fixed_model(loaded, options) as (static, rest):
-        level = Level.ORT_ENABLE_BASIC
+        level = GraphOptimizationLevel.ORT_ENABLE_BASIC
         facts = _facts(read_model(static) or ModelProto(), to_text(options.fix))
         runtime = _litert_runtime()
         reports = {

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 from onnx import numpy_helper, parser
-from onnxruntime import InferenceSession
+from onnxruntime import GraphOptimizationLevel, InferenceSession
 
 from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
 from ep_nnapi.diagnostics.check import partitioned_at
@@ -39,7 +39,7 @@ from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.devices import choose_device, open_runtime, runtime_of
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.quantization.propagate import propagate_quantization
-from ep_nnapi.sessions.cpu import Level, quiet_options
+from ep_nnapi.sessions.cpu import quiet_options
 
 SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
 SHORT, LONG = 1, 9  # additions in a chain
@@ -317,4 +317,6 @@ def _record_operations(model: ModelSource, options: Options, runtime: RecordingR
     """Partitions the model with each flag, so that the device is asked about its operations."""
     found = source(model)
     for flags in _FLAGS:
-        partitioned_at(found, replace(options, flags=flags), Level.ORT_ENABLE_BASIC, runtime)
+        partitioned_at(
+            found, replace(options, flags=flags), GraphOptimizationLevel.ORT_ENABLE_BASIC, runtime
+        )

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
+from onnxruntime import GraphOptimizationLevel
+
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import open_session, source
@@ -19,7 +21,7 @@ from ep_nnapi.provider.cluster_selection import TAKEN
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.provider import Provider, planner_of
 from ep_nnapi.report.report import ClusterReport, GraphReport, Report, operator_counts
-from ep_nnapi.sessions.cpu import Level, quiet_options
+from ep_nnapi.sessions.cpu import quiet_options
 
 _DEFAULTS = Options()
 
@@ -66,7 +68,7 @@ def partitioned(
             "session"
         )
     with fixed_model(source(model), options) as (static, rest):
-        basic = Level.ORT_ENABLE_BASIC
+        basic = GraphOptimizationLevel.ORT_ENABLE_BASIC
         provider = partitioned_at(static, rest, basic, fast=fast, written=written)
     check_excluded(options, provider.report)
     return provider
@@ -75,7 +77,7 @@ def partitioned(
 def partitioned_at(
     model: str | bytes,
     options: Options,
-    level: Level,
+    level: GraphOptimizationLevel,
     runtime: Runtime | None = None,
     *,
     fast: bool = False,

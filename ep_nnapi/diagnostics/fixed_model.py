@@ -19,6 +19,7 @@ from onnx import (
     helper,
     numpy_helper,
 )
+from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.inputs import InputSpec, frozen_array
 from ep_nnapi.diagnostics.inspect_context import contents
@@ -35,7 +36,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.fixed import Contents, Fix, contents_in, sizes_in
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.receipt import standing_for
-from ep_nnapi.sessions.cpu import CPU, Level, custom_ops, quiet_options, session_of
+from ep_nnapi.sessions.cpu import CPU, custom_ops, quiet_options, session_of
 from ep_nnapi.sizes.control_flow import decide_control_flow
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
 
@@ -170,7 +171,7 @@ class _Input:
 
 def save_as_onnx(model: str | bytes, to: Path) -> None:
     """Converts an .ort file to .onnx without changing its nodes; raises ONNX Runtime's errors."""
-    options = quiet_options(Level.ORT_DISABLE_ALL)
+    options = quiet_options(GraphOptimizationLevel.ORT_DISABLE_ALL)
     options.optimized_model_filepath = str(to)
     options.add_session_config_entry("session.save_model_format", "ONNX")
     session_of(model, options, [CPU])

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.float64_decomposition import (
     DECOMPOSITIONS,
@@ -26,7 +27,7 @@ from ep_nnapi.diagnostics.output_traits import from_ort
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
 from ep_nnapi.graph.onnx_io import Loadable, all_nodes, inner_graphs, read_model
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.sessions.cpu import Level, quiet_options, session_of
+from ep_nnapi.sessions.cpu import quiet_options, session_of
 
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE))
 _MISSING_KERNEL = re.compile(
@@ -67,7 +68,7 @@ def _computed(proto: onnx.ModelProto, runs: Sequence[Mapping[str, Array]]) -> tu
     while True:
         graph = Float64Graph(dict(types), dict(ranks))
         converted = _Float64Rewriter(graph, float32_operators).model(proto)
-        options = quiet_options(Level.ORT_ENABLE_BASIC)
+        options = quiet_options(GraphOptimizationLevel.ORT_ENABLE_BASIC)
         try:
             session = session_of(converted.SerializeToString(), options)
             return [_outputs(session, feeds) for feeds in runs], float32_operators
@@ -95,7 +96,7 @@ def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, 
     for node in seen.graph.node:
         names = (n for n in node.output if n and n not in have)
         seen.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
-    options = quiet_options(Level.ORT_DISABLE_ALL)
+    options = quiet_options(GraphOptimizationLevel.ORT_DISABLE_ALL)
     session = session_of(seen.SerializeToString(), options)
     values = [*session.get_inputs(), *session.get_outputs()]
     dtypes = {v.name: NUMPY_TYPES[v.type] for v in values if v.type in NUMPY_TYPES}

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
+from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.inputs import (
     Feeds,
@@ -34,7 +35,6 @@ from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.sessions.cpu import (
     CPU,
-    Level,
     advice,
     custom_ops_library,
     exact_options,
@@ -339,7 +339,7 @@ def read_graphs(model: str | bytes, read: Callable[[Graph], None]) -> None:
 
     Raises ModelError if the model cannot be loaded.
     """
-    open_session(model, quiet_options(Level.ORT_DISABLE_ALL), _GraphReader(read))
+    open_session(model, quiet_options(GraphOptimizationLevel.ORT_DISABLE_ALL), _GraphReader(read))
 
 
 Ranges: TypeAlias = Mapping[str, tuple[int, int]]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import onnxruntime
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper
+from onnxruntime import GraphOptimizationLevel
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
 from ep_nnapi.diagnostics.check import checked, with_sources
@@ -41,7 +42,6 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import Report
-from ep_nnapi.sessions.cpu import Level as _Level
 from ep_nnapi.sessions.cpu import quiet_options
 
 _GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
@@ -177,11 +177,11 @@ _INITIALIZERS = "session.optimized_model_external_initializers"
 _WEIGHTS_SUFFIX = ".data"
 _NCHWC = ["NchwcTransformer"]  # blocked layout for x86
 _LEVELS = {
-    Level.DISABLE: _Level.ORT_DISABLE_ALL,
-    Level.BASIC: _Level.ORT_ENABLE_BASIC,
-    Level.EXTENDED: _Level.ORT_ENABLE_EXTENDED,
-    Level.ALL: _Level.ORT_ENABLE_ALL,
-    Level.NNAPI_AWARE: _Level.ORT_ENABLE_EXTENDED,
+    Level.DISABLE: GraphOptimizationLevel.ORT_DISABLE_ALL,
+    Level.BASIC: GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    Level.EXTENDED: GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    Level.ALL: GraphOptimizationLevel.ORT_ENABLE_ALL,
+    Level.NNAPI_AWARE: GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
 
 
@@ -262,7 +262,7 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
         # clusters were compiled before, this looks up nodes that no longer exist. Applying the
         # layout now avoids it.
         saving = _ort_saving_options(out, job)
-        saving.graph_optimization_level = _Level.ORT_ENABLE_ALL
+        saving.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
         report = _claimed(model, saving, job)
     return report
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -97,7 +96,6 @@ def advice(error: str) -> str:
 
 
 CPU = "CPUExecutionProvider"
-Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 
 _EXACT = "session.x64quantprecision"
 """Session option to compute uint8 x int8 as uint8 x uint8, which saturates on no processor.
@@ -138,7 +136,9 @@ def exact_options() -> onnxruntime.SessionOptions:
     return options
 
 
-def quiet_options(level: Level | None = None) -> onnxruntime.SessionOptions:
+def quiet_options(
+    level: onnxruntime.GraphOptimizationLevel | None = None,
+) -> onnxruntime.SessionOptions:
     """Session options that log only fatal errors; `level`: of ONNX Runtime's optimizations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
