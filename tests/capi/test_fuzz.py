@@ -10,7 +10,7 @@ from tests.programs import ran
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.long)])
 def test_random_calls(seconds: int) -> None:
     """The seed is new each time; the program prints it."""
     done = ran(sys.executable, "-m", "tests.capi.fuzz", "--seconds", seconds, timeout=seconds + 60)

@@ -36,7 +36,7 @@ from tests.programs import ran
 from tests.remote.test_runtime import add
 
 SEED = int(os.environ.get("EP_NNAPI_SEED", "0")) or random.randrange(1 << 30)
-SECONDS = float(os.environ.get("EP_NNAPI_SECONDS", "120"))
+SECONDS = float(os.environ.get("EP_NNAPI_SECONDS", "60"))
 """Of random frames in the long suite."""
 DEVICE = b"stand-in"
 PROGRAM = pack(Lowered(add(), Border((), ()))).with_embedded_weights()

@@ -182,9 +182,11 @@ def test_random_graphs_have_no_violations(make, size, count, connected):
 
 @pytest.mark.long
 def test_ten_thousand_drawn_graphs_have_no_violations():
+    """Each fifth of up to 50 nodes, which take most of the time; the others of up to 30."""
     for seed in range(10_000):
         rng = random.Random(seed)
-        dag = rng.choice([graphs.random_dag, graphs.random_layers])(rng, rng.randint(1, 50))
+        size = rng.randint(1, 30 if seed % 5 else 50)
+        dag = rng.choice([graphs.random_dag, graphs.random_layers])(rng, size)
         capable = graphs.random_capable(rng, dag)
         assert violations(dag, capable, partition(dag, capable)) == [], f"seed {seed}"
 
@@ -228,7 +230,7 @@ SIZES = [100, 1000, *(pytest.param(n, marks=pytest.mark.long) for n in (10_000, 
 def test_families(family, nodes, declined):
     dag, capable = drawn(family, nodes, declined)
     # joining single nodes takes quadratic time there: each search meets most of the graph
-    quadratic = family == "random" and nodes == 100_000 and declined >= 0.1
+    quadratic = family == "random" and nodes == 100_000
     ways = (by_connected_waves,) if quadratic else LINEAR
     assert_never_worse(dag, capable, ways, f"{family}, {nodes} nodes, {declined:.0%} declined")
 
