@@ -58,24 +58,14 @@ def context(tmp_path: Path, **options: object) -> bytes:
     return pack(cluster.lowered).with_embedded_weights()
 
 
-def all_are_refused(data: bytes, count: int, seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(count):
+def test_damaged_contexts_are_refused(tmp_path: Path) -> None:
+    """The reader is C's: tests/native/test_damage.py gives it a hundred thousand."""
+    data, rng = context(tmp_path), random.Random(3)
+    for _ in range(300):
         _, changed = damaged(data, rng)
         with pytest.raises(ModelError) as refused:
             unpack(changed, None, LEVEL)
         assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("seed", [3])
-def test_damaged_contexts_are_refused(seed: int, tmp_path: Path) -> None:
-    all_are_refused(context(tmp_path), 300, seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [5])
-def test_many_damaged_contexts_are_refused(seed: int, tmp_path: Path) -> None:
-    all_are_refused(context(tmp_path), 10_000, seed)
 
 
 @pytest.mark.parametrize(
@@ -106,19 +96,16 @@ def refusal(data: bytes) -> str | None:
 
 
 @pytest.mark.parametrize("make", [quantized_digits, branching, several])
-@pytest.mark.parametrize(
-    ("count", "seed"), [(500, 29), pytest.param(10_000, 31, marks=pytest.mark.long)]
-)
 def test_forged_contexts_are_refused_or_legal(
-    count: int, seed: int, make: Callable[[], Lowered | tuple[Alternative, ...]]
+    make: Callable[[], Lowered | tuple[Alternative, ...]],
 ) -> None:
     """Checksums are no signatures: whoever writes a header can write its checksum, too."""
     made = make()
     given = made if isinstance(made, tuple) else (made,)
-    data, rng = pack(*given).with_embedded_weights(), random.Random(seed)
-    ends = [refusal(forged(data, rng)) for _ in range(count)]
+    data, rng = pack(*given).with_embedded_weights(), random.Random(29)
+    ends = [refusal(forged(data, rng)) for _ in range(500)]
     assert not any("\n" in said for said in ends if said)
-    assert 0 < ends.count(None) < count // 2  # numbers without effect: an origin, a scale
+    assert 0 < ends.count(None) < 250  # numbers without effect: an origin, a scale
 
 
 @pytest.mark.parametrize(
