@@ -26,7 +26,7 @@ from tests.onnx_graph import graph_of
 from tests.ort.models import graph, model, node, tensor
 from tests.partitions import Partition, declining, partitions_of
 
-EVERY = [2, 5, 10, 20]
+EVERY = [2, 20, *(pytest.param(n, marks=pytest.mark.long) for n in (5, 10))]
 QUANTIZED = [*test_zoo.SMALL, "vgg_small", "kws_dscnn", "mlp"]
 # Of the largest value: networks add up what each layer rounds otherwise. ResNet-50, the deepest, is
 # three quanta of 109 apart with nothing declined (0.028), and four with every 5th group (0.037).

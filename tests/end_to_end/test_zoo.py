@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -17,6 +17,7 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Data
@@ -64,10 +65,22 @@ def assert_close(model: onnx.ModelProto, **options: object) -> None:
         assert np.abs(a.astype(np.float64) - b).max(initial=0) <= CLOSE * largest
 
 
-LONG = [pytest.param("resnet50", marks=pytest.mark.long)]
+def networks(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Those of the short suite and, in the long one, the largest."""
+    long = pytest.mark.long
+    given = [pytest.param(n, marks=[long] if n == "resnet50" else []) for n in names]
+    return pytest.mark.parametrize("name", given)
 
 
-@pytest.mark.parametrize("name", [*(n for n in zoo.MODELS if n != "resnet50"), *LONG])
+@cache
+def checked(name: str) -> tuple[ep_nnapi.Report, Counter[str]]:
+    """The report, and how often each NNAPI operation is in the clusters."""
+    provider = partitioned(built(name, published=False).SerializeToString())
+    models = (m for c in provider.clusters for m in c.models)
+    return provider.report, Counter(op.spec.name for m in models for op in m.operations)
+
+
+@networks(zoo.MODELS)
 def test_small_networks_match_the_cpu(name: str) -> None:
     assert_close(built(name, published=False))
 
@@ -91,28 +104,23 @@ def test_nchw_matches_the_cpu(name: str) -> None:
     assert_close(built(name, published=False), flags=ep_nnapi.NnapiFlag.USE_NCHW)
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONAL)
+@networks(CONVOLUTIONAL)
 def test_convolutional_networks_are_one_cluster(name: str) -> None:
-    report = ep_nnapi.check(built(name, published=False).SerializeToString())
+    report, _ = checked(name)
     assert len(report.clusters) == 1
     assert report.taken == report.nodes
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
+@networks(zoo.MODELS)
 def test_all_that_has_a_form_is_taken_and_the_rest_refused_with_the_reason(name: str) -> None:
-    report = ep_nnapi.check(built(name, published=False).SerializeToString())
-    left = Counter((r.op_type, str(r.reason)) for r in report.rejections)
+    left = Counter((r.op_type, str(r.reason)) for r in checked(name)[0].rejections)
     assert left == LEFT.get(name, {})
 
 
-@pytest.mark.parametrize("name", [*SMALL, "vgg_small", "kws_dscnn"])
+@networks(CONVOLUTIONAL)
 def test_permutes_are_at_the_border_only(name: str) -> None:
-    from ep_nnapi.diagnostics.check import partitioned
-
-    provider = partitioned(built(name, published=False).SerializeToString())
-    operations = Counter(
-        op.spec.name for c in provider.clusters for m in c.models for op in m.operations
-    )
+    operations = checked(name)[1]
+    assert operations["CONV_2D"] + operations["FULLY_CONNECTED"] > 0
     assert operations["TRANSPOSE"] == 0
 
 
