@@ -1,6 +1,7 @@
 """Models saved by ONNX Runtime: functions inlined, constants renamed, recordings replayed."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.preparation.job import job_of
+from ep_nnapi.preparation.manifest import Prepared
 from ep_nnapi.preparation.ort_export import rename_generated, save_ort
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import model_of, parsed
-from tests.preparation.fresh import apart, original, run
+from tests.preparation.fresh import Arrays, apart, loading, original, run_all
 from tests.preparation.tables import DIGITS, LEVELS, left_by
 from tests.preparation.test_batch import statuses, tiny
 
@@ -25,19 +27,32 @@ def hard_swish(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["ort", "onnx", "context"])
-def test_functions_are_inlined_where_the_cpu_cannot_run_them(form: str, tmp_path: Path) -> None:
+def prepared(source: Path, out: Path, *forms: str, **options: object) -> dict[Path, Prepared]:
+    """The model in each form."""
+    made = {f: ep_nnapi.prepare(source, out / f, format=f, **options).models[0] for f in forms}
+    return {out / form / one.output: one for form, one in made.items()}
+
+
+def computed(paths: Collection[Path], feeds: Arrays, *, plain: bool = False) -> list[Arrays]:
+    """Their outputs in a fresh process."""
+    loads = [loading(path, {}) for path in paths]
+    found, said = run_all(loads, feeds, next(iter(paths)).parent, plain=plain)
+    assert len(found) == len(paths), said
+    return found
+
+
+def test_functions_are_inlined_where_the_cpu_cannot_run_them(tmp_path: Path) -> None:
     source = hard_swish(tmp_path / "a.onnx")
     feeds = {"x": np.linspace(-4, 4, 6, dtype=np.float32).reshape(2, 3)}
     want = original(onnx.load(source), feeds)
-    (found,) = ep_nnapi.prepare(source, tmp_path / "out", format=form, verify=False).models
-    path = tmp_path / "out" / found.output
-    assert found.report is not None
-    assert found.report["taken"] == found.report["nodes"]
-    assert apart(run(path, feeds, {}), want) <= 1e-6  # x (x + 3) / 6 in float32, in other parts
-    if form != "context":
-        assert apart(run(path, feeds, None), want) <= 1e-6
-    assert not [p for p in path.parent.iterdir() if "inlined" in p.name]
+    made = prepared(source, tmp_path, "ort", "onnx", "context", verify=False)
+    for path, found in made.items():
+        assert found.report is not None
+        assert found.report["taken"] == found.report["nodes"]
+        assert not [p for p in path.parent.iterdir() if "inlined" in p.name]
+    plain = computed([*made][:2], feeds, plain=True)
+    for got in (*computed(made, feeds), *plain):
+        assert apart(got, want) <= 1e-6  # x (x + 3) / 6 in float32, in other parts
 
 
 def test_a_function_is_kept_whole_where_nothing_is_saved_for_the_cpu(tmp_path: Path) -> None:
@@ -97,22 +112,20 @@ def constant_or_not(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["onnx", "context"])
 @pytest.mark.parametrize("chosen", [True, False])
-def test_a_branch_that_is_a_constant_is_kept(form: str, chosen: bool, tmp_path: Path) -> None:
-    source = constant_or_not(tmp_path / "a.onnx")
-    (found,) = ep_nnapi.prepare(source, tmp_path / "out", format=form).models
+def test_a_branch_that_is_a_constant_is_kept(chosen: bool, tmp_path: Path) -> None:
+    paths = prepared(constant_or_not(tmp_path / "a.onnx"), tmp_path, "onnx", "context")
     feeds = {"x": np.array([-1, 1], np.float32), "c": np.array(chosen)}
-    got = run(tmp_path / "out" / found.output, feeds, {})
-    assert got["y"].tolist() == ([2, 3] if chosen else [0, 1])
+    for got in computed(paths, feeds):
+        assert got["y"].tolist() == ([2, 3] if chosen else [0, 1])
 
 
-@pytest.mark.parametrize("form", ["ort", "onnx"])
-def test_a_model_that_only_holds_a_constant(form: str, tmp_path: Path) -> None:
+def test_a_model_that_only_holds_a_constant(tmp_path: Path) -> None:
     text = "() => (float[2] y) { y = Constant <value = float[2] {2, 3}> () }"
     onnx.save(parsed(text), tmp_path / "a.onnx")
-    (found,) = ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", format=form).models
-    assert run(tmp_path / "out" / found.output, {}, None)["y"].tolist() == [2, 3]
+    paths = prepared(tmp_path / "a.onnx", tmp_path, "ort", "onnx")
+    for got in computed(paths, {}, plain=True):
+        assert got["y"].tolist() == [2, 3]
 
 
 # Names in models that ONNX Runtime saved: those that it could not load again are changed
