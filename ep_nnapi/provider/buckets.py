@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -84,6 +85,18 @@ class Buckets:
         fit = {s: [b for b in named if b >= known[s]] for s, named in self.sizes.items()}
         return self._with(shapes, {s: b[0] for s, b in fit.items()}) if all(fit.values()) else None
 
+    def padded(self, shapes: Shapes) -> Iterator[tuple[str, int, int]]:
+        """Yields the symbols along which inputs are padded, and what sizes are to the same bucket.
+
+        These are given by the smallest one, and the bucket itself.
+        """
+        known = symbol_values(self.inputs, shapes)
+        for symbol, named in self.sizes.items():
+            smaller = max((b for b in named if b < known[symbol]), default=0)
+            bucket = min((b for b in named if b >= known[symbol]), default=0)
+            if known[symbol] < bucket:
+                yield symbol, smaller + 1, bucket
+
     def _with(self, shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
         """Returns the shapes with other sizes of symbols."""
         known = {**symbol_values(self.inputs, shapes), **sizes}
@@ -99,19 +112,23 @@ class Buckets:
         """Returns why runs are not padded; "" if the outputs for samples are the same.
 
         compute   computes the cluster
-        The samples have these shapes and about half of them. What is padded has large contents: a
-        result that depends on them differs.
+        The samples have these shapes, and with the smallest and the largest sizes that are padded
+        to the same bucket: what depends on a comparison or a remainder of a size differs at one of
+        them. What is padded has large contents: a result that depends on them differs.
         """
         if self.shape_inputs:
             return f"the contents of {', '.join(self.shape_inputs)} determine shapes"
         if self.mask is not None and not self.marking:
             return f"{self.mask}, the option mask, reaches no input of it"
+        padded = [*self.padded(shapes)]
+        ends = {s: low for s, low, _ in padded}, {s: bucket - 1 for s, _, bucket in padded}
         try:
-            known = symbol_values(self.inputs, shapes)
-            half = self._with(shapes, {s: max(1, known[s] // 2) for s in self.sizes})
-            changed = self._changed(compute, shapes) or self._changed(compute, half)
+            changed = self._changed(compute, shapes)
         except Exception as error:  # of the CPU provider, for contents that it cannot compute
             return f"it cannot be tried: {str(error).strip().splitlines()[0]}"
+        for sizes in ends:
+            with suppress(Exception):  # sizes that contradict others
+                changed = changed or self._changed(compute, self._with(shapes, sizes))
         if changed and self.mask is None:
             return f"padding changes {changed}; {self._advice}"
         return f"padding changes {changed}, although {self.mask} is 0 there" if changed else ""

@@ -239,7 +239,8 @@ class DynamicRunner:
     _admission: SizeAdmission = field(init=False)
     _cpu: Executor | None = None
     _empty: Executor | None = None
-    _not_padded: str | None = None
+    _not_padded: str = ""
+    _tried: frozenset[tuple[str, int, int]] = frozenset()
 
     def __post_init__(self) -> None:
         """Without a fallback every size is compiled."""
@@ -290,10 +291,12 @@ class DynamicRunner:
         return self._cache(key, padding(self, whole, cuts), self._bound, _MOST_BOUND)
 
     def _refusal(self, buckets: Buckets, shapes: Shapes) -> str:
-        """Returns why runs are not padded, "" if they are; found out once, and warned of."""
+        """Returns why runs are not padded, "" if they are; tried once for each size padded to."""
+        padded = frozenset(buckets.padded(shapes))
         with self._lock:
-            if self._not_padded is None:
+            if not (self._not_padded or padded <= self._tried):
                 self._not_padded = buckets.refusal(self.cluster.cpu_model().run, shapes)
+                self._tried |= padded
                 if self._not_padded:
                     logger.warning("%s is not padded: %s", self._called, self._not_padded)
             return self._not_padded

@@ -102,6 +102,54 @@ def test_a_mask_lets_what_is_not_elementwise_be_padded():
     assert all(shape[:2] == (2, 8) for shape in sizes_of(device))
 
 
+def test_each_symbol_is_tried_when_a_run_is_padded_along_it(caplog: pytest.LogCaptureFixture):
+    """Runs of sizes in use, or padded along another axis, say nothing of it."""
+    model = parsed("(float[batch,n] x) => (float[batch,n] y) { y = Softmax <axis = 0> (x) }")
+    device = FaultyDevice()
+    found = cluster(model, device, sizes="batch=1,4;n=4,8")
+    run = Checked(found, model)
+    for batch, n in ((1, 4), (1, 3), (4, 8)):
+        run(x=np.ones((batch, n), np.float32))
+    assert (found.record.device_runs, caplog.messages) == (3, [])
+    run(x=np.ones((3, 8), np.float32))
+    assert "is not padded: padding changes y" in caplog.messages[0]
+
+
+LATER = """(float[n,3] x) => (float[n,3] y) <int64 five = {5}, int64 zero = {0}> {
+    sizes = Shape (x)
+    n = Gather (sizes, zero)
+    small = Less (n, five)
+    less = Neg (x)
+    y = Where (small, x, less) }"""
+FOURS = """(float[n] x) => (float[n] y)
+    <int64 four = {4}, int64[1] zero = {0}, int64[2] rows = {-1, 4}> {
+    n = Shape (x)
+    more = Mod (n, four)
+    rest = Sub (four, more)
+    last = Mod (rest, four)
+    ends = Concat <axis = 0> (zero, last)
+    whole = Pad <mode = "edge"> (x, ends)
+    groups = Reshape (whole, rows)
+    most = ReduceMean <axes = [1]> (groups)
+    wide = Sub (groups, most)
+    flat = Reshape (wide, one)
+    y = Slice (flat, zero, n) }"""
+
+
+@pytest.mark.parametrize(("text", "first"), [(LATER, 13), (FOURS, 8)])
+def test_what_depends_on_a_comparison_or_remainder_of_a_size_is_not_padded(text: str, first: int):
+    """The first run itself is the same when it is padded."""
+    model = parsed(text, one=np.array([-1])) if "one" in text else parsed(text)
+    found = cluster(model, FaultyDevice(), sizes="n=16")
+    run = Checked(found, model)
+    for n in (first, 4, 9):
+        run(
+            x=np.arange(n * 3 if text is LATER else n, dtype="f4").reshape(
+                n, *[3] * (text is LATER)
+            )
+        )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
