@@ -19,7 +19,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments; there are no options of the provider."""
     parser.add_argument("model", help="an .onnx file of prepare --format context")
     parser.add_argument(
-        "-o", "--out", required=True, metavar="OUT", help="folder to make, or .zip file"
+        "-o",
+        "--output",
+        dest="out",
+        required=True,
+        metavar="OUT",
+        help="folder to make, or .zip file",
     )
     parser.add_argument(
         "--abi",

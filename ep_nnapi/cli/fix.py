@@ -19,7 +19,9 @@ HELP = "rewrite to an equal model of which NNAPI takes more; verified before it 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
+    parser.add_argument(
+        "-o", "--output", dest="out", required=True, metavar="OUT", help=".onnx file to write"
+    )
     arguments.add_input(parser, "input of the comparison")
     parser.add_argument(
         "--range",

@@ -23,7 +23,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
     parser.add_argument(
         "-o",
-        "--out",
+        "--output",
+        dest="out",
         required=True,
         metavar="OUT",
         help="output directory, or file for one model",

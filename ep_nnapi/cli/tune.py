@@ -18,7 +18,9 @@ HELP = "measure levels, flags, devices and threads against the CPU; write the be
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument("-o", "--out", metavar="FILE", help="settings file to write, as JSON")
+    parser.add_argument(
+        "-o", "--output", dest="out", metavar="FILE", help="settings file to write, as JSON"
+    )
     arguments.add_inputs(parser)
     parser.add_argument(
         "--accuracy",

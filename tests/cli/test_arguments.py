@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -32,6 +33,11 @@ def test_help_folds_the_options_of_the_provider(verb: str):
         flag = f"  --{option.name.replace('_', '-')} {option.metavar}"
         assert flag in (full if option.provider else short)
         assert flag not in (short if option.provider else full)
+
+
+@pytest.mark.parametrize("verb", ["check", "tune", "fix", "prepare", "bundle", "report"])
+def test_output_is_one_word_for_all_verbs(verb: str):
+    assert re.search(r"^  -o [A-Z]+, --output ", shown(verb, "--help"), re.MULTILINE)
 
 
 def test_version_names_both_packages():
