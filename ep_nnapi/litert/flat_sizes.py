@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.sizes import Size
-from ep_nnapi.ort_devices.graph import require
+from ep_nnapi.ort_devices.graph import SizeTensors, require
 
 if TYPE_CHECKING:
     from ep_nnapi.litert.flat_graph import FlatGraph
@@ -23,9 +21,8 @@ def fixed(*sizes: int) -> None:
     require(not any(isinstance(size, Size) for size in sizes), "a size is open")
 
 
-@dataclass(slots=True)
-class FlatSizes:
-    """Sizes in a graph as int32 tensors [n].
+class FlatSizes(SizeTensors["FlatGraph", int]):
+    """Sizes in a graph as int32 tensors, of products only.
 
     They are made by SHAPE, STRIDED_SLICE, MUL and CONCATENATION, which LiteRT computes when inputs
     are resized, so that what is made with such sizes has known ones too.
@@ -33,58 +30,33 @@ class FlatSizes:
     known   the tensors with the sizes
     """
 
-    known: set[int] = field(default_factory=set)
-    _sources: dict[Expression, tuple[int, int]] = field(default_factory=dict)
-    _vectors: dict[tuple[Expression, ...], int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: set[int] = set()
 
     def enter(self, tensor: int, shape: Sequence[int]) -> None:
         """Declare a tensor that there is now, with this shape."""
         for axis, size in enumerate(shape):
             if isinstance(size, Size):
-                self._sources.setdefault(size.expression, (tensor, axis))
+                self.sources.setdefault(size.expression, partial(self._axis, tensor, axis))
 
-    def vector(self, graph: FlatGraph, sizes: Sequence[int]) -> int:
-        """The tensor of sizes; raises Inexpressible."""
-        return self._of(graph, tuple(map(Expression.of, sizes)))
-
-    def _of(self, graph: FlatGraph, key: tuple[Expression, ...]) -> int:
-        if key not in self._vectors:
-            made = self._joined(graph, key) if len(key) > 1 else self._element(graph, *key)
-            self._vectors[key] = made
-        return self._vectors[key]
-
-    def _joined(self, graph: FlatGraph, key: tuple[Expression, ...]) -> int:
-        parts: list[int] = []
-        for constant, group in groupby(key, lambda e: e.constant is not None):
-            if constant:
-                parts.append(graph.ints([e.constant or 0 for e in group]))
-            else:
-                parts += [self._of(graph, (e,)) for e in group]
-        if len(parts) == 1:
-            return parts[0]
-        return self._new(graph, "CONCATENATION", parts, len(key), "Concatenation", axis=0)
-
-    def _element(self, graph: FlatGraph, expression: Expression) -> int:
-        if expression not in self._sources:
-            return self._product(graph, expression)
-        tensor, axis = self._sources[expression]
+    def _axis(self, tensor: int, axis: int, graph: FlatGraph) -> int:
         rank = len(graph.tensors[tensor].shape)
-        shape = self._new(graph, "SHAPE", [tensor], rank, "Shape", outType=_INT32)
+        shape = self._result(graph, "SHAPE", [tensor], rank, "Shape", outType=_INT32)
         ends = [graph.ints([n]) for n in (axis, axis + 1, 1)]
-        return self._new(graph, "STRIDED_SLICE", [shape, *ends], 1, "StridedSlice")
+        return self._result(graph, "STRIDED_SLICE", [shape, *ends], 1, "StridedSlice")
 
-    def _product(self, graph: FlatGraph, expression: Expression) -> int:
-        """The value of a product of sizes that tensors have, [1]."""
-        (atoms, factor), *others = expression.terms
-        factors = [Expression((((atom,), 1),)) for atom in atoms]
-        known = not others and expression not in factors
-        require(known, f"the size {expression} is no size of a tensor")
-        product = graph.ints([factor])
-        for each in factors:
-            product = self._new(graph, "MUL", [product, self._of(graph, (each,))], 1, "Mul")
-        return product
+    def _constant(self, graph: FlatGraph, numbers: list[int]) -> int:
+        return graph.ints(numbers)
 
-    def _new(
+    def _computed(self, graph: FlatGraph, op_type: str, *inputs: int) -> int:
+        if op_type == "Concat":
+            count = sum(graph.tensors[i].shape[0] for i in inputs)
+            return self._result(graph, "CONCATENATION", inputs, count, "Concatenation", axis=0)
+        require(op_type == "Mul", f"LiteRT computes {op_type} of sizes too late")
+        return self._result(graph, "MUL", inputs, 1, "Mul")
+
+    def _result(
         self,
         graph: FlatGraph,
         operator: str,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import (
     COMPUTE,
@@ -238,10 +240,20 @@ def fits(array: Array, operand: Operand) -> bool:
     )
 
 
-def wrong_output(given: tuple[int, ...], computed: tuple[int, ...]) -> RuntimeFailure:
-    """The failure of a run that was given an output array of another shape."""
-    detail = f"an output array has shape {given}, the output has {computed}"
-    return failure(COMPUTE, ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
+def check_output(given: Array | None, shape: tuple[int, ...]) -> None:
+    """Raise RuntimeFailure if an array of another shape is given for an output of this one."""
+    if given is not None and given.shape != shape:
+        detail = f"an output array has shape {given.shape}, the output has {shape}"
+        raise failure(COMPUTE, ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
+
+
+def delivered(result: Array, given: Array | None) -> Array:
+    """The result, in the caller's array if one is given; raises as `check_output`."""
+    check_output(given, result.shape)
+    if given is None or given is result:
+        return result
+    np.copyto(given, result)
+    return given
 
 
 def _check_type(what: str, array: Array | None, operand: Operand) -> None:

@@ -14,8 +14,6 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import AttributeValue, Composite, CompositePort, Data, Operand
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
@@ -149,13 +147,7 @@ class Group:
 
     def activated(self, value: str) -> str:
         """Real numbers after the fused activation."""
-        activation = self.composite.activation
-        if activation is FuseCode.NONE:
-            return value
-        if activation is FuseCode.RELU:
-            return self.node("Relu", value)
-        ends = (np.array(end, np.float32) for end in activation_range(activation))
-        return self.node("Clip", value, *map(self.graph.constants.array, ends))
+        return self.graph.activated(value, self.composite.activation)
 
 
 def layout(port: CompositePort) -> Perm | None:

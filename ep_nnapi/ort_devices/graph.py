@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from onnx import (
@@ -19,7 +20,9 @@ from onnx import (
 )
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.expressions import Atom, Expression, Quotient
+from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Size, identical
 from ep_nnapi.ort_devices.opened import NotTaken
@@ -33,6 +36,9 @@ OPSET, _IR_VERSION = 21, 10
 _INLINE = 1024
 """Constants of at most so many bytes are stored in the model itself; shape computations and
 optimizers of ONNX Runtime read them there."""
+
+G = TypeVar("G")  # a graph
+T = TypeVar("T")  # how it names its tensors
 
 Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
 
@@ -136,92 +142,97 @@ def require(condition: bool, detail: str) -> None:
         raise Inexpressible(detail)
 
 
-class SizeNodes:
-    """Sizes in a graph as int64 tensors, each computed once.
+class SizeTensors(ABC, Generic[G, T]):
+    """Sizes in a graph as tensors, each computed once.
 
     The graph, which has this object, is passed on: each would keep the other alive.
+
+    sources   the sizes that the graph has, each with what reads it, a tensor [1]
     """
 
     def __init__(self) -> None:
-        self._sources: dict[Expression, Callable[[OnnxGraph], str]] = {}
-        self._made: dict[Expression, str] = {}
-        self._vectors: dict[tuple[Expression, ...], str] = {}
+        self.sources: dict[Expression, Callable[[G], T]] = {}
+        self._made: dict[tuple[Expression, ...], T] = {}
+
+    @abstractmethod
+    def _constant(self, graph: G, numbers: list[int]) -> T:
+        """Return a constant [n]."""
+
+    @abstractmethod
+    def _computed(self, graph: G, op_type: str, *inputs: T) -> T:
+        """Return the result of Concat, or of two tensors [1]; raises Inexpressible."""
+
+    def vector(self, graph: G, sizes: Sequence[int]) -> T:
+        """The sizes as a tensor [n]; raises Inexpressible."""
+        return self._of(graph, *map(Expression.of, sizes))
+
+    def _of(self, graph: G, *key: Expression) -> T:
+        if key not in self._made:
+            made = self._joined(graph, key) if len(key) > 1 else self._new(graph, *key)
+            self._made[key] = made
+        return self._made[key]
+
+    def _joined(self, graph: G, key: tuple[Expression, ...]) -> T:
+        parts = list[T]()
+        for known, group in groupby(key, lambda e: e.constant is not None):
+            if known:
+                parts.append(self._constant(graph, [e.constant or 0 for e in group]))
+            else:
+                parts += [self._of(graph, e) for e in group]
+        return parts[0] if len(parts) == 1 else self._computed(graph, "Concat", *parts)
+
+    def _new(self, graph: G, expression: Expression) -> T:
+        """The value of an expression by that of its terms, or of the factors of its only one."""
+        if expression in self.sources:
+            return self.sources[expression](graph)
+        if expression.constant is not None:
+            return self._constant(graph, [expression.constant])
+        (monomial, factor), *others = expression.terms
+        if others:
+            how, parts = "Add", expression.terms
+        elif factor != 1:
+            how, parts = "Mul", ((monomial, 1), ((), factor))
+        elif len(monomial) > 1:
+            how, parts = "Mul", tuple(((atom,), 1) for atom in monomial)
+        else:
+            return self._atom(graph, *monomial)
+        values = [self._of(graph, Expression((part,))) for part in parts]
+        return reduce(partial(self._computed, graph, how), values)
+
+    def _atom(self, graph: G, atom: Atom) -> T:
+        """The value of a quotient, rounded down, where ONNX's Div rounds towards zero."""
+        if not isinstance(atom, Quotient):
+            raise Inexpressible(f"the size {atom} is no size of a tensor that there is")
+        dividend, divisor = self._of(graph, atom.dividend), self._of(graph, atom.divisor)
+        least = atom.dividend.least
+        if least is None or least < 0:
+            rest = self._computed(graph, "Mod", dividend, divisor)  # has the divisor's sign
+            dividend = self._computed(graph, "Sub", dividend, rest)
+        return self._computed(graph, "Div", dividend, divisor)
+
+
+class SizeNodes(SizeTensors["OnnxGraph", str]):
+    """Sizes in a graph of ONNX as int64 tensors."""
 
     def enter(self, name: str, dims: Iterable[int | None]) -> None:
         """Declare an input of the graph, whose sizes are known in a run."""
         for axis, dim in enumerate(dims):
             if isinstance(dim, Size):
-                self._sources.setdefault(dim.expression, partial(_axis, name, axis))
+                self.sources.setdefault(dim.expression, partial(_axis, name, axis))
 
     def enter_contents(self, name: str, numbers: Iterable[int]) -> None:
         """Declare an input of the graph, an INT32 vector of sizes."""
         for index, number in enumerate(numbers):
             if isinstance(number, Size):
-                self._sources.setdefault(number.expression, partial(_element, name, index))
+                self.sources.setdefault(number.expression, partial(_element, name, index))
 
-    def vector(self, graph: OnnxGraph, sizes: Sequence[int]) -> str:
-        """Name of the sizes as a tensor [n]; raises Inexpressible."""
-        key = tuple(map(Expression.of, sizes))
-        if key not in self._vectors:
-            parts = [
-                name
-                for known, group in groupby(key, lambda e: e.constant is not None)
-                for name in (
-                    [self._numbers(graph, group)] if known else (self._of(graph, e) for e in group)
-                )
-            ]
-            joined = parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=0)
-            self._vectors[key] = joined
-        return self._vectors[key]
+    def _constant(self, graph: OnnxGraph, numbers: list[int]) -> str:
+        return graph.ints(numbers)
 
-    def _numbers(self, graph: OnnxGraph, given: Iterable[Expression]) -> str:
-        return graph.constant(np.array([e.constant for e in given], np.int64))
-
-    def _of(self, graph: OnnxGraph, expression: Expression) -> str:
-        """Name of the value of an expression, a tensor [1]."""
-        if expression not in self._made:
-            self._made[expression] = self._new(graph, expression)
-        return self._made[expression]
-
-    def _new(self, graph: OnnxGraph, expression: Expression) -> str:
-        if expression in self._sources:
-            return self._sources[expression](graph)
-        terms = [self._product(graph, monomial, factor) for monomial, factor in expression.terms]
-        total = terms[0] if terms else self._numbers(graph, [expression])
-        for term in terms[1:]:
-            total = graph.node("Add", total, term)
-        return total
-
-    def _product(self, graph: OnnxGraph, monomial: tuple[Atom, ...], factor: int) -> str:
-        whole = Expression(((monomial, 1),))
-        if len(monomial) > 1 and whole in self._sources:
-            factors = [self._of(graph, whole)]
-        else:
-            factors = [self._atom(graph, atom) for atom in monomial]
-        if factor != 1 or not factors:
-            factors.append(self._numbers(graph, [Expression.of(factor)]))
-        product = factors[0]
-        for name in factors[1:]:
-            product = graph.node("Mul", product, name)
-        return product
-
-    def _atom(self, graph: OnnxGraph, atom: Atom) -> str:
-        alone = Expression((((atom,), 1),))
-        if alone not in self._made:
-            if isinstance(atom, Quotient):
-                self._made[alone] = self._quotient(graph, atom)
-            elif alone not in self._sources:
-                raise Inexpressible(f"the size {atom} is no size of an input")
-        return self._of(graph, alone)
-
-    def _quotient(self, graph: OnnxGraph, quotient: Quotient) -> str:
-        """The quotient rounded down, where ONNX's Div rounds towards zero."""
-        dividend, divisor = self._of(graph, quotient.dividend), self._of(graph, quotient.divisor)
-        least = quotient.dividend.least
-        if least is None or least < 0:
-            rest = graph.node("Mod", dividend, divisor)  # has the divisor's sign
-            dividend = graph.node("Sub", dividend, rest)
-        return graph.node("Div", dividend, divisor)
+    def _computed(self, graph: OnnxGraph, op_type: str, *inputs: str) -> str:
+        if op_type == "Concat":
+            return graph.node(op_type, *inputs, axis=0)
+        return graph.node(op_type, *inputs)
 
 
 def _axis(name: str, axis: int, graph: OnnxGraph) -> str:
@@ -308,6 +319,15 @@ class OnnxGraph:
         if exact_from is not None:
             self._before[made, exact_from] = value
         return made
+
+    def activated(self, value: str, activation: int, dtype: type[np.generic] = np.float32) -> str:
+        """Return numbers of this type after a fused activation."""
+        if activation == FuseCode.NONE:
+            return value
+        if activation == FuseCode.RELU:
+            return self.node("Relu", value)
+        ends = (self.constant(np.array(e, dtype)) for e in activation_range(activation))
+        return self.node("Clip", value, *ends)
 
     def output(self, value: str) -> str:
         """Return the name of an output of the graph that has this value; outputs differ in name.

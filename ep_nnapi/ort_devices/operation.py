@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from math import prod
 from typing import Generic, TypeAlias, TypeVar
 
@@ -43,6 +44,10 @@ class Kernels:
     int8_weights: bool = False
     fused: bool = False
 
+
+_TENSORS = 7
+"""With the other side of a node at most eight: WebGPU promises shaders so many buffers, and its
+provider finds out at a run that it needs more."""
 
 PORTABLE = Kernels()
 """What every provider computes right."""
@@ -158,6 +163,21 @@ class Op(OperandAccess):
         """Return `value` in another shape, see `OnnxGraph.reshape`."""
         return self.scope.graph.reshape(value, sizes)
 
+    def joined(self, parts: Sequence[str], axis: int) -> str:
+        """Concatenate; of portable nodes none has more than `_TENSORS` inputs."""
+        while len(parts) > _TENSORS and not self.kernels.fused:
+            parts = [self.node("Concat", *parts[:_TENSORS], axis=axis), *parts[_TENSORS:]]
+        return self.node("Concat", *parts, axis=axis)
+
+    def divided(self, value: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """Split into parts of these sizes; of portable nodes none has more than `_TENSORS`."""
+        if len(sizes) <= _TENSORS or self.kernels.fused:
+            graph = self.scope.graph
+            return graph.many("Split", len(sizes), value, self.sizes(sizes), axis=axis)
+        ends = zip(sizes, accumulate(sizes), strict=True)
+        cuts = [([end - size], [end], [axis]) for size, end in ends]
+        return [self.node("Slice", value, *map(self.sizes, cut)) for cut in cuts]
+
     def contrib(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """Add a node of ONNX Runtime's own domain."""
         return self.scope.graph.node(op_type, *inputs, domain=CONTRIB, **attributes)
@@ -220,16 +240,9 @@ class Op(OperandAccess):
 
     def activated(self, value: str) -> str:
         """Float or integer numbers after the operation's fused activation."""
-        activation = self.number("activation", FuseCode.NONE)
         integers = self.operand("output").type.numpy.kind == "i"
-        if activation == FuseCode.NONE:
-            return value
-        if activation == FuseCode.RELU:
-            return self.node("Relu", value)
         dtype = np.int32 if integers else np.float32
-        return self.node(
-            "Clip", value, *(self.array(e, dtype) for e in activation_range(activation))
-        )
+        return self.scope.graph.activated(value, self.number("activation", FuseCode.NONE), dtype)
 
     def layout(self, *names: str) -> Perm:
         """The layout in which an element-wise operation on these operands needs no transposes.

@@ -6,23 +6,22 @@ import ctypes
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Sequence
 from concurrent.futures import TimeoutError as Unfinished
+from concurrent.futures import wait
 from dataclasses import dataclass
-from threading import Thread
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import onnxruntime
-from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 from ep_nnapi.nnapi.array import Array, Arrays
+from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.forks import renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, wrong_output
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, delivered
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.work import most_work
 from ep_nnapi.ort_devices.opened import Latest, NotTaken
@@ -91,9 +90,7 @@ class PreparedSession:
         self._seconds = time.perf_counter() - start
         if elements >= self._largest[0]:
             self._largest = elements, self._seconds
-        if not outputs:
-            return results
-        return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
+        return [*map(delivered, results, outputs)] if outputs else results
 
     @property
     def long(self) -> bool:
@@ -118,15 +115,8 @@ class PreparedSession:
     def _supervised(self, feeds: Sequence[Array], outputs: Arrays, run: Run) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
         run.check()
-        flag, done = self.session.run_options(), Future[list[Array]]()
-
-        def compute() -> None:
-            try:
-                done.set_result(self._compute(feeds, outputs, flag))
-            except Exception as error:  # reraised in the thread that waits
-                done.set_exception(error)
-
-        Thread(target=compute, daemon=True).start()
+        flag = self.session.run_options()
+        done = called_for(0, partial(self._compute, feeds, outputs, flag))
         try:
             while True:
                 try:
@@ -137,19 +127,6 @@ class PreparedSession:
             flag.terminate = True
             wait([done])  # the session reads the caller's memory until then
             raise
-
-
-def _delivered(result: Array, out: Array | None) -> Array:
-    """The result, in the caller's array if one is given.
-
-    Raises RuntimeFailure for an array of another shape.
-    """
-    if out is None or result is out:
-        return result
-    if out.shape != result.shape:
-        raise wrong_output(out.shape, result.shape)
-    np.copyto(out, result)
-    return out
 
 
 _SLOWER = "SkipLayerNormFusion"
@@ -194,10 +171,6 @@ def kernels(chosen: bool | None) -> Kernels:
     return Kernels(int8_weights=not saturates() if chosen is None else chosen, fused=True)
 
 
-_TENSORS = 7
-"""Inputs of a Concat or outputs of a Split: with the other side at most eight buffers."""
-
-
 _FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 _OPTIONS = {
     "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": _FLOAT32, "GPU": _FLOAT32})}
@@ -212,7 +185,6 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> P
     take all nodes.
     """
     found = convert(model)
-    narrow(found.proto.graph)
     options = onnxruntime.SessionOptions()
     if provider.ep_name != CPU:
         # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
@@ -226,48 +198,6 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> P
     if provider.ep_name not in session.session.get_providers():
         raise NotTaken(f"{provider.ep_name} has no hardware to run on")
     return PreparedSession(session)
-
-
-def narrow(graph: GraphProto) -> None:
-    """Divides each Concat and Split of many tensors into several nodes.
-
-    WebGPU promises shaders eight buffers, and its provider finds out at a run that it needs more.
-    """
-    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if t.raw_data}
-    nodes = [part for node in graph.node for part in _narrowed(node, known)]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
-
-def _narrowed(node: NodeProto, constants: Mapping[str, Array]) -> list[NodeProto]:
-    if node.op_type == "Split" and len(node.output) > _TENSORS and node.input[1] in constants:
-        return _slices(node, constants[node.input[1]])
-    found = []
-    while node.op_type == "Concat" and len(node.input) > _TENSORS:
-        first = NodeProto()
-        first.CopyFrom(node)
-        first.name = ""
-        del first.input[_TENSORS:], first.output[:]
-        first.output.append(f"{node.output[0]}.{len(node.input)}")
-        rest = node.input[_TENSORS:]
-        del node.input[:]
-        node.input.extend([first.output[0], *rest])
-        found.append(first)
-    return [*found, node]
-
-
-def _slices(node: NodeProto, sizes: Array) -> list[NodeProto]:
-    """The parts of a Split as nodes Slice."""
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    ends = np.cumsum(sizes)
-    found = []
-    for output, start, end in zip(node.output, ends - sizes, ends, strict=True):
-        names = [f"{output}.{what}" for what in ("start", "end", "axis")]
-        for name, value in zip(names, (start, end, axis), strict=True):
-            tensor = numpy_helper.from_array(np.array([value], np.int64))
-            found.append(helper.make_node("Constant", [], [name], value=tensor))
-        found.append(helper.make_node("Slice", [node.input[0], *names], [output]))
-    return found
 
 
 def _sentence(error: Exception) -> str:

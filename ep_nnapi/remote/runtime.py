@@ -28,8 +28,8 @@ from ep_nnapi.nnapi.runtime import (
     Duration,
     RunOptions,
     checked,
+    delivered,
     fits,
-    wrong_output,
 )
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.remote.adb import agent_command, phones
@@ -205,7 +205,7 @@ class RemoteCompilation:
         done = self.burst(inputs, 1, options)
         if options.measure is not None and done.durations[0] != Duration(None, None):
             options.measure(done.durations[0])
-        return [_placed(array, result) for array, result in zip(given, done.outputs, strict=True)]
+        return [*map(delivered, done.outputs, given)]
 
     def burst(self, inputs: Arrays, runs: int, options: RunOptions | None = None) -> BurstRuns:
         """Run the model a number of times with the same inputs, without a pause for the stream."""
@@ -279,16 +279,6 @@ def _tensor(operand: Operand, data: Array, shape: tuple[int, ...]) -> Array:
 
 def _known(nanoseconds: int) -> int | None:
     return None if nanoseconds == _UNMEASURED else nanoseconds
-
-
-def _placed(given: Array | None, result: Array) -> Array:
-    """The result in the array that is given for it."""
-    if given is None:
-        return result
-    if given.shape != result.shape:
-        raise wrong_output(given.shape, result.shape)
-    np.copyto(given, result)
-    return given
 
 
 _lock = ForkableLock()

@@ -5,7 +5,7 @@ import pytest
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.runtime import checked, fits, wrong_output
+from ep_nnapi.nnapi.runtime import checked, delivered, fits
 from tests.nnapi.build import F32, I32, INT32, tensor
 
 X = np.zeros((2, 3), np.float32)
@@ -74,6 +74,6 @@ def test_the_number_of_the_argument_is_named() -> None:
 
 
 def test_an_output_array_of_another_shape() -> None:
-    failed = wrong_output((1, 2), (2, 2))
-    assert failed.code == "ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE"
-    assert "an output array has shape (1, 2), the output has (2, 2)" in str(failed)
+    with pytest.raises(RuntimeFailure, match=r"shape \(1, 2\), the output has \(2, 2\)") as failed:
+        delivered(np.zeros((2, 2)), np.zeros((1, 2)))
+    assert failed.value.code == "ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE"

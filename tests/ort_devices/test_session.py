@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.nnapi import spec
@@ -28,11 +27,11 @@ from ep_nnapi.ort_devices.graph import Inexpressible
 from ep_nnapi.ort_devices.session import (
     PreparedSession,
     kernels,
-    narrow,
     open_model,
     open_on_provider,
     threads_of,
 )
+from ep_nnapi.ort_devices.to_onnx import convert
 from ep_nnapi.sessions.cpu import saturates, session_of
 from ep_nnapi.sessions.device_session import SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER, Threads
 from tests.ort.models import model, node, tensor
@@ -335,34 +334,27 @@ def test_what_has_no_onnx_form_is_refused() -> None:
 
 @pytest.mark.parametrize(("inputs", "nodes"), [(7, 1), (8, 2), (13, 2), (14, 3), (20, 4)])
 def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
-    names = [f"x{i}" for i in range(inputs)]
-    concat = helper.make_node("Concat", names, ["y"], axis=0)
-    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in names]
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2 * inputs])
-    graph = helper.make_graph([concat], "g", given, [y])
-    narrow(graph)
-    assert len(graph.node) == nodes
+    net = Network()
+    given = [net.add(Operand(F32, (2,))) for _ in range(inputs)]
+    y = net.operation(spec.CONCATENATION, [*given, net.scalar(0)], Operand(F32, (2 * inputs,)))
+    converted = convert(net.model(given, [y]))
+    graph = converted.proto.graph
+    assert [node.op_type for node in graph.node] == ["Concat"] * nodes
     assert max(len(node.input) for node in graph.node) <= 7
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    feeds = {n: np.array([i, -i], np.float32) for i, n in enumerate(names)}
-    (found,) = ReferenceEvaluator(model).run(None, feeds)
-    np.testing.assert_array_equal(found, np.concatenate([*feeds.values()]))
+    arrays = [np.array([i, -i], np.float32) for i in range(inputs)]
+    feeds = dict(zip(converted.inputs, arrays, strict=True))
+    (found,) = ReferenceEvaluator(converted.proto).run(None, feeds)
+    np.testing.assert_array_equal(found, np.concatenate(arrays))
 
 
-@pytest.mark.parametrize(("outputs", "nodes"), [(7, 1), (8, 32)])
-def test_splits_into_many_parts_are_slices(outputs: int, nodes: int) -> None:
-    """Each with three constants."""
-    names = [f"y{i}" for i in range(outputs)]
-    sizes = np.array([1, 2] + [1] * (outputs - 2), np.int64)
-    split = helper.make_node("Split", ["x", "sizes"], names, axis=1)
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, int(sizes.sum())])
-    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
-    constant = numpy_helper.from_array(sizes, "sizes")
-    graph = helper.make_graph([split], "g", [x], given, [constant])
-    narrow(graph)
-    assert len(graph.node) == nodes
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    array = np.arange(sizes.sum(), dtype=np.float32).reshape(1, -1)
-    found = ReferenceEvaluator(model).run(None, {"x": array})
-    for part, wanted in zip(found, np.split(array, np.cumsum(sizes)[:-1], axis=1), strict=True):
-        np.testing.assert_array_equal(part, wanted)
+@pytest.mark.parametrize(("outputs", "nodes"), [(7, ["Split"]), (8, ["Slice"] * 8)])
+def test_splits_into_many_parts_are_slices(outputs: int, nodes: list[str]) -> None:
+    net = Network()
+    x = net.add(Operand(F32, (1, 2 * outputs)))
+    given = [x, net.scalar(1), net.scalar(outputs)]
+    first = net.operation(spec.SPLIT, given, *[Operand(F32, (1, 2))] * outputs)
+    converted = convert(net.model([x], list(range(first, first + outputs))))
+    assert [node.op_type for node in converted.proto.graph.node] == nodes
+    array = np.arange(2 * outputs, dtype=np.float32).reshape(1, -1)
+    found = ReferenceEvaluator(converted.proto).run(None, {converted.inputs[0]: array})
+    np.testing.assert_array_equal(np.concatenate(found, axis=1), array)

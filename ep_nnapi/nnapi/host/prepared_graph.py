@@ -26,7 +26,7 @@ from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations, without
 from ep_nnapi.nnapi.host.kernel_call import as_array, bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.runtime import RunOptions, wrong_output
+from ep_nnapi.nnapi.runtime import RunOptions, check_output, delivered
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import ShapeError, Tensor
 from ep_nnapi.nnapi.validate import execution_order
@@ -210,10 +210,7 @@ class PreparedGraph:
 
     def _store_result(self, result: Array, given: Array | None, operand: Operand) -> Array:
         """Copy a result to the caller's array, if any, and round it if float16 is emulated."""
-        if given is not None and result is not given:
-            _check_shape(given, result.shape)
-            np.copyto(given, result)
-            result = given
+        result = delivered(result, given)
         if self._emulate_float16:
             np.copyto(result, self._rounded(result, operand))
         return result
@@ -240,15 +237,8 @@ def _destination(given: Array | None, shape: Shape | None, operand: Operand) -> 
     """The destination array of an output; None if its shape is unknown."""
     if shape is None:
         return None
-    if given is None:
-        return np.empty(shape, operand.type.numpy)
-    _check_shape(given, shape)
-    return given
-
-
-def _check_shape(given: Array, shape: Shape) -> None:
-    if given.shape != shape:
-        raise wrong_output(given.shape, shape)
+    check_output(given, shape)
+    return np.empty(shape, operand.type.numpy) if given is None else given
 
 
 def _present(value: Array | None) -> Array:

@@ -16,7 +16,14 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.binding import Functions, Handle, create, failed, within
 from ep_nnapi.nnapi.library.model_writer import operand_type
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.runtime import CompileOptions, Duration, RunOptions, checked, wrong_output
+from ep_nnapi.nnapi.runtime import (
+    CompileOptions,
+    Duration,
+    RunOptions,
+    check_output,
+    checked,
+    delivered,
+)
 
 _UNMEASURED = 2**64 - 1
 _TRIES = 8
@@ -160,8 +167,8 @@ class Executor:
         Raises RuntimeFailure if an array of another shape is given.
         """
         if given is not None:
-            if all(shape) and given.shape != shape:
-                raise wrong_output(given.shape, shape)
+            if all(shape):
+                check_output(given, shape)
             return buffer
         wanted = prod(shape) * self.outputs[index].type.numpy.itemsize if shape else 0
         if 0 < wanted <= buffer.nbytes:
@@ -195,9 +202,8 @@ def _result(
     index: int, operand: Operand, given: Array | None, buffer: Array, shape: tuple[int, ...]
 ) -> Array:
     """The result in a buffer; raises RuntimeFailure if a given array has another shape."""
+    check_output(given, shape)
     if given is not None:
-        if given.shape != shape:
-            raise wrong_output(given.shape, shape)
         return given
     if operand.known:
         return buffer
@@ -257,8 +263,8 @@ class LibraryCompilation:
         options = options or RunOptions()
         given = checked(inputs, outputs, self.inputs, self.outputs)
         for array, operand in zip(given, self.outputs, strict=True):
-            if array is not None and operand.known and array.shape != operand.dimensions:
-                raise wrong_output(array.shape, operand.dimensions)
+            if operand.known:
+                check_output(array, operand.dimensions)
         if options.stop is not None:
             options.stop()
         if options.timeout_ns is None:
@@ -280,9 +286,4 @@ class LibraryCompilation:
         own = [None] * len(outputs)
         name = "Execution_compute"
         results = within(options.timeout_ns, name, lambda: self._run(copies, own, options))
-        for result, array in zip(results, outputs, strict=True):
-            if array is not None and array.shape != result.shape:
-                raise wrong_output(array.shape, result.shape)
-            if array is not None:
-                np.copyto(array, result)
-        return [r if a is None else a for r, a in zip(results, outputs, strict=True)]
+        return [*map(delivered, results, outputs)]

@@ -7,7 +7,6 @@ from onnx import TensorProto, helper
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 from ep_nnapi.ort_devices.graph import require
@@ -113,10 +112,7 @@ def _clip(activation: FuseCode) -> Lowering:
 
     def lower(op: Op) -> None:
         perm = op.layout("input")
-        ends = [op.array(end) for end in activation_range(activation)]
-        value = op.real("input", perm)
-        relu = activation == FuseCode.RELU
-        op.deliver(op.node("Relu", value) if relu else op.node("Clip", value, *ends), perm)
+        op.deliver(op.scope.graph.activated(op.real("input", perm), activation), perm)
 
     return lower
 

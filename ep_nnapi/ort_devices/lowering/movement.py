@@ -83,7 +83,7 @@ def concatenation(op: Op) -> None:
     alike = [_quantization(op.scope.operand(i)) == _quantization(output) for i in indexes]
     if not is_coded(output) or all(alike):
         parts = [op.scope.value(index, perm, real=False) for index in indexes]
-        op.keep(op.node("Concat", *parts, axis=at), perm)
+        op.keep(op.joined(parts, at), perm)
     elif op.kernels.fused:  # tables of 256 numbers
         given = list(op.scope.quantization(output))
         for index in indexes:
@@ -94,7 +94,7 @@ def concatenation(op: Op) -> None:
         pairs = zip(indexes, alike, strict=True)
         values = [(same, op.scope.value(index, perm, real=not same)) for index, same in pairs]
         parts = [v if same else op.scope.quantized(v, output) for same, v in values]
-        op.keep(op.node("Concat", *parts, axis=at), perm)
+        op.keep(op.joined(parts, at), perm)
 
 
 def pad(op: Op) -> None:
@@ -168,7 +168,7 @@ def pack(op: Op) -> None:
         op.node("Unsqueeze", op.scope.value(index, real=False), op.sizes([axis]))
         for index in op.indexes("inputs")
     ]
-    op.keep(op.node("Concat", *parts, axis=axis))
+    op.keep(op.joined(parts, axis))
 
 
 def split(op: Op) -> None:
@@ -177,13 +177,8 @@ def split(op: Op) -> None:
     axis = op.axis("axis", len(layout))
     outputs = op.indexes("outputs")
     size = op.shape("input")[axis] // len(outputs)
-    names = op.scope.graph.many(
-        "Split",
-        len(outputs),
-        op.stored("input", layout),
-        op.sizes([size] * len(outputs)),
-        axis=layout.index(axis),
-    )
+    sizes, at = [size] * len(outputs), layout.index(axis)
+    names = op.divided(op.stored("input", layout), sizes, at)
     for index, name in zip(outputs, names, strict=True):
         op.scope.define(index, name, layout, real=False)
 

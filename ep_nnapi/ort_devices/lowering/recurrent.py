@@ -97,13 +97,13 @@ def _unrolled(op: Op, inputs: str, shape: Sequence[int]) -> list[str]:
     )
     rows = op.reshape(inputs, (times * batches, size))
     sums = op.node("Gemm", rows, weights, bias, transB=1)
-    steps = op.scope.graph.many("Split", times, sums, op.sizes([batches] * times), axis=0)
+    steps = op.divided(sums, [batches] * times, 0)
     hidden, cell, outputs = op.real("output_state_in"), op.real("cell_state_in"), []
     for step in steps:
         total = op.node("Gemm", hidden, recurrent, step, transB=1)
         hidden, cell = _step(op, total, cell)
         outputs.append(op.node("Unsqueeze", hidden, op.sizes([0])))
-    return [op.node("Concat", *outputs, axis=0), hidden, cell]
+    return [op.joined(outputs, 0), hidden, cell]
 
 
 def _step(op: Op, sums: str, cell: str) -> tuple[str, str]:
