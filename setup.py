@@ -38,7 +38,11 @@ def context_library() -> Extension:
         f"ep_nnapi.nnapi.capi.{name}",
         sources=[path.as_posix() for path in sources],
         depends=[path.as_posix() for path in Path("native").glob("*.h")],
-        define_macros=[("NNAPI_CONTEXT_RELEASE", f'"{project["version"]}"')],
+        define_macros=[
+            ("NNAPI_CONTEXT_RELEASE", f'"{project["version"]}"'),
+            ("_GNU_SOURCE", None),
+            ("_FILE_OFFSET_BITS", "64"),
+        ],
         extra_compile_args=[
             *("-std=c11", "-fvisibility=hidden", "-O2", "-ffunction-sections", "-fdata-sections")
         ],

@@ -1,5 +1,4 @@
 /* Frames: see agent.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "agent.h"
 
 #include <errno.h>

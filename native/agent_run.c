@@ -1,5 +1,4 @@
 /* Runs of operands: see agent.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "agent.h"
 
 #include <stdlib.h>

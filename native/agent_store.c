@@ -1,6 +1,4 @@
 /* Pushed weights: see agent.h. */
-#define _DEFAULT_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "agent.h"
 
 #include <dirent.h>

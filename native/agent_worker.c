@@ -1,5 +1,4 @@
 /* Workers: see agent.h. docs/agent.md has the payloads. */
-#define _DEFAULT_SOURCE
 #include "agent.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* The choice among alternatives: see choice.h. */
-#define _GNU_SOURCE
 #include "choice.h"
 
 #include <pthread.h>

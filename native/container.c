@@ -1,6 +1,5 @@
 /* Reader of containers: see container.h. ep_nnapi/epcontext/container.py calls it for Python,
  * whose writer is tables.py there. */
-#define _POSIX_C_SOURCE 200809L
 #include "container.h"
 
 #include <float.h>

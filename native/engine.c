@@ -1,5 +1,4 @@
 /* Engines: see engine.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "engine.h"
 
 #include <stdio.h>

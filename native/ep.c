@@ -1,5 +1,4 @@
 /* The provider of one session: it takes the EPContext nodes that ep-nnapi wrote, and runs them. */
-#define _POSIX_C_SOURCE 200809L
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

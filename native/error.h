@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+_Static_assert(sizeof(off_t) == 8, "files may have more than 2 GB: -D_FILE_OFFSET_BITS=64");
 
 /* Ends a function that failed below and has filled the error. */
 #define TRY(condition)              \

@@ -1,5 +1,4 @@
 /* An ONNX alternative in a session of the host's ONNX Runtime on its CPU provider: see plugin.h. */
-#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 

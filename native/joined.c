@@ -1,6 +1,4 @@
 /* Memory with a flatbuffer and its weights: see joined.h. */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "joined.h"
 
 #include <stdint.h>

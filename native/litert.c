@@ -1,5 +1,4 @@
 /* LiteRT's library: see litert.h. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* LiteRT's compiled models: see litert.h. */
-#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,6 @@
  *
  * This process never loads the library. Each job, a compilation with its runs, has a worker, which
  * is this program started again: a driver that prints, hangs or dies ends one job. */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

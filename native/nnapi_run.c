@@ -1,6 +1,5 @@
 /* nnapi_run: runs a prepared model that one cluster covers, on any NNAPI library; needs no Python
  * and no ONNX Runtime. */
-#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* Options: see options.h. Names and values are those of ep_nnapi/options/table.py. */
-#define _GNU_SOURCE
 #include "options.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,5 @@
 /* libonnxruntime_providers_nnapi_context.so: ONNX Runtime's plugin execution provider for models
  * that ep-nnapi prepared. This file: the library's two exports and the factory. */
-#define _POSIX_C_SOURCE 200809L
 #include "plugin.h"
 
 #include <inttypes.h>

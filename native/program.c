@@ -1,5 +1,4 @@
 /* Programs: see program.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "program.h"
 
 #include <stdatomic.h>

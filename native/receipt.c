@@ -1,6 +1,4 @@
 /* Receipts: see receipt.h. */
-#define _XOPEN_SOURCE 700    /* realpath, open_memstream */
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "receipt.h"
 
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* Files of nnapi_run: see run_files.h. Those that are read are not trusted.
  *
  * Source: numpy.lib.format; onnx.proto; Protocol Buffers, encoding. */
-#define _POSIX_C_SOURCE 200809L
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "run_files.h"
 
 #include <errno.h>

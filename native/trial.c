@@ -1,6 +1,4 @@
 /* Calls that may not come back: see trial.h. */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "trial.h"
 
 #include <dirent.h>

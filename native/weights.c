@@ -1,6 +1,4 @@
 /* Weights and checksums: see weights.h. Python's are in ep_nnapi/epcontext. */
-#define _GNU_SOURCE
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "weights.h"
 
 #include <errno.h>

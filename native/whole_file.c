@@ -1,6 +1,4 @@
 /* Files that are written whole: see whole_file.h. */
-#define _POSIX_C_SOURCE 200809L
-#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "whole_file.h"
 
 #include <errno.h>

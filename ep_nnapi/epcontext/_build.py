@@ -24,5 +24,6 @@ ffi.set_source(
     sources=[f"native/{name}.c" for name in ("container", "error", "flow", "inflate", "sha256")],
     depends=[path.as_posix() for path in Path("native").glob("*.h")],
     include_dirs=["native"],
+    define_macros=[("_GNU_SOURCE", None), ("_FILE_OFFSET_BITS", "64")],
     extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
 )

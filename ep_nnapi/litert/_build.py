@@ -36,6 +36,7 @@ def _ffi() -> cffi.FFI:
         sources=[f"native/{name}.c" for name in _SOURCES],
         depends=[f"native/{path.name}" for path in _NATIVE.glob("*.h")],
         include_dirs=["native"],
+        define_macros=[("_GNU_SOURCE", None), ("_FILE_OFFSET_BITS", "64")],
         extra_compile_args=["-O2", "-fvisibility=hidden"],
         extra_link_args=["-ldl", "-pthread"],
     )

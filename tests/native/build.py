@@ -22,6 +22,7 @@ SANITIZED = (
 )
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+DEFINED = ("-D_GNU_SOURCE=", "-D_FILE_OFFSET_BITS=64", '-DNNAPI_CONTEXT_RELEASE="test"')
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 ARM64 = shutil.which("aarch64-linux-gnu-gcc")
 ARM64_ROOT = "/usr/aarch64-linux-gnu"
@@ -83,7 +84,7 @@ class Build:
     def _object(self, source: Path) -> Path:
         """The file compiled, for all tests until it, a header or the command changes."""
         flags = (*self.flags, *self.more.get(source.stem, ()))
-        command = [self.compiler, "-std=c11", '-DNNAPI_CONTEXT_RELEASE="test"', *flags]
+        command = [self.compiler, "-std=c11", *DEFINED, *flags]
         command += [*WARNINGS, "-fvisibility=hidden", "-fPIC", f"-I{NATIVE}", "-c"]
         return made_once(command, source, ".o", sorted(NATIVE.glob("*.h")))
 
