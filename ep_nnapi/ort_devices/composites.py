@@ -33,6 +33,9 @@ from ep_nnapi.ort_devices.scope import (
     permuted,
 )
 
+_OWN_NAMES = {"RMSNormalization": "SimplifiedLayerNormalization"}
+"""Operators that ONNX Runtime has under another name, which needs no newer opset."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -118,14 +121,16 @@ class Group:
 
     def same(self, *inputs: str, outputs: int = 1) -> list[str]:
         """Add the operator's own node; returns its outputs."""
-        domain, _, op_type = self.composite.name.rpartition(":")
+        name = self.composite.name
+        domain, _, op_type = _OWN_NAMES.get(name, name).rpartition(":")
         attributes = self.composite.attributes
         return self.graph.many(op_type, outputs, *inputs, domain=domain, **attributes)
 
     def as_node(self, inputs: Sequence[str] | None = None) -> None:
         """Define all outputs by the operator's own node, of its inputs as ONNX has them."""
-        given, outputs = inputs or self.values(), len(self.composite.outputs)
-        for i, value in enumerate(self.same(*given, outputs=outputs)):
+        given, outputs = inputs or self.values(), self.composite.outputs
+        count = 1 + max(i for i, port in enumerate(outputs) if port is not None)
+        for i, value in enumerate(self.same(*given, outputs=count)):
             self.deliver(value, i)
 
     def deliver(self, value: str, i: int = 0, *, real: bool = True) -> None:
@@ -242,37 +247,16 @@ def _normalizes_last(group: Group) -> bool:
     return all(group.input(i).shape == shape for i in (1, 2) if group.given(i))
 
 
-def _layer_normalization(group: Group) -> None:
-    """LayerNormalization with mean and inverse deviation, or the same without mean and shift."""
-    plain, outputs = group.composite.name == "LayerNormalization", group.composite.outputs
-    count = 1 + max(i for i, port in enumerate(outputs) if port is not None)
-    op_type = "LayerNormalization" if plain else "SimplifiedLayerNormalization"
-    found = group.graph.many(
-        op_type,
-        count,
-        *group.values(),
-        axis=group.attribute("axis", -1),
-        epsilon=group.composite.attributes.get("epsilon", 1e-5),
-    )
-    for i, value in enumerate(found):
-        group.deliver(value, i)
-
-
 _BLOCK = 16
 """Images of that many channels or a multiple have a blocked layout on every processor."""
 
 
 def _is_blocked(group: Group) -> bool:
-    """True for channels of images that convolutions keep in a blocked layout."""
+    """True for channels of images, which ONNX Runtime has in the convolutions' blocked layout."""
     shape = group.input(0).shape
     statistics = [group.input(i).shape for i in range(1, 5)]
-    return len(shape) == 4 and not shape[1] % _BLOCK and set(statistics) == {shape[1:2]}
-
-
-def _batch_normalization(group: Group) -> None:
-    """BatchNormalization, which ONNX Runtime computes in the layout of the convolutions around."""
-    epsilon = group.composite.attributes.get("epsilon", 1e-5)
-    group.deliver(group.node("BatchNormalization", *group.values(), epsilon=epsilon))
+    image = len(shape) == 4 and group.composite.since > 8  # before it has other attributes
+    return image and not shape[1] % _BLOCK and set(statistics) == {shape[1:2]}
 
 
 def _dynamic_quantization(group: Group) -> None:
@@ -412,7 +396,7 @@ def _mean_of_image(group: Group) -> None:
 
 
 _ITSELF, _SAME = NodeRule(Group.as_node), NodeRule(_of_one)
-_NORM = NodeRule(_layer_normalization, _normalizes_last)
+_NORM = NodeRule(Group.as_node, _normalizes_last)
 RULES: Mapping[str, NodeRule] = {
     **dict.fromkeys(SPECIAL, NodeRule(newest_form, has_newest_form)),
     **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
@@ -425,7 +409,7 @@ RULES: Mapping[str, NodeRule] = {
     f"{CONTRIB}:MatMulNBits": NodeRule(_packed, _has_kernel),
     f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
     **{f"{n}Normalization": _NORM for n in ("Layer", "RMS", "SimplifiedLayer")},
-    "BatchNormalization": NodeRule(_batch_normalization, _is_blocked),
+    "BatchNormalization": NodeRule(Group.as_node, _is_blocked),
     "Pow": NodeRule(Group.as_node, lambda group: group.operand(group.output).type in (F32, F16)),
     "GRU": NodeRule(Group.as_node, lambda group: not group.attribute("layout", 0)),
     "DynamicQuantizeLinear": NodeRule(
