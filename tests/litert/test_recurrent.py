@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F16, F32
 from tests.litert.needs import LITERT
 from tests.litert.test_to_tflite import matches
-from tests.nnapi.host.lstm_cells import OPTIONS, SCALARS, drawn, steps
+from tests.nnapi.host.recurrent_cells import OPTIONS, SCALARS, drawn, steps
 from tests.ort_devices.networks import Network
 from tests.ort_devices.test_recurrent import ATOL, BATCHES, TIMES, UNITS, cell, model_of, sequence
 

@@ -16,7 +16,7 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.session import open_on_provider
 from ep_nnapi.ort_devices.to_onnx import obstacles
 from ep_nnapi.sessions.device_session import Threads
-from tests.nnapi.host.lstm_cells import OPTIONS, SCALARS, drawn, steps, weights
+from tests.nnapi.host.recurrent_cells import OPTIONS, SCALARS, drawn, steps, weights
 from tests.ort_devices.expressions import operators
 from tests.ort_devices.networks import Network
 from tests.ort_devices.test_session import provider

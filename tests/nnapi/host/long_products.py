@@ -7,7 +7,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from tests.nnapi.host import lstm_cells, test_recurrent_rnn, test_recurrent_svdf
+from tests.nnapi.host import recurrent_cells, test_recurrent_svdf
 from tests.nnapi.host.draws import VALID, Cases, Draw, Example, laid_out, moved, windows
 from tests.nnapi.host.oracle import F32, Stored, store
 
@@ -88,7 +88,7 @@ def rnn_cell(draw: Draw, prefix: str = "") -> dict[str, Stored]:
 
 
 def lstm_cell(draw: Draw, prefix: str = "", options: tuple[str, ...] = ()) -> dict[str, Stored]:
-    shapes = lstm_cells.shapes(draw.count, 3, 3, options)
+    shapes = recurrent_cells.shapes(draw.count, 3, 3, options)
     shapes |= {"output_state_in": (2, 3), "cell_state_in": (2, 3)}
     return {
         prefix + n: draw.weights(*shape, scale=draw.small if n.startswith("input_to") else 0.5)
@@ -105,14 +105,15 @@ def recurrent(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     operands = {
         n: v for way in ways for n, v in (lstm_cell if lstm else rnn_cell)(draw, way).items()
     }
-    scalars: dict[str, object] = lstm_cells.SCALARS if lstm else {"activation": 4}
+    scalars: dict[str, object] = recurrent_cells.SCALARS if lstm else {"activation": 4}
     scalars = scalars | ({} if one else {"time_major": True if lstm or both else 1})
     scalars |= {"merge_outputs": False} if both else {}
     outputs, states = [], []
     for way in ways:
-        w = {n: v.real for n, v in lstm_cells.side(way, operands).items()}
+        w = {n: v.real for n, v in recurrent_cells.side(way, operands).items()}
         sequence = x.real[::-1] if way == "bw_" else x.real
-        found = lstm_cells.steps(w, sequence) if lstm else test_recurrent_rnn.steps(w, sequence, 4)
+        steps = recurrent_cells.steps if lstm else recurrent_cells.rnn_steps
+        found = steps(w, sequence, scalars)
         outputs.append(found[0][::-1] if way == "bw_" else found[0])
         states = list(found[1:])
     everything = dict.fromkeys(param.name for param in row.input_params[0])

@@ -9,8 +9,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.lstm_cells import BIASES, GATES, OPTIONS, SCALARS, drawn, steps, weights
 from tests.nnapi.host.oracle import I32, Q8, Q8S, Stored, run, store
+from tests.nnapi.host.recurrent_cells import BIASES, GATES, OPTIONS, SCALARS, drawn, steps, weights
 
 Q8Y = OperandCode.TENSOR_QUANT8_SYMM
 Q16Y = OperandCode.TENSOR_QUANT16_SYMM

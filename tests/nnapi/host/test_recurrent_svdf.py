@@ -6,8 +6,8 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.lstm_cells import FUNCTIONS, drawn
 from tests.nnapi.host.oracle import F32, FLOATS, compare, run, store
+from tests.nnapi.host.recurrent_cells import FUNCTIONS, drawn
 
 BATCHES, INPUTS, UNITS = 2, 5, 3
 ATOL = 2e-6

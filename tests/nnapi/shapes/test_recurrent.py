@@ -4,7 +4,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
-from tests.nnapi.host.lstm_cells import shapes
+from tests.nnapi.host.recurrent_cells import shapes
 from tests.nnapi.shapes.operands import t
 
 UNKNOWN = Tensor(None)

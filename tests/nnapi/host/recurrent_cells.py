@@ -1,4 +1,4 @@
-"""LSTM cells to try: their weights, and the NDK's equations for them in float64."""
+"""Recurrent cells to try: their weights, and the NDK's equations for them in float64."""
 
 import numpy as np
 
@@ -106,3 +106,26 @@ def gate(w, name, x, h, a, c=None):
 
 def clip(x, threshold):
     return np.clip(x, -threshold, threshold) if threshold else x
+
+
+def rnn_weights(inputs, units, aux=0, prefix=""):
+    """Those of an RNN's cell by name."""
+    found = {"weights": (units, inputs), "recurrent_weights": (units, units), "bias": (units,)}
+    if aux:
+        found |= {"aux_weights": (units, aux)}
+    return {
+        prefix + name: drawn(*shape, salt=hash_of(prefix + name)) / 2
+        for name, shape in found.items()
+    }
+
+
+def rnn_steps(w, sequence, scalars, auxiliary=None):
+    """Outputs of all times and the last state, as the NDK's equation for ANEURALNETWORKS_RNN."""
+    h = w["hidden_state_in"]
+    outputs = np.empty((len(sequence), *h.shape))
+    for t, x in enumerate(sequence):
+        total = x @ w["weights"].T + h @ w["recurrent_weights"].T + w["bias"]
+        if auxiliary is not None:
+            total = total + auxiliary[t] @ w["aux_weights"].T
+        h = outputs[t] = FUNCTIONS[scalars["activation"]](total)
+    return outputs, h
