@@ -384,6 +384,8 @@ def test_on_a_phone_nothing_is_cut_off(shown: Shown):
             "return [scrollWidth, clientWidth, document.getElementById('search').clientWidth]"
         )
         assert 300 < field < wide == visible <= 420
+        names = shown.one("#rejections td:nth-child(3)")  # in a table that scrolls sideways
+        assert names.size["width"] > 120
         shown.search(JSON["rejections"][0]["node"])
         shown.press(keys().ENTER)
         assert shown.text("#details .decision").startswith("CPU")
