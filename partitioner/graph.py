@@ -109,12 +109,12 @@ class Indexed:
         return {node: i for i, nodes in enumerate(self.inside) for node in nodes}
 
     def contracted(self, label: Sequence[int]) -> Indexed:
-        """The same with nodes of one label made one."""
+        """The graph in which all nodes with the same label are one node."""
         region, where = self.region.contracted(label)
         return Indexed([self.members(places) for places in inverse(where)], region)
 
     def members(self, numbers: Iterable[int]) -> tuple[Hashable, ...]:
-        """The nodes of some numbers."""
+        """The nodes with these numbers, in the order of the numbers."""
         return tuple([node for i in numbers for node in self.inside[i]])
 
 

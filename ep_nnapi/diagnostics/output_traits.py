@@ -100,8 +100,9 @@ _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
 def traits_of(model: Loadable, *, half: bool = False) -> OutputTraits:
-    """Returns the traits of a model; of an .ort file without quantized operators only `half`.
+    """Returns the traits of a model.
 
+    Of an .ort file without quantized operators nothing but `half` is known.
     half   True if float32 may be computed in float16, whatever types the model has
     """
     proto = read_model(model, weights=False)

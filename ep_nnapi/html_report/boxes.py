@@ -183,7 +183,7 @@ class _Unit:
 
 
 def drawing_of(report: Report) -> Drawing:
-    """The drawing of a report whose graphs have outlines."""
+    """The drawing of a report: its main graph, and a box for each inner graph."""
     nodes: list[NodeReport] = []
     clusters: list[int] = []
     graphs: list[range] = []

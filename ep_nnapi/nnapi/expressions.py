@@ -116,7 +116,7 @@ class Expression:
 
     @property
     def samples(self) -> tuple[int | None, ...]:
-        """Its values where all symbols have one size, a small or a large one; None for none."""
+        """Its values where all symbols are 1, 2, 17 or 2^20; None where a divisor is 0."""
         if self._samples is None:
             self._samples = tuple([_sample(self, every) for every in _SAMPLES])
         return self._samples

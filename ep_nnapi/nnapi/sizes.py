@@ -33,10 +33,10 @@ from ep_nnapi.nnapi.expressions import (
 class Trace:
     """The conditions under which the results of computations with sizes hold, in their order.
 
-    typical  values of the symbols for choices that any sizes allow, such as the cheaper layout
-    equal    what symbols are by the conditions so far, in terms of others
-    passed   results of checks of things with sizes by what they read, whose conditions are here
-    unnoted  how often a size's number was read without a condition
+    typical  a value for each symbol, for choices that are right at any size, such as a layout
+    equal    the expression in other symbols that a symbol equals under the conditions so far
+    passed   memo of checks that hold under these conditions: the result by the arguments
+    unnoted  how often the number of a size was read without a condition being added
     """
 
     typical: dict[str, int] = field(default_factory=dict)
@@ -362,7 +362,7 @@ def plain(sizes: Iterable[int]) -> tuple[int, ...]:
 
 
 def objects(numbers: Iterable[object]) -> Array:
-    """Return an array of rank 1 in which each `Size` stays one."""
+    """Return the numbers as an object array of rank 1: numpy would turn each `Size` into an int."""
     given = [*numbers]
     found = np.empty(len(given), object)
     for at, number in enumerate(given):

@@ -123,7 +123,7 @@ class Choice:
 
     @property
     def opened(self) -> Opened:
-        """What runs it."""
+        """The chosen alternative, compiled: binds the tensors of a run to it."""
         return self._opened[self.current]
 
     def choose_from(self, first: int) -> bool:

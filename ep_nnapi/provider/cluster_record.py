@@ -265,7 +265,10 @@ def run_with_events(
     cluster: ClusterReport,
     run: Callable[[RunEvents | None], T],
 ) -> T:
-    """Returns the result of `run`, which gets the events that listeners get, None without any."""
+    """Returns the result of `run`, called with the events to fill; with None if nobody listens.
+
+    The listeners get the events at the end of the run.
+    """
     if not listeners:
         return run(None)
     events = RunEvents(listeners, cluster)

@@ -36,8 +36,8 @@ _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own f
 class CpuModel:
     """A model stored on disk with external weights; its session is created on first use.
 
-    make     returns what is not stored yet; None once it is
-    threads  of a run; 0: one per core
+    make     returns the model, which is stored at the first use; None once it is stored
+    threads  of the session's runs; 0: one per core
     """
 
     folder: Path

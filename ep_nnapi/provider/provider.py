@@ -159,12 +159,15 @@ class Provider:
             compiler.changes.append(changed(compiler.current_of_session, initial, given))
 
     def start_run(self, given: Mapping[str, str]) -> None:
-        """Changes the same options for the run that begins on this thread; raises OptionError."""
+        """Changes priority, preference or deadline for the run that begins on this thread.
+
+        Raises OptionError for an unknown name or value.
+        """
         compiler = self._planner.compiler
         compiler.this_run.current = changed_for_run(compiler.current_of_session, given)
 
     def end_run(self) -> None:
-        """Ends what `start_run` began, on the same thread."""
+        """Has the session's own options again at the end of a run, on the thread that began it."""
         self._planner.compiler.this_run.current = None
 
     @property

@@ -299,7 +299,7 @@ def _opened(name: str) -> RemoteRuntime:
 
 
 def reached(name: str) -> tuple[str, ...]:
-    """The runtimes that `name` stands for: of adb that of each phone, ready or not.
+    """The runtimes that `name` stands for: "adb" for adb:SERIAL of each phone, ready or not.
 
     Raises OptionError if no phone is attached.
     """

@@ -83,7 +83,10 @@ class Given:
         return [self.dims(i) for i in range(len(self.node.inputs)) if self.has(i)]
 
     def numbers(self, index: int, attribute: str = "") -> Dims | None:
-        """The contents of an input of integers, or those of an attribute; None without both."""
+        """The numbers of a constant integer input, or else of an attribute; None if it has neither.
+
+        Raises TypeError for an input whose numbers are unknown.
+        """
         if attribute in self.node.attributes:
             return self.integers(attribute)
         if not self.has(index):
@@ -94,7 +97,10 @@ class Given:
         return constant.integers
 
     def reals(self, index: int, attribute: str = "") -> tuple[float, ...] | None:
-        """The contents of an input of floats, or those of an attribute; None without both."""
+        """The numbers of a constant float input, or else of an attribute; None if it has neither.
+
+        Raises TypeError for an input whose numbers are unknown.
+        """
         given = self.node.attributes.get(attribute)
         if isinstance(given, tuple):
             return tuple(float(n) for n in given)

@@ -71,7 +71,7 @@ class Candidate:
 def on_the_cpu(given: Mapping[str, object]) -> Iterator[Candidate]:
     """Yields the candidates with the provider off: extended, all, and all on one thread.
 
-    With a number of threads among the given options both have that one.
+    If the given options have a number of threads, only extended and all, with that number.
     """
     threads = {n: v for n, v in given.items() if n == "intra_op_num_threads"}
     yield Candidate(Chosen.CPU, "extended", threads)

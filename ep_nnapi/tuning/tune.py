@@ -74,7 +74,11 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Comparison of outputs: inputs (none: those that are measured) and tolerance, as `tune`."""
+    """How outputs are compared with the CPU provider's.
+
+    inputs     as `tune` takes them; empty: those whose runs are measured
+    tolerance  as `tune` takes it
+    """
 
     inputs: Inputs = ()
     tolerance: float | None = None

@@ -31,7 +31,10 @@ def batch_matmul(op: FlatOp) -> None:
 
 
 def integer_matmul(op: FlatOp) -> None:
-    """The same of integers: sums of all products, which are in memory at once."""
+    """BATCH_MATMUL of int32: MUL of all pairs, which are in memory at once, then SUM.
+
+    Raises Inexpressible for more than `_MOST_PRODUCTS` of them.
+    """
     (x, first), (y, second) = (
         _factor(op, *each) for each in zip(BINARY, ("adj_x", "adj_y"), strict=True)
     )

@@ -64,7 +64,10 @@ class Cell:
         return self.op.shape(self.prefix + name)[0]
 
     def stacked(self, names: tuple[str, ...]) -> int:
-        """Those of the gates' operands that are given, one below the other; -1: none is."""
+        """One tensor of the gates' operands with these names, concatenated along axis 0.
+
+        Without those that are omitted; -1 if all are.
+        """
         if names not in self._stacks:
             self._stacks[names] = self._made(names)
         return self._stacks[names]

@@ -31,7 +31,7 @@ class Probe:
 
     @property
     def group(self) -> Group:
-        """The group of its normal form."""
+        """Its operation, operand types and ranks, by which a profile groups the answers."""
         return self.form.operation, self.form.types, self.form.ranks
 
 

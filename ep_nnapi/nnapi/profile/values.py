@@ -99,7 +99,12 @@ def fed(use: OperationUse, base: Sample, kind: Values) -> Fed:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An operand that gets values: its parameter's name, known shape, and the shapes of all."""
+    """An input of a sample operation, for which values are to be drawn.
+
+    name    that of its parameter in the signature
+    dims    its shape, with the sizes that the operand leaves unknown
+    shapes  those of all inputs of the operation
+    """
 
     name: str
     operand: Operand

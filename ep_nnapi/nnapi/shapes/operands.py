@@ -112,7 +112,7 @@ def parameters_of(function: Callable[..., object]) -> FunctionParameters:
 
 
 def by_name(*functions: ShapeFunction) -> Table:
-    """The shape functions by the operations that they have the names of."""
+    """The shape functions by NNAPI operation: `conv_2d` is that of CONV_2D."""
     return {operation_of(f): f for f in functions}
 
 

@@ -30,7 +30,7 @@ class Pads:
     bottom: int = 0
 
     def are(self, other: Pads) -> bool:
-        """True if they are equal for all sizes."""
+        """True if they equal `other` whatever the values of symbolic sizes are."""
         return identical(*((p.left, p.right, p.top, p.bottom) for p in (self, other)))
 
 
