@@ -92,8 +92,12 @@ class Build:
 def made_once(
     command: Sequence[str], source: Path, suffix: str, includes: Sequence[Path] = ()
 ) -> Path:
-    """What a compiler makes of the file, until what it reads or the command changes."""
-    digest = hashlib.sha256(repr(command).encode())
+    """What a compiler makes of the file, until what it reads or the command changes.
+
+    Once for one compiler, which may be called `cc` as well as `gcc`.
+    """
+    compiler = os.path.realpath(shutil.which(command[0]) or command[0])
+    digest = hashlib.sha256(repr([compiler, *command[1:]]).encode())
     for path in (source, *includes):
         digest.update(path.read_bytes())
     made = OBJECTS / f"{source.stem}-{digest.hexdigest()[:16]}{suffix}"
