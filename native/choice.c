@@ -31,7 +31,6 @@ typedef struct {
 typedef struct {
   struct trial *trial; /* NULL: there is none, or it does not come back and is no one's */
   ctx_call *call;      /* NULL: it was carried out at once */
-  ctx_note note;
 } attempt;
 
 struct ctx_choice {
@@ -39,7 +38,6 @@ struct ctx_choice {
   bool alone;
   ctx_container container; /* with its first alternative, whose tensors are those of a run */
   ctx_weights *weights;
-  bool weights_known; /* to be right, before anything was tried */
   candidate *candidates;
   uint32_t count;
   uint32_t next;            /* the candidate that is being opened, or was last */
@@ -279,16 +277,16 @@ static bool is_free(const ctx_choice *x, const candidate *c, ctx_error *error) {
 
 /* Begins it: the CPU provider's is done at once, others have a deadline and a note. */
 static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, ctx_error *error) {
+  ctx_note note;
   char name[160];
   out->trial = t;
   out->call = NULL;
   if (t->candidate->kind == CPU) return work(t), true;
-  out->note = note_of(x, t->candidate);
+  note = note_of(x, t->candidate);
   name_of(x, t->candidate, name, sizeof name);
-  ctx_note_begin(&out->note, name);
-  out->call = ctx_begin_call(x->system->settings.trial_timeout, work, free_trial, t, error);
+  ctx_note_begin(&note, name);
+  out->call = ctx_begin_call(&note, x->system->settings.trial_timeout, work, free_trial, t, error);
   if (out->call != NULL) return true;
-  ctx_note_end(&out->note);
   x->stuck = true;
   out->trial = NULL;
   return false;
@@ -296,14 +294,10 @@ static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, c
 
 /* Waits for it. A trial that does not come back is no longer the caller's. */
 static bool end(ctx_choice *x, attempt *a, const char *doing, ctx_error *error) {
-  if (a->call != NULL) {
-    if (!ctx_end_call(a->call, doing, error)) {
-      ctx_note_leave(&a->note);
-      x->stuck = true;
-      a->trial = NULL;
-      return false;
-    }
-    ctx_note_end(&a->note);
+  if (a->call != NULL && !ctx_end_call(a->call, doing, error)) {
+    x->stuck = true;
+    a->trial = NULL;
+    return false;
   }
   if (!a->trial->succeeded) *error = a->trial->error;
   return a->trial->succeeded;
@@ -413,7 +407,6 @@ bool ctx_choice_begin(const ctx_system *system, bool alone, const ctx_container 
   x->alone = alone || !ctx_has_choice(container);
   x->container = *container;
   x->weights = weights;
-  x->weights_known = ctx_weights_are_known(weights);
   pthread_mutex_init(&x->lock, NULL);
   atomic_init(&x->proved, x->alone);
   atomic_init(&x->settled, x->alone);
@@ -423,10 +416,6 @@ bool ctx_choice_begin(const ctx_system *system, bool alone, const ctx_container 
   return true;
 }
 
-bool ctx_choice_is_sure(const ctx_choice *x) {
-  return x->weights_known && x->next + 1 < x->count && x->candidates[x->count - 1].kind == CPU;
-}
-
 bool ctx_choice_end(ctx_choice *x, ctx_error *error) {
   if (x->alone) return true;
   if (choose(x, error)) {
@@ -434,11 +423,14 @@ bool ctx_choice_end(ctx_choice *x, ctx_error *error) {
     note_choice(x);
     return true;
   }
-  ctx_fail(error, "no alternative of it is preferred here");
-  if (x->tried_count > 0)
-    ctx_fail(error, "no alternative runs here: %.100s: %.250s", x->tried[0].name,
-             x->tried[0].reason.text);
-  (void)ctx_weights_are_right(x->weights, error); /* what is said of wrong weights means nothing */
+  if (x->count > 0)
+    ctx_fail(error,
+             "no alternative runs here; prepare the model with others (--alternatives), or "
+             "change the options runtime, device or prefer");
+  else
+    ctx_fail(error, "no alternative of it is preferred here; change the option prefer");
+  if (!ctx_weights_are_right(x->weights, error))
+    x->tried_count = 0; /* what they said means nothing */
   return false;
 }
 

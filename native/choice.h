@@ -27,12 +27,8 @@ bool ctx_check_prefer(const char *names, ctx_error *error);
 bool ctx_choice_begin(const ctx_system *system, bool alone, const ctx_container *container,
                       ctx_weights *weights, ctx_choice **out, ctx_error *error);
 
-/* True if there are alternatives, and one will be chosen: the weights are known to be right, and the
- * CPU provider runs what nothing else does. */
-bool ctx_choice_is_sure(const ctx_choice *choice);
-
 /* Waits for what compiles, and chooses it or the first one after it that compiles; before all that
- * is below but ctx_choice_free. */
+ * is below but ctx_choice_free, and ctx_choice_tried if none does. */
 bool ctx_choice_end(ctx_choice *choice, ctx_error *error);
 
 /* Both. */

@@ -1,5 +1,6 @@
 /* The provider of one session: it takes the EPContext nodes that ep-nnapi wrote, and runs them. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,14 +190,36 @@ static OrtStatus *tell(Compute *compute, bool first) {
                                 "ep.c", __LINE__, EP_NAME);
 }
 
-/* Ends the choice that has begun, if one has: not before something else is compiled or the node is to
- * run, so that ONNX Runtime goes on meanwhile. */
+/* The error of a node of which nothing was chosen, with all that were tried and why they gave way. */
+static OrtStatus *no_choice(const Compute *compute, const ctx_error *error) {
+  uint32_t count, i;
+  const ctx_tried *tried = ctx_choice_tried(compute->choice, &count);
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  OrtStatus *status;
+  if (out == NULL) return ep_named_status(compute->name, error->text);
+  fprintf(out, "%s: %s", compute->name, error->text);
+  for (i = 0; i < count; i++) {
+    const char *why = tried[i].reason.text;
+    const bool new = i == 0 || strcmp(tried[i - 1].reason.text, why) != 0;
+    const bool last = i + 1 == count || strcmp(tried[i + 1].reason.text, why) != 0;
+    fprintf(out, "%s%s", i == 0 ? ": " : new ? "; " : ", ", tried[i].name);
+    if (last) fprintf(out, ": %s", why);
+  }
+  status = fclose(out) == 0 ? ep_status(text) : ep_named_status(compute->name, error->text);
+  free(text);
+  return status;
+}
+
+/* Ends the choice that has begun, if one has: not before something else is compiled or all of the
+ * session is there, so that ONNX Runtime goes on meanwhile. */
 static OrtStatus *decide(Ep *ep) {
   Compute *compute = ep->undecided;
   ctx_error error;
   ep->undecided = NULL;
   if (compute == NULL) return NULL;
-  if (!ctx_choice_end(compute->choice, &error)) return ep_named_status(compute->name, error.text);
+  if (!ctx_choice_end(compute->choice, &error)) return no_choice(compute, &error);
   return tell(compute, true);
 }
 
@@ -210,7 +233,7 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
   compute->data = (uint8_t *)text;
   if (!load(compute, size, path, &error)) return ep_named_status(compute->name, error.text);
   compute->ep->undecided = compute;
-  return ctx_choice_is_sure(compute->choice) ? NULL : decide(compute->ep);
+  return compute->ep->base.OnSessionInitializationEnd != NULL ? NULL : decide(compute->ep);
 }
 
 static OrtStatus *run(Compute *compute, OrtKernelContext *context, void **tensors) {
@@ -244,12 +267,10 @@ static void drop_receipt(Ep *ep) {
 
 static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeContext *context,
                                       void **state) {
-  Ep *ep = ((Compute *)info)->ep;
-  OrtStatus *status = decide(ep);
+  (void)info;
   (void)context;
   *state = NULL;
-  if (status != NULL) drop_receipt(ep);
-  return status;
+  return NULL;
 }
 
 static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
@@ -323,12 +344,10 @@ static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, si
   }
 }
 
-void ep_init(Ep *ep) {
-  ep->base.ort_version_supported = IMPLEMENTED_VERSION;
-  ep->base.GetName = Ep_GetName;
-  ep->base.GetCapability = Ep_GetCapability;
-  ep->base.Compile = Ep_Compile;
-  ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+static OrtStatus *Ep_OnSessionInitializationEnd(OrtEp *ep) {
+  OrtStatus *status = decide((Ep *)ep);
+  if (status != NULL) drop_receipt((Ep *)ep);
+  return status;
 }
 
 /* Source: OrtEpContextDataSupportFlags. */
@@ -339,10 +358,22 @@ static OrtStatus *Ep_GetEpContextDataSupport(const OrtEp *ep, uint32_t *flags) {
   return NULL;
 }
 
+void ep_init(Ep *ep, uint32_t version) {
+  ep->base.ort_version_supported = version >= CONTEXT_DATA_VERSION ? CONTEXT_DATA_VERSION
+                                   : version >= INITIALIZATION_END_VERSION
+                                       ? INITIALIZATION_END_VERSION
+                                       : IMPLEMENTED_VERSION;
+  ep->base.GetName = Ep_GetName;
+  ep->base.GetCapability = Ep_GetCapability;
+  ep->base.Compile = Ep_Compile;
+  ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+  if (version >= INITIALIZATION_END_VERSION)
+    ep->base.OnSessionInitializationEnd = Ep_OnSessionInitializationEnd;
+  ep->base.GetEpContextDataSupport = Ep_GetEpContextDataSupport;
+}
+
 OrtStatus *ep_open_context_data(Ep *ep, const OrtSessionOptions *options, uint32_t version) {
   if (version < CONTEXT_DATA_VERSION) return NULL;
-  ep->base.ort_version_supported = CONTEXT_DATA_VERSION;
-  ep->base.GetEpContextDataSupport = Ep_GetEpContextDataSupport;
   ORT_TRY(ort_ep->SessionOptions_GetEpContextConfig(options, &ep->context_config));
   return ort_ep->EpContextConfig_GetEpContextDataReadFunc(ep->context_config, &ep->read_context,
                                                           &ep->read_state);

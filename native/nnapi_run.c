@@ -201,7 +201,6 @@ static bool time_runs(const job *j, ctx_choice *choice, int runs, ctx_error *err
     qsort(times, (size_t)runs, sizeof *times, compare_times);
     printf("%s: first run %.3f ms, then %d runs: median %.3f ms, least %.3f ms, most %.3f ms\n",
            ctx_choice_name(choice), first, runs, times[runs / 2], times[0], times[runs - 1]);
-    tell_tried(choice);
   }
   free(times);
   return ran;
@@ -222,6 +221,7 @@ static bool run_on(job *j, arguments *a, bool alone, ctx_error *error) {
     ctx_receipt_add_failure(j->receipt, j->file.node, j->runtime, &j->container,
                             a->system.options.device, error);
   }
+  if (ran || (choice != NULL && !ctx_choice_is_alone(choice))) tell_tried(choice);
   j->stuck = !ctx_choice_free(choice);
   return ran;
 }

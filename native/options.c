@@ -164,11 +164,8 @@ static bool find_runtime(ctx_system *system, ctx_error *error) {
     s->system.settings.runtime = s->runtime;
   }
   ctx_note_begin(&note, name);
-  if (!ctx_within(settings.trial_timeout, look, free, s, "list its devices", error)) {
-    ctx_note_leave(&note);
+  if (!ctx_within(&note, settings.trial_timeout, look, free, s, "list its devices", error))
     return ctx_prefix(error, "runtime");
-  }
-  ctx_note_end(&note);
   *system = s->system;
   system->settings = settings;
   free(s);

@@ -157,7 +157,7 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
   OrtStatus *status;
   (void)hardware;
   if (ep == NULL) return ep_status("out of memory");
-  ep_init(ep);
+  ep_init(ep, ((Factory *)factory)->version);
   status = ort->GetSessionOptionsConfigEntries(options, &ep->entries);
   if (status == NULL) status = ep_open_context_data(ep, options, ((Factory *)factory)->version);
   if (status != NULL) return Factory_ReleaseEp(factory, &ep->base), status;

@@ -11,7 +11,12 @@
 #define EP_OPTION_PREFIX "ep.nnapicontextexecutionprovider."
 #define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
 
-enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, CONTEXT_DATA_VERSION = 31 };
+enum {
+  IMPLEMENTED_VERSION = 23,
+  REQUIRED_API = 25,
+  INITIALIZATION_END_VERSION = 27,
+  CONTEXT_DATA_VERSION = 31
+};
 enum { LOG_INFO = 1, LOG_WARNING = 2, ORT_FAIL = 1 }; /* Source: OrtLoggingLevel, OrtErrorCode */
 
 /* ONNX Runtime's tables, for the life of the process. */
@@ -75,8 +80,8 @@ typedef struct {
   ctx_error error;
 } Ep;
 
-/* Fills in the functions that ONNX Runtime calls. */
-void ep_init(Ep *ep);
+/* Fills in the functions that ONNX Runtime of that version calls. */
+void ep_init(Ep *ep, uint32_t version);
 
 /* Takes the session's callback for the data of EPContext nodes; `version`: of ONNX Runtime. */
 OrtStatus *ep_open_context_data(Ep *ep, const OrtSessionOptions *options, uint32_t version);

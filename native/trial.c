@@ -24,6 +24,7 @@ struct ctx_call {
   void (*work)(void *);
   void (*release)(void *);
   void *given;
+  ctx_note note;
   uint64_t nanoseconds;
   struct timespec deadline; /* as many after its begin */
   bool ended, left;
@@ -48,6 +49,7 @@ static void tell_end(call *c) {
   pthread_mutex_lock(&c->lock);
   c->ended = true;
   left = c->left;
+  if (!left) ctx_note_end(&c->note); /* here: who waits may not come to it */
   pthread_mutex_unlock(&c->lock);
   pthread_cond_signal(&c->end); /* not before: who wakes would wait for the lock */
   if (left) c->release(c->given);
@@ -160,6 +162,7 @@ static bool wait_for(call *c) {
   }
   ended = c->ended;
   c->left = !ended;
+  if (!ended) ctx_note_leave(&c->note);
   pthread_mutex_unlock(&c->lock);
   return ended;
 }
@@ -200,14 +203,15 @@ static python_lock release_python(void) {
   return lock;
 }
 
-static call *make_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
-                       void *given) {
+static call *make_call(const ctx_note *note, uint64_t nanoseconds, void (*work)(void *),
+                       void (*release)(void *), void *given) {
   pthread_condattr_t monotonic;
   call *c = calloc(1, sizeof *c);
   if (c == NULL) return NULL;
   c->work = work;
   c->release = release;
   c->given = given;
+  c->note = *note;
   c->nanoseconds = nanoseconds;
   c->deadline = after(nanoseconds);
   pthread_condattr_init(&monotonic);
@@ -219,10 +223,11 @@ static call *make_call(uint64_t nanoseconds, void (*work)(void *), void (*releas
   return c;
 }
 
-ctx_call *ctx_begin_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
-                         void *given, ctx_error *error) {
-  call *c = make_call(nanoseconds, work, release, given);
+ctx_call *ctx_begin_call(const ctx_note *note, uint64_t nanoseconds, void (*work)(void *),
+                         void (*release)(void *), void *given, ctx_error *error) {
+  call *c = make_call(note, nanoseconds, work, release, given);
   if (c != NULL && start(c)) return c;
+  ctx_note_end(note);
   release(given);
   if (c != NULL) free_call(c);
   ctx_fail(error, "no thread can be started for a trial");
@@ -241,9 +246,9 @@ bool ctx_end_call(ctx_call *c, const char *doing, ctx_error *error) {
   return ended;
 }
 
-bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
-                const char *doing, ctx_error *error) {
-  ctx_call *c = ctx_begin_call(nanoseconds, work, release, given, error);
+bool ctx_within(const ctx_note *note, uint64_t nanoseconds, void (*work)(void *),
+                void (*release)(void *), void *given, const char *doing, ctx_error *error) {
+  ctx_call *c = ctx_begin_call(note, nanoseconds, work, release, given, error);
   return c != NULL && ctx_end_call(c, doing, error);
 }
 

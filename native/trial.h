@@ -6,24 +6,6 @@
 
 #include "error.h"
 
-typedef struct ctx_call ctx_call;
-
-/* Begins to do `work(given)` in another thread, for so many nanoseconds at most. NULL if none can be
- * started: then `given` is released by `release`. */
-ctx_call *ctx_begin_call(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *),
-                         void *given, ctx_error *error);
-
-/* Waits for it, once. False if it has not come back in time: then `given` is released by the thread,
- * if it comes back. `doing`: what it is to do, for the sentence. */
-bool ctx_end_call(ctx_call *call, const char *doing, ctx_error *error);
-
-/* Both. */
-bool ctx_within(uint64_t nanoseconds, void (*work)(void *), void (*release)(void *), void *given,
-                const char *doing, ctx_error *error);
-
-/* Ends the thread that waits for the next trial, if there is one, before the library is unloaded. */
-void ctx_end_trials(void);
-
 /* The note of a trial: what may not come back, such as a device, and who tries it. */
 typedef struct {
   const char *folder; /* NULL: none is written */
@@ -50,5 +32,24 @@ void ctx_note_leave(const ctx_note *note);
 
 /* Writes a text to the file NOTE.suffix, such as what was chosen. */
 void ctx_note_write(const ctx_note *note, const char *suffix, const char *text);
+
+typedef struct ctx_call ctx_call;
+
+/* Begins to do `work(given)` in another thread, for so many nanoseconds at most. The note has begun;
+ * it ends when the work does, if that is in time, else it is left. NULL if no thread can be started:
+ * then `given` is released by `release`. */
+ctx_call *ctx_begin_call(const ctx_note *note, uint64_t nanoseconds, void (*work)(void *),
+                         void (*release)(void *), void *given, ctx_error *error);
+
+/* Waits for it, once. False if it has not come back in time: then `given` is released by the thread,
+ * if it comes back. `doing`: what it is to do, for the sentence. */
+bool ctx_end_call(ctx_call *call, const char *doing, ctx_error *error);
+
+/* Both. */
+bool ctx_within(const ctx_note *note, uint64_t nanoseconds, void (*work)(void *),
+                void (*release)(void *), void *given, const char *doing, ctx_error *error);
+
+/* Ends the thread that waits for the next trial, if there is one, before the library is unloaded. */
+void ctx_end_trials(void);
 
 #endif

@@ -112,10 +112,6 @@ static void end_check(ctx_check *check) {
   check->runs = false;
 }
 
-bool ctx_weights_are_known(const ctx_weights *weights) {
-  return weights->check == NULL || (!weights->check->runs && weights->check->right);
-}
-
 bool ctx_weights_are_right(ctx_weights *weights, ctx_error *error) {
   const ctx_check *check = weights->check;
   if (check == NULL) return true;

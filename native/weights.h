@@ -25,9 +25,6 @@ bool ctx_weights_open(const ctx_container *container, const char *model, ctx_wei
 bool ctx_weights_use(const ctx_container *container, const void *contents, size_t size,
                      ctx_weights *out, ctx_error *error);
 
-/* True if they need no wait to be known to be right. */
-bool ctx_weights_are_known(const ctx_weights *weights);
-
 /* Waits for the digest; false if it is not the container's. */
 bool ctx_weights_are_right(ctx_weights *weights, ctx_error *error);
 

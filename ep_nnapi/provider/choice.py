@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from logging import INFO, WARNING
 from typing import TypeVar
 
@@ -404,10 +405,14 @@ def choose(
     candidates = tuple(_candidates(content.given, compiler, options))
     choice = Choice(node, report, content, options, candidates, compiler.new_record())
     if not candidates:
-        raise ModelError("no alternative of it is preferred here")
+        raise ModelError("no alternative of it is preferred here; change the option prefer")
     if not choice.choose_from(0):
-        first = choice.tried[0]
-        raise ModelError(f"no alternative runs here: {first.name}: {first.reason}")
+        whys = groupby(choice.tried, lambda tried: tried.reason)
+        given = (f"{', '.join(tried.name for tried in group)}: {why}" for why, group in whys)
+        raise ModelError(
+            "no alternative runs here; prepare the model with others (--alternatives), or change "
+            f"the options runtime, device or prefer: {'; '.join(given)}"
+        )
     logger.info("%s runs as %s", report.nodes[0], choice.chosen.name)
     return ChosenCluster(choice)
 

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from time import monotonic_ns
 from typing import IO, TypeAlias, TypeVar
 
@@ -73,15 +74,30 @@ class TrialNote:
         """Returns what `work` does in a thread of its own, which is noted as `text` meanwhile.
 
         doing   what it is to do, for the sentence
-        Raises DidNotReturn if it has not come back in time: its note stays, and its thread.
+        Raises DidNotReturn if it has not come back in time: its note stays, and its thread. Else
+        the thread ends the note: who waits may be interrupted.
         """
+        ended = late = False
+        lock = Lock()
+
+        def noted() -> T:
+            nonlocal ended
+            try:
+                return work()
+            finally:
+                with lock:
+                    ended = True
+                    if not late:
+                        _end(held)
+
         held = self._begin(text)
-        called = called_for(seconds, work)
-        if not called.done():
+        called = called_for(seconds, noted)
+        with lock:
+            late = not ended
+        if late:
             if held is not None:
                 held[1].close()
             raise DidNotReturn(f"it did not {doing} within {seconds:g} s")
-        _end(held)
         try:
             return called.result()
         finally:

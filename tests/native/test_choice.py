@@ -23,6 +23,7 @@ from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.spec import CONV_2D
 from models.zoo import MODELS, sample_inputs
 from tests.native import sessions
+from tests.native.alternatives import MAKERS
 from tests.native.build import ROOT, Build, needs_compiler
 from tests.native.test_faults import CODES, CREATING, RUNNING
 from tests.nnapi.library.recorded import Shim, built
@@ -241,6 +242,50 @@ print(made.run(None, sample_inputs(MODELS["kws_dscnn"]()))[0].argmax())
     )
     assert died.returncode == -signal.SIGABRT
     assert (lived.returncode, lived.stdout.strip()) == (0, str(RIGHT.argmax()))
+
+
+ENDS = """
+import os, sys, time
+from pathlib import Path
+import ep_nnapi, onnxruntime
+from ep_nnapi.ort.ep import Ep
+from tests.native.sessions import devices
+
+def end(*_):
+    limit = time.monotonic() + 20
+    while [*Path(sys.argv[3]).glob("*.trying")] and time.monotonic() < limit:
+        time.sleep(0.01)
+    os._exit(3)
+
+Ep.get_capability = end
+config = onnxruntime.SessionOptions()
+options = {"runtime": sys.argv[2], "device": "stand-in", "cache_dir": sys.argv[3]}
+config.add_provider_for_devices(devices()[:1], options)
+ep_nnapi.append_execution_provider(config)
+onnxruntime.InferenceSession(sys.argv[1], config)
+"""
+
+
+def test_a_host_that_ends_while_it_makes_the_session_blames_no_device(path: Path, tmp_path: Path):
+    """It ends, once the device has compiled, in another provider, which plans after the plugin."""
+    library, notes = Build(tmp_path, "cc").stand_in, tmp_path / "notes"
+    notes.mkdir()
+    command = [sys.executable, "-c", ENDS, str(path), str(library), str(notes)]
+    assert subprocess.run(command, cwd=ROOT, timeout=100, check=False).returncode == 3
+    options = {"runtime": str(library), "device": "stand-in", "cache_dir": str(notes)}
+    receipt = tmp_path / "receipt.json"
+    sessions.session(path, receipt=str(receipt), **options).run(None, FEEDS)
+    (found,) = json.loads(receipt.read_text())["clusters"]
+    assert (found["alternative"], found["tried"]) == ("nnapi:1 on stand-in", [])
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_if_none_runs_the_error_names_all(maker: str, shim: Shim, tmp_path: Path):
+    path = sessions.prepared(parsed(PARTS), tmp_path, alternatives="nnapi:4,nnapi:1,cpu")
+    shim.fault("Compilation_finish", ResultCode.OP_FAILED)
+    names = ", ".join(f"nnapi:{n} on {sessions.REFERENCE}" for n in (3, 1))
+    with pytest.raises(Exception, match=rf"prepare the model with others .*: {names}: .*OP_FAILED"):
+        MAKERS[maker](path, runtime=shim.path, device=sessions.REFERENCE, prefer="nnapi")
 
 
 def test_a_later_failure_gives_way_too(path: Path, shim: Shim, tmp_path: Path):

@@ -2,7 +2,9 @@
 
 import os
 import time
+from _thread import interrupt_main
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -28,6 +30,24 @@ def test_what_returns_leaves_no_note(tmp_path: Path):
 def test_an_error_is_raised_and_leaves_no_note(tmp_path: Path):
     with pytest.raises(ZeroDivisionError):
         note(tmp_path).within(9, "run", "x", lambda: 1 // 0)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_who_is_interrupted_leaves_no_note_of_what_returns(tmp_path: Path):
+    may_return = Event()
+
+    def work() -> None:
+        interrupt_main()
+        may_return.wait(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        note(tmp_path).within(60, "compile", "x", work)
+    assert [*tmp_path.iterdir()]
+    may_return.set()
+    for _ in range(6000):
+        if not [*tmp_path.iterdir()]:
+            break
+        time.sleep(0.01)
     assert not [*tmp_path.iterdir()]
 
 
