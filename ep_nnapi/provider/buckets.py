@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import TypeAlias
 
@@ -22,6 +22,8 @@ from ep_nnapi.provider.cluster_selection import MOVES_BYTES
 from ep_nnapi.provider.fallback import Executor, Stop
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_values
 
+_INTEGERS = (1, 0, None)
+"""With which integers are padded in samples, None for random ones: they may be marks or indexes."""
 _TOLERANCE = 1e-4
 """Largest difference relative to the largest element: sums in another order."""
 
@@ -120,15 +122,18 @@ class Buckets:
             return f"the contents of {', '.join(self.shape_inputs)} determine shapes"
         if self.mask is not None and not self.marking:
             return f"{self.mask}, the option mask, reaches no input of it"
-        padded = [*self.padded(shapes)]
+        padded, changed = [*self.padded(shapes)], ""
         ends = {s: low for s, low, _ in padded}, {s: bucket - 1 for s, _, bucket in padded}
-        try:
-            changed = self._changed(compute, shapes)
-        except Exception as error:  # of the CPU provider, for contents that it cannot compute
-            return f"it cannot be tried: {str(error).strip().splitlines()[0]}"
-        for sizes in ends:
-            with suppress(Exception):  # sizes that contradict others
-                changed = changed or self._changed(compute, self._with(shapes, sizes))
+        floats = all(v.dtype.numpy.kind == "f" for v in self.inputs)
+        samples = product(({}, *ends), (None,) if floats else _INTEGERS)
+        for seed, (sizes, integer) in enumerate(samples):
+            try:
+                changed = changed or self._changed(
+                    compute, self._with(shapes, sizes), np.random.default_rng(seed), integer
+                )
+            except Exception as error:  # of the CPU provider: contents or sizes that contradict
+                if not seed:
+                    return f"it cannot be tried: {str(error).strip().splitlines()[0]}"
         if changed and self.mask is None:
             return f"padding changes {changed}; {self._advice}"
         return f"padding changes {changed}, although {self.mask} is 0 there" if changed else ""
@@ -142,10 +147,15 @@ class Buckets:
             return f"no input can mark it, so {fix}"
         return f"name the input whose zeros mark it (--mask {' or '.join(self.marks)}), or {fix}"
 
-    def _changed(self, compute: Compute, shapes: Shapes) -> str:
-        """Returns the name of an output that padding changes, for a sample of these shapes."""
-        bucket, rng = self.shapes(shapes) or {}, np.random.default_rng(0)
-        large = {v.name: _drawn(v, bucket[v.name], rng, 10) for v in self.inputs}
+    def _changed(
+        self, compute: Compute, shapes: Shapes, rng: np.random.Generator, integer: int | None
+    ) -> str:
+        """Returns the name of an output that padding changes, for a sample of these shapes.
+
+        integer   with which integers are padded
+        """
+        bucket = self.shapes(shapes) or {}
+        large = {v.name: _drawn(v, bucket[v.name], rng, 10, integer) for v in self.inputs}
         given = {v.name: _drawn(v, shapes[v.name], rng, 1) for v in self.inputs}
         for name in self.marking:
             given[name], large[name] = np.ones_like(given[name]), np.zeros_like(large[name])
@@ -209,12 +219,20 @@ def _padded(array: Array, shape: Sequence[int]) -> Array:
     return made
 
 
-def _drawn(value: Value, shape: Sequence[int], rng: np.random.Generator, scale: int) -> Array:
-    """Returns random contents: normal numbers times `scale`, or integers 0 and 1."""
+def _drawn(
+    value: Value,
+    shape: Sequence[int],
+    rng: np.random.Generator,
+    scale: int,
+    integer: int | None = None,
+) -> Array:
+    """Returns random contents: normal numbers times `scale`, or integers 0 and 1, or `integer`."""
     kind = value.dtype.numpy
     if kind.kind == "f":
         return (rng.standard_normal(shape) * scale).astype(kind)
-    return rng.integers(0, 2, shape).astype(kind)
+    return (
+        rng.integers(0, 2, shape).astype(kind) if integer is None else np.full(shape, integer, kind)
+    )
 
 
 def _same(exact: Array, whole: Array) -> bool:

@@ -150,6 +150,28 @@ def test_what_depends_on_a_comparison_or_remainder_of_a_size_is_not_padded(text:
         )
 
 
+MARKED = """(int32[1,n] ids, int32[1,n] marks) => (float[1,n,3] y) <float[1] low = {-10000}> {
+    x = Gather (table, ids)
+    seen = Cast <to = 1> (marks)
+    bias = Mul (seen, low)
+    wide = Unsqueeze (bias, one)
+    turned = Transpose <perm = [0, 2, 1]> (x)
+    scores = MatMul (x, turned)
+    some = Sub (scores, wide)
+    weights = Softmax <axis = -1> (some)
+    y = MatMul (weights, x) }"""
+
+
+def test_integers_that_mark_are_not_padded_without_the_option():
+    """In samples they are padded with zeros and ones, beside other indexes."""
+    table = np.random.default_rng(1).standard_normal((9, 3)).astype("f4")
+    model = parsed(MARKED, table=table, one=np.array([1]))
+    found = cluster(model, FaultyDevice(), sizes="n=4")
+    run = Checked(found, model)
+    for n in (2, 3, 4):
+        run(ids=np.arange(n, dtype="i4")[None] + 2, marks=np.zeros((1, n), "i4"))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
