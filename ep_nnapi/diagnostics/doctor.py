@@ -31,7 +31,7 @@ from ep_nnapi.nnapi.profile.flaws import (
     flaws_of,
     of_operation,
 )
-from ep_nnapi.nnapi.profile.form import Traits
+from ep_nnapi.nnapi.profile.form import TraitNames
 from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED
 from ep_nnapi.nnapi.spec import OPERATIONS
 from ep_nnapi.options.table import DEFAULT_RUNTIME, parse
@@ -196,7 +196,7 @@ class _Trials:
     """
 
     listed: list[str] = field(default_factory=list)
-    answers: dict[str, list[tuple[Traits, Flaw | None]]] = field(default_factory=dict)
+    answers: dict[str, list[tuple[TraitNames, Flaw | None]]] = field(default_factory=dict)
     ends: list[Flaw] = field(default_factory=list)
     seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
     last: int = -1

@@ -17,7 +17,14 @@ from ep_nnapi.nnapi.codes import ResultCode, result_code
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.profile.device import Profile
-from ep_nnapi.nnapi.profile.examine import Examiner, Placed, Trial, TrialResult, batches, trials
+from ep_nnapi.nnapi.profile.examine import (
+    Examiner,
+    RuntimeDevice,
+    Trial,
+    TrialResult,
+    batches,
+    trials,
+)
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.flaws import Defect
 from ep_nnapi.nnapi.profile.record import record_operation
@@ -79,7 +86,7 @@ def _serve(task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
         _examine((runtime, device), task, folder, tell)
 
 
-def _examine(placed: Placed, task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
+def _examine(placed: RuntimeDevice, task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
     """Examines an operation from a trial on, but for some lists of types, until a trial hangs."""
     (runtime, device), spec = placed, BY_NAME[task["operation"]]
     groups, supported = record_operation(runtime, device, spec)

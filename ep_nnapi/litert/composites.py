@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from ep_nnapi.litert.flat_operator import Option
+from ep_nnapi.litert.flat_operator import OptionValue
 from ep_nnapi.litert.operation import TensorScope
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Composite
 from ep_nnapi.nnapi.spec import F16, F32
 
-Builtin: TypeAlias = tuple[str, tuple[str, Mapping[str, Option]] | None]
+Builtin: TypeAlias = tuple[str, tuple[str, Mapping[str, OptionValue]] | None]
 """An operator of one tensor, and its options as `FlatGraph.operator` takes them."""
 
 _GELU, _BY_TANH = (("GELU", ("Gelu", {"approximate": by_tanh})) for by_tanh in (False, True))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import FlatTensor, Option, Parameters, Signature, version
+from ep_nnapi.litert.flat_operator import FlatTensor, OptionValue, Parameters, Signature, version
 from ep_nnapi.litert.flat_sizes import FlatSizes, fixed
 from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
@@ -58,7 +58,7 @@ class _FlatOperator:
     code: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: tuple[str, Mapping[str, Option]] | None
+    options: tuple[str, Mapping[str, OptionValue]] | None
 
     def packed(self, tables: dict[object, _Once]) -> object:
         """The operator as an object of the schema; `tables`: of options, by what they say."""
@@ -225,7 +225,7 @@ class FlatGraph:
         name: str,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: tuple[str, Mapping[str, Option]] | None = None,
+        options: tuple[str, Mapping[str, OptionValue]] | None = None,
     ) -> None:
         """Add an operator.
 
@@ -249,7 +249,7 @@ class FlatGraph:
         name: str,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: tuple[str, Mapping[str, Option]] | None,
+        options: tuple[str, Mapping[str, OptionValue]] | None,
     ) -> None:
         given = options[1] if options else {}
         types = tuple(self.tensors[i] for i in (*inputs, *outputs) if i >= 0)
@@ -364,7 +364,7 @@ def _ints(values: Sequence[int]) -> Array:
     return np.array(values, np.int32)
 
 
-def _options(kind: str, fields: Mapping[str, Option]) -> object:
+def _options(kind: str, fields: Mapping[str, OptionValue]) -> object:
     made = getattr(schema(), kind)()
     for name, value in fields.items():
         if not hasattr(made, name):

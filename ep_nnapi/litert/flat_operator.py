@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Option: TypeAlias = int | float | bool | Sequence[int]
+OptionValue: TypeAlias = int | float | bool | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Signature:
     operator: str
     tensors: Sequence[FlatTensor]
     inputs: int
-    options: Mapping[str, Option]
+    options: Mapping[str, OptionValue]
 
     def holds(self, dtype: type[np.generic], tensor: int = 0) -> bool:
         """True if a tensor has that type."""

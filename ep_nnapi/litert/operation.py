@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.litert.flat_graph import FlatGraph
-from ep_nnapi.litert.flat_operator import FlatTensor, Option, Parameters
+from ep_nnapi.litert.flat_operator import FlatTensor, OptionValue, Parameters
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, Names, indexes
@@ -230,7 +230,9 @@ class FlatOp(OperandAccess):
                 f"operand {index} has another quantization than the output, which LiteRT requires",
             )
 
-    def run(self, operator: str, names: Sequence[str], kind: str = "", **fields: Option) -> None:
+    def run(
+        self, operator: str, names: Sequence[str], kind: str = "", **fields: OptionValue
+    ) -> None:
         """Add an operator that computes the operation's output.
 
         names    operands that are its inputs
@@ -248,7 +250,7 @@ class FlatOp(OperandAccess):
         inputs: Sequence[int],
         result: FlatTensor,
         kind: str = "",
-        **fields: Option,
+        **fields: OptionValue,
     ) -> int:
         """Add an operator with a result of its own; returns the result."""
         made = self.graph.tensor(result)
@@ -290,7 +292,13 @@ class FlatOp(OperandAccess):
         return replace(self.described(signed=signed), shape=self.image_shape("output"))
 
     def finish_image(
-        self, operator: str, inputs: Sequence[int], kind: str, *, signed: bool, **fields: Option
+        self,
+        operator: str,
+        inputs: Sequence[int],
+        kind: str,
+        *,
+        signed: bool,
+        **fields: OptionValue,
     ) -> None:
         """Add an operator that computes the output in NHWC, and define the output by it."""
         if not self.nchw:

@@ -36,7 +36,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runne
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
-from ep_nnapi.provider.open_compilation import NO_CONTENTS, Contents, OpenCompilation
+from ep_nnapi.provider.open_compilation import NO_CONTENTS, InputContents, OpenCompilation
 from ep_nnapi.provider.tracing import Traced
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
@@ -99,7 +99,7 @@ class DynamicCluster:
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
 
     def open(
-        self, shapes: Shapes, contents: Contents = NO_CONTENTS, *, sample: bool = False
+        self, shapes: Shapes, contents: InputContents = NO_CONTENTS, *, sample: bool = False
     ) -> OpenCompilation | None:
         """Returns a compilation for sizes like these of its inputs; None if there is none.
 
@@ -110,7 +110,7 @@ class DynamicCluster:
         return self._compiled_open(partial(lower, shapes), shapes, contents, sample=sample)
 
     def _compiled_open(
-        self, lower: Callable[[], Lowered], shapes: Shapes, contents: Contents, *, sample: bool
+        self, lower: Callable[[], Lowered], shapes: Shapes, contents: InputContents, *, sample: bool
     ) -> OpenCompilation | None:
         if self.needs_numbers:
             return None
@@ -192,7 +192,7 @@ class DynamicCluster:
         """Returns that these sizes are computed by `to` and not by the device of the report."""
         return Substitute(self.report.device, to, Phase.COMPILE, why)
 
-    def _with_contents(self, contents: Contents) -> tuple[Value, ...]:
+    def _with_contents(self, contents: InputContents) -> tuple[Value, ...]:
         """Returns the inputs, with their contents as constants if these determine shapes."""
         known = {name: Constant.of(array.copy()) for name, array in contents.items()}
         return tuple(
@@ -337,7 +337,7 @@ class DynamicRunner:
         self._opened.append(made)
         return self._open_executor(key)
 
-    def _sizes(self, key: _CacheKey) -> tuple[Shapes, Contents]:
+    def _sizes(self, key: _CacheKey) -> tuple[Shapes, InputContents]:
         """Returns the shapes of the inputs, and the contents of those that determine shapes."""
         shapes = dict(zip(self.inputs, key[0], strict=True))
         known = zip(self.cluster.shape_inputs, key[1], strict=True)

@@ -27,8 +27,8 @@ from ep_nnapi.sizes.symbols import Shapes
 logger = module_logger(__name__)
 _PARTS = (32, 16, 8, 4, 2)
 """What sizes are divided by for a trial."""
-Contents: TypeAlias = Mapping[str, Array]
-NO_CONTENTS: Contents = MappingProxyType({})
+InputContents: TypeAlias = Mapping[str, Array]
+NO_CONTENTS: InputContents = MappingProxyType({})
 _SizePlace: TypeAlias = tuple[str, int, bool]
 """An input, and one of its axes; or the position among its contents, and True."""
 _MOST = 2**31 - 1
@@ -118,7 +118,9 @@ class OpenCompilation:
         places = {symbol: place for symbol, (place, *_) in self.lowered.symbols.items()}
         return OpenedFor(places, self.conditions)
 
-    def symbols(self, shapes: Shapes, contents: Contents = NO_CONTENTS) -> dict[str, int] | None:
+    def symbols(
+        self, shapes: Shapes, contents: InputContents = NO_CONTENTS
+    ) -> dict[str, int] | None:
         """Returns the symbols' values for inputs of these shapes; None if it does not hold.
 
         contents  of the inputs that determine shapes
@@ -189,7 +191,7 @@ class OpenCompilation:
             yield from zip((c.name for c in inputs[-len(contents) :]), contents, strict=True)
 
 
-def _read(place: _SizePlace, shapes: Shapes, contents: Contents) -> int | None:
+def _read(place: _SizePlace, shapes: Shapes, contents: InputContents) -> int | None:
     """The size, or the number among contents; None if there is none, or no size."""
     name, at, inside = place
     given = contents[name].reshape(-1).tolist() if inside else shapes[name]

@@ -18,18 +18,18 @@ LONG_RUN = 0.5
 Supervision takes some 5 % of a run's time; without it, a run may take so long to be interrupted.
 """
 
-Settings: TypeAlias = tuple[tuple[str, str], ...]
+ConfigEntries: TypeAlias = tuple[tuple[str, str], ...]
 """Configuration entries of a session, names and values."""
 
 SPIN_BRIEFLY = ("session.intra_op.spin_duration_us", "1000")
 """The setting with which threads without work spin for 1 ms; older ONNX Runtimes ignore it."""
-SPIN_ALWAYS: Settings = ()
-SPIN_IN_RUNS: Settings = (("session.force_spinning_stop", "1"), SPIN_BRIEFLY)
+SPIN_ALWAYS: ConfigEntries = ()
+SPIN_IN_RUNS: ConfigEntries = (("session.force_spinning_stop", "1"), SPIN_BRIEFLY)
 """Settings with which threads take no processor from the session around them between runs.
 
 The first alone lets them spin for some 40 ms after a session's creation.
 """
-SPIN_NEVER: Settings = (("session.intra_op.allow_spinning", "0"),)
+SPIN_NEVER: ConfigEntries = (("session.intra_op.allow_spinning", "0"),)
 
 Sizes: TypeAlias = tuple[int | None, ...]
 
@@ -43,7 +43,7 @@ class Threads:
     """
 
     count: int = 0
-    settings: Settings = SPIN_IN_RUNS
+    settings: ConfigEntries = SPIN_IN_RUNS
 
 
 @frozen

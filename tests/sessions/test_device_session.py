@@ -11,9 +11,9 @@ from ep_nnapi.sessions.device_session import (
     SPIN_ALWAYS,
     SPIN_IN_RUNS,
     SPIN_NEVER,
+    ConfigEntries,
     DeviceModel,
     PythonSession,
-    Settings,
     Threads,
     open_session,
     writable,
@@ -57,7 +57,7 @@ def test_results_are_those_of_the_model(size: int):
 @pytest.mark.parametrize(
     "settings", [SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER], ids=["always", "in runs", "never"]
 )
-def test_a_session_has_the_threads_and_their_settings(settings: Settings):
+def test_a_session_has_the_threads_and_their_settings(settings: ConfigEntries):
     opened = open_session(added(), Threads(2, settings))
     assert isinstance(opened, PythonSession)
     options = opened.session.get_session_options()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import Option, Parameters
+from ep_nnapi.litert.flat_operator import OptionValue, Parameters
 from ep_nnapi.litert.flat_sizes import fixed
 from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
@@ -125,7 +125,7 @@ def bias(op: FlatOp, weights: str, *, signed: bool) -> int:
     return op.graph.constant(tensor, (id(op.operand("bias").value),), lambda: array)
 
 
-def _dilations(window: WindowGeometry) -> dict[str, Option]:
+def _dilations(window: WindowGeometry) -> dict[str, OptionValue]:
     return {
         "strideW": window.width.stride,
         "strideH": window.height.stride,
@@ -152,7 +152,9 @@ def depthwise_conv_2d(op: FlatOp) -> None:
     _convolve(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2D", taps, depthMultiplier=multiplier)
 
 
-def _convolve(op: FlatOp, operator: str, kind: str, taps: tuple[int, ...], **more: Option) -> None:
+def _convolve(
+    op: FlatOp, operator: str, kind: str, taps: tuple[int, ...], **more: OptionValue
+) -> None:
     window = WindowGeometry.of(**op.scalars())
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "filter")
     image, padding = padded_image(op, window, (taps[0], taps[1]), signed=signed)
@@ -185,7 +187,7 @@ def transpose_conv_2d(op: FlatOp) -> None:
         image,
         bias(op, "filter", signed=signed),
     ]
-    fields: dict[str, Option] = {
+    fields: dict[str, OptionValue] = {
         "padding": VALID if crops else SAME,
         "strideW": window.width.stride,
         "strideH": window.height.stride,
@@ -297,7 +299,7 @@ def _window(op: FlatOp) -> tuple[WindowGeometry, tuple[int, int]]:
 
 def _fields(
     op: FlatOp, window: WindowGeometry, taps: tuple[int, int], padding: int
-) -> dict[str, Option]:
+) -> dict[str, OptionValue]:
     return {
         "padding": padding,
         "strideW": window.width.stride,

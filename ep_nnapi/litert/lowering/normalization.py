@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import Option
+from ep_nnapi.litert.flat_operator import OptionValue
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
@@ -49,7 +49,7 @@ def local_response_normalization(op: FlatOp) -> None:
 
 
 def _along_last(
-    op: FlatOp, operator: str, kind: str, given: int | None = None, /, **fields: Option
+    op: FlatOp, operator: str, kind: str, given: int | None = None, /, **fields: OptionValue
 ) -> None:
     """Add an operator along the operation's axis, moved to the end if it is not there.
 

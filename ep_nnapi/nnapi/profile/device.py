@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.flaws import Flaw, Flaws, flaw_of, minimal
-from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, uses
+from ep_nnapi.nnapi.profile.form import Form, OperationUse, TraitNames, form_of, uses
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
     Compilation,
@@ -47,11 +47,11 @@ class Conditions:
     sample, and it has no set of declined traits.
     """
 
-    supported: Traits
-    declined: tuple[Traits, ...]
+    supported: TraitNames
+    declined: tuple[TraitNames, ...]
 
     @staticmethod
-    def of(answers: Mapping[Traits, bool], base: Traits) -> Conditions:
+    def of(answers: Mapping[TraitNames, bool], base: TraitNames) -> Conditions:
         """The conditions that follow from samples of one group.
 
         base   a supported sample; of others the traits in which they differ from it matter
@@ -60,7 +60,7 @@ class Conditions:
         declined = (t - base for t, yes in answers.items() if not yes)
         return Conditions(supported, minimal(declined))
 
-    def answer(self, traits: Traits) -> Answer:
+    def answer(self, traits: TraitNames) -> Answer:
         """The answer for an operation of the group."""
         if any(declined <= traits for declined in self.declined):
             return Answer.DECLINED

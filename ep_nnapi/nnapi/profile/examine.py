@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.profile.device import Group
-from ep_nnapi.nnapi.profile.form import OperationUse, Traits, form_of
+from ep_nnapi.nnapi.profile.form import OperationUse, TraitNames, form_of
 from ep_nnapi.nnapi.profile.record import Probe
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import N, seeds_of
@@ -56,7 +56,7 @@ class Trial:
         return form_of(self.use).types
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> TraitNames:
         """The traits of its normal form; the ranks are one of them."""
         return form_of(self.use).all_traits
 
@@ -113,7 +113,7 @@ class TrialResult:
     seconds: tuple[float, float] | None = None
 
 
-Placed = tuple[Runtime, Device]
+RuntimeDevice = tuple[Runtime, Device]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class Examiner:
     timeout   of a compilation and of a run, in seconds
     """
 
-    device: Placed
-    reference: Placed
+    device: RuntimeDevice
+    reference: RuntimeDevice
     timeout: float
 
     def known(self, trial: Trial) -> Known | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.profile.form import Form, Traits
+from ep_nnapi.nnapi.profile.form import Form, TraitNames
 
 ANY_TYPES = ""
 """In place of types: the flaw of an operation whatever the types of its operands."""
@@ -41,7 +41,7 @@ class Flaw:
     detail    result code or signal
     """
 
-    traits: Traits
+    traits: TraitNames
     defect: Defect
     error: float | None = None
     allowed: float = 0.0
@@ -83,19 +83,19 @@ def flaw_of(flaws: Flaws, form: Form) -> Flaw | None:
     return next((flaw for flaw in listed if flaw.traits <= form.all_traits), None)
 
 
-def flaws_of(answers: Iterable[tuple[Traits, Flaw | None]]) -> tuple[Flaw, ...]:
+def flaws_of(answers: Iterable[tuple[TraitNames, Flaw | None]]) -> tuple[Flaw, ...]:
     """The flaws of one kind of operations that follow from trials; None is a right one.
 
     As with answers of drivers, what differs between a flawed operation and one that is right is
     the cause. If fewer are right than not, all operations of the kind have the worst flaw: few
     results are right by chance.
     """
-    worst: dict[Traits, Flaw | None] = {}
+    worst: dict[TraitNames, Flaw | None] = {}
     for traits, flaw in answers:
         worst[traits] = _worse(worst.get(traits), flaw)
     right = [traits for traits, flaw in worst.items() if flaw is None]
     base = right[0] if 2 * len(right) > len(worst) else None
-    causes: dict[Traits, Flaw] = {}
+    causes: dict[TraitNames, Flaw] = {}
     for traits, flaw in worst.items():
         if flaw is not None:
             cause = frozenset() if base is None else traits - base or traits
@@ -103,9 +103,9 @@ def flaws_of(answers: Iterable[tuple[Traits, Flaw | None]]) -> tuple[Flaw, ...]:
     return tuple(replace(causes[cause], traits=cause) for cause in minimal(causes))
 
 
-def minimal(sets: Iterable[Traits]) -> tuple[Traits, ...]:
+def minimal(sets: Iterable[TraitNames]) -> tuple[TraitNames, ...]:
     """The sets that contain no other one, in a fixed order."""
-    found: list[Traits] = []
+    found: list[TraitNames] = []
     for traits in sorted(set(sets), key=lambda t: (len(t), sorted(t))):
         if not any(other <= traits for other in found):
             found.append(traits)

@@ -179,7 +179,7 @@ _PAIRS = {
 """Pairs of scalars that a driver may want to be equal."""
 
 
-Traits: TypeAlias = frozenset[str]
+TraitNames: TypeAlias = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +196,10 @@ class Form:
     operation: str
     types: str
     ranks: str
-    traits: Traits
+    traits: TraitNames
 
     @property
-    def all_traits(self) -> Traits:
+    def all_traits(self) -> TraitNames:
         """The traits among all operations of the same types: the ranks are one of them."""
         return self.traits | {f"ranks={self.ranks}"}
 

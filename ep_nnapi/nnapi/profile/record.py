@@ -9,7 +9,7 @@ from itertools import groupby
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
-from ep_nnapi.nnapi.profile.form import Form, OperationUse, Traits, form_of, uses
+from ep_nnapi.nnapi.profile.form import Form, OperationUse, TraitNames, form_of, uses
 from ep_nnapi.nnapi.profile.sample import Sample, model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import seeds, seeds_of
 from ep_nnapi.nnapi.profile.variations import variations
@@ -139,7 +139,7 @@ class _Recorder:
         Where a group's first sample is declined and another one is not, the variations are made
         from that one, because every variation of a declined sample may be declined with it.
         """
-        answers: dict[Group, dict[Traits, bool]] = {}
+        answers: dict[Group, dict[TraitNames, bool]] = {}
         first: dict[Group, Probe] = {}
         bases: dict[Group, Probe] = {}
         for probe, yes in self._answers(batches):
