@@ -182,7 +182,7 @@ def test_sizes_without_a_name_are_fixed_by_the_inputs(
         proto.graph.input[0].type.tensor_type.ClearField("shape")
         onnx.save(proto, path)
     more = {
-        "tune": ["tune", "-o", "s.json", "--seconds", "0.01"],
+        "tune": ["tune", "-o", "s.json", "--seconds", "0.01", "--device", "nnapi-reference"],
         "fix": ["fix", "-o", "out.onnx"],
         "prepare": ["prepare", "-o", "out"],
         "listing": ["listing"],
@@ -209,7 +209,7 @@ def test_names_are_those_of_the_main_graph(tmp_path: Path, capsys) -> None:
 def test_a_tuned_model_keeps_its_sizes(tmp_path: Path) -> None:
     """Settings are used with the original model."""
     path = rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5)
-    found = ep_nnapi.tune(path, seconds=0.01, fix=SYMBOLS)
+    found = ep_nnapi.tune(path, seconds=0.01, fix=SYMBOLS, device="nnapi-reference")
     assert found.settings.options.get("fix", SYMBOLS) == SYMBOLS
 
 
