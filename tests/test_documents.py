@@ -59,17 +59,24 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.fast_devices
 @pytest.mark.parametrize(("command", "output", "promised"), COMMANDS)
 def test_commands_print_what_the_document_says(
-    command: str, output: str, promised: Callable[[str], object], tmp_path: Path
+    command: str,
+    output: str,
+    promised: Callable[[str], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ):
     """And write the files that they name."""
     verb, *arguments = shlex.split(command)
     assert verb == "ep-nnapi"
     (tmp_path / "models").symlink_to(ROOT / "models")
-    done = ran(sys.executable, "-m", "ep_nnapi", *arguments, status=None, cwd=tmp_path)
-    shown = done.stdout + done.stderr + (f"[exit {done.returncode}]\n" if done.returncode else "")
-    assert promised(shown) == promised(output)
+    monkeypatch.chdir(tmp_path)
+    code = main(arguments)
+    out, err = capfd.readouterr()
+    assert promised(out + err + (f"[exit {code}]\n" if code else "")) == promised(output)
     assert "-o" not in arguments or (tmp_path / arguments[-1]).is_file()
 
 
@@ -95,11 +102,13 @@ def test_the_settings_file_is_one(tmp_path: Path):
     assert read_settings(tmp_path / "settings.json").options["exclude"] == "Conv_1"
 
 
-def test_tune_writes_settings(tmp_path: Path):
+@pytest.mark.fast_devices
+def test_tune_writes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (block,) = blocks(DOCS["compare_and_tune"], "sh")
     verb, *arguments = shlex.split(block.replace("build/", f"{tmp_path}/"))
     assert verb == "ep-nnapi"
-    ran(sys.executable, "-m", "ep_nnapi", *arguments)
+    monkeypatch.chdir(ROOT)
+    assert main(arguments) == 0
     assert read_settings(tmp_path / "settings.json").level in LEVELS
 
 
