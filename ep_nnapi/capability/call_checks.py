@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from math import prod
+from operator import attrgetter
 from typing import Any
 
 from ep_nnapi.graph.dag import bytes_of
@@ -32,6 +33,7 @@ from ep_nnapi.options.target import Target
 
 NO_ELEMENTS = "in NNAPI a size of 0 means unknown"
 _MOST_PASSED = 4096
+_NAME = attrgetter("name")
 _passed: dict[Hashable, Match] = {}
 """The signature matched by calls that passed all checks, by what the checks read of them.
 
@@ -44,7 +46,7 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
 
     Raises Reject with the first mismatch, and SpecError as `check_shapes` does.
     """
-    key, passed = _read_by_checks(call, target), _passed_with(*call.inputs, *call.outputs)
+    key, passed = _read_by_checks(call, target)
     if key in passed:
         call.set_match(passed[key])
         return
@@ -60,24 +62,18 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
         passed[key] = match
 
 
-def _passed_with(*args: Arg) -> dict[Hashable, Any]:
-    """What `_passed` is for args with sizes of symbols: their trace has the conditions of it."""
-    for arg in args:
-        value = arg.value if isinstance(arg, View) else arg
-        sizes: tuple[object, ...] = (value,)
-        if isinstance(value, Value):
-            sizes = (*(value.dims or ()), *(value.constant.numbers if value.constant else ()))
-        if Size in map(type, sizes):
-            return next(s.trace.passed for s in sizes if isinstance(s, Size))
-    return _passed
+def _passed_with(sizes: Iterable[object]) -> dict[Hashable, Any]:
+    """What `_passed` is where there are sizes of symbols: their trace has the conditions of it."""
+    return next((size.trace.passed for size in sizes if isinstance(size, Size)), _passed)
 
 
 def require_valid_sizes(values: Iterable[Value]) -> None:
     """Raises Reject for a tensor that has no elements, a negative size or too many bytes."""
     for value in values:
-        passed, sizes = _passed_with(value), None
-        if passed is not _passed:
-            sizes = value.dtype, _expressions(value.dims)
+        passed: dict[Hashable, Any] = _passed
+        sizes = None
+        if value.dims and Size in map(type, value.dims):
+            passed, sizes = _passed_with(value.dims), (value.dtype, _expressions(value.dims))
             if sizes in passed:
                 continue
         found = [d for d in value.dims or () if isinstance(d, int)]
@@ -96,33 +92,46 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
             passed[sizes] = None
 
 
-def _read_by_checks(call: Call, target: Target) -> Hashable:
-    """What the checks read of a call."""
-    kinds = tuple([_kind(arg) for arg in (*call.inputs, *call.outputs)])
-    levels = target.feature_level, target.kernel_level
-    return levels, call.spec.code, tuple([p.name for p in call.params]), kinds
+def _read_by_checks(call: Call, target: Target) -> tuple[Hashable, dict[Hashable, Any]]:
+    """What the checks read of a call, and what `_passed` is for it."""
+    kinds: list[Hashable] = [target.feature_level, target.kernel_level, call.spec.code]
+    kinds += map(_NAME, call.params)
+    passed = _passed
+    for arg in (*call.inputs, *call.outputs):
+        value = arg
+        if isinstance(arg, View):
+            value = arg.value
+            kinds.append(arg.perm)
+        if isinstance(value, Size):
+            kinds.append(value.expression)
+            passed = value.trace.passed
+            continue
+        if not isinstance(value, Value):
+            kinds += value.__class__.__name__, value  # True, 1 and 1.0 are equal
+            continue
+        numbers = value.constant.numbers if value.constant else ()
+        kinds += value.dtype, _expressions(value.dims), value.quantization, _elements(value)
+        if passed is _passed and Size in map(type, (*(value.dims or ()), *numbers)):
+            passed = _passed_with((*(value.dims or ()), *numbers))
+    return tuple(kinds), passed
 
 
-def _kind(arg: Arg) -> Hashable:
-    """What the checks read of an operand."""
-    if isinstance(arg, View):
-        return _kind(arg.value), arg.perm
-    if isinstance(arg, Size):
-        return arg.expression
-    if not isinstance(arg, Value):
-        return type(arg), arg  # with the type, as True, 1 and 1.0 are equal
-    constant, elements = arg.constant, None
-    if constant is not None and may_be_shape(constant):
-        numbers = constant.numbers
-        elements = tuple(map(Expression.of, numbers)) if numbers else constant.load().tobytes()
-    return arg.dtype, _expressions(arg.dims), arg.quantization, elements
+def _elements(value: Value) -> Hashable:
+    """What the checks read of a constant's elements."""
+    constant = value.constant
+    if constant is None or not may_be_shape(constant):
+        return None
+    numbers = constant.numbers
+    return tuple(map(Expression.of, numbers)) if numbers else constant.load().tobytes()
 
 
 def _expressions(dims: tuple[Dim, ...] | None) -> Hashable:
     """The dimensions with the expressions of their sizes."""
     if not dims or Size not in map(type, dims):
         return dims
-    return tuple([d.expression if isinstance(d, Size) else d for d in dims])
+    return tuple(
+        [d if type(d) is int else d.expression if isinstance(d, Size) else d for d in dims]
+    )
 
 
 _ALLOWANCE = 1 << 22
@@ -190,8 +199,10 @@ def _bytes_now(value: Value) -> int:
     """The bytes at the sizes that the symbols have now: the limits are relative to such sizes."""
     found = ITEM_BYTES[value.dtype]
     for dim in value.dims or ():
-        if isinstance(dim, int):
-            found *= dim.number if isinstance(dim, Size) else dim
+        if type(dim) is int:
+            found *= dim
+        elif isinstance(dim, Size):
+            found *= dim.number
     return found
 
 

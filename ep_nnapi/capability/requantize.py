@@ -180,7 +180,10 @@ def _map_values(call: Call, change: Change) -> Call:
     outputs = tuple(
         View(change(o.value), o.perm) if isinstance(o, View) else change(o) for o in call.outputs
     )
-    return replace(call, inputs=tuple(map(changed, call.inputs)), outputs=outputs)
+    inputs = tuple(map(changed, call.inputs))
+    pairs = zip((*inputs, *outputs), (*call.inputs, *call.outputs), strict=True)
+    same = all(new is old for new, old in pairs)
+    return call if same else replace(call, inputs=inputs, outputs=outputs)
 
 
 Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from enum import IntEnum
+from functools import lru_cache
 from math import isfinite, prod
 from typing import Any, TypeAlias
 
@@ -170,6 +171,8 @@ class Constant:
     @staticmethod
     def of_sizes(numbers: Sequence[int], shape: Sequence[int], dtype: DType) -> Constant:
         """Returns a constant of integers, of which some may be a `Size`."""
+        if {*map(type, numbers)} <= {int} and len(numbers) <= _SHORT:
+            return _integers(tuple(numbers), tuple(shape), dtype)
         values = [*map(at_present, numbers)]
         array = np.array(values, dtype.numpy).reshape(shape)
         sized = any(isinstance(number, Size) for number in numbers)
@@ -218,6 +221,17 @@ class Constant:
         """Reshapes the constant (no -1), lazily."""
         to = tuple(shape)
         return self.map(to, lambda a: a.reshape(to))
+
+
+_SHORT = 8
+"""Most integers of a list that is kept to be used again: an axis, a shape, a permutation."""
+
+
+@lru_cache(1 << 10)
+def _integers(numbers: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> Constant:
+    array = np.array(numbers, dtype.numpy).reshape(shape)
+    array.flags.writeable = False  # it is shared
+    return Constant(array.shape, dtype, lambda: array)
 
 
 def only_element(constant: Constant, name: str) -> float:

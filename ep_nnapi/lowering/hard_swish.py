@@ -17,6 +17,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, DIV, HARD_SWISH, MUL
 
+_ARITHMETIC = {ADD.code, MUL.code, DIV.code}
 _FLOATS = (DType.FLOAT, DType.FLOAT16)
 
 
@@ -44,7 +45,7 @@ def fuse_hard_swish(calls: Sequence[Call], kept: Collection[str], feature_level:
 def _mergeable(calls: Sequence[Call], kept: Collection[str]) -> Mapping[str, Call]:
     """Returns the sums, products and quotients that only one operation reads, by output."""
     readers = Counter([v.name for c in calls for v in c.reads])
-    named = [(c.writes[0].name, c) for c in calls if c.spec in (ADD, MUL, DIV)]
+    named = [(c.writes[0].name, c) for c in calls if c.spec.code in _ARITHMETIC]
     return {name: c for name, c in named if readers[name] == 1 and name not in kept}
 
 
@@ -71,7 +72,7 @@ def _hard_swish(last: Call, parts: Mapping[str, Call]) -> tuple[Call, ...]:
 
 def _is_product(call: Call) -> bool:
     """True for a product of two tensors, or a quotient whose divisor is constant."""
-    if call.spec not in (MUL, DIV) or not _is_plain(call, FuseCode.NONE):
+    if (call.spec is not MUL and call.spec is not DIV) or not _is_plain(call, FuseCode.NONE):
         return False
     divisor = call.inputs[1]
     return call.spec is MUL or (isinstance(divisor, Value) and divisor.constant is not None)

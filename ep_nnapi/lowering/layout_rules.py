@@ -7,6 +7,7 @@ Operations without a rule keep the layout they were lowered with.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from math import prod
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import AxisUse, OperationSpec
-from ep_nnapi.nnapi.sizes import identical, is_one
+from ep_nnapi.nnapi.sizes import are_ones, identical, is_one
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE
 
 Perm: TypeAlias = tuple[int, ...]
@@ -28,14 +29,18 @@ LayoutRule: TypeAlias = Callable[[Call, Perm], Changes | None]
 def permuted_call(call: Call, perm: Perm) -> Call | None:
     """Returns `call` on tensors permuted by `perm`; None if the operation does not support it."""
     rule = layout_rule(call.spec)
-    if rule is None:
+    changes = rule and rule(call, perm)
+    if not changes:
         return None
-    changes = rule(call, perm)
     outputs = [_output(o, perm) for o in call.outputs]
-    if changes is None or any(o is None for o in outputs):
+    out = tuple([o for o in outputs if o is not None])
+    if len(out) < len(outputs):
         return None
+    inputs = [changes.get(p.name, arg) for p, arg in zip(call.params, call.inputs, strict=True)]
+    arranged = tuple([arg for arg in inputs if isinstance(arg, (Value, View, int, float))])
+    if len(arranged) == len(inputs) and changes.keys() <= {p.name for p in call.params}:
+        return Call(call.spec, call.params, arranged, out, call.origin)
     operands: dict[str, Given] = {**call.named(), **changes}
-    out = [o for o in outputs if o is not None]
     return replace(apply(call.spec, **operands, out=out), origin=call.origin)
 
 
@@ -51,7 +56,7 @@ def permuted(arg: Given, perm: Perm) -> Value | View | None:
         return None
     if arg.rank == len(perm):
         return View(arg, perm)
-    if is_one(arg.size):
+    if are_ones(arg.shape):
         return arg
     if arg.constant is None:
         return None
@@ -167,6 +172,13 @@ def preserves_order(shape: Sequence[int], perm: Perm) -> bool:
     return stay == sorted(stay)
 
 
+@lru_cache(256)
+def identity(rank: int) -> Perm:
+    """Returns the permutation that changes nothing."""
+    return tuple(range(rank))
+
+
+@lru_cache(256)
 def inverse(perm: Perm) -> Perm:
     """Returns the inverse of the permutation `perm`."""
     return tuple(perm.index(i) for i in range(len(perm)))
@@ -227,6 +239,7 @@ def _like(arg: Given, constant: Constant) -> Value:
     return replace(value, dims=constant.shape, constant=constant)
 
 
+@cache
 def layout_rule(operation: OperationSpec) -> LayoutRule | None:
     """Returns the rule of an operation, from its traits; None if it keeps its layout."""
     traits = operation.traits

@@ -9,8 +9,10 @@ however many nodes read it (Greig, Porteous and Seheult 1989, the exact binary c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias, TypeVar
 
 import networkx as nx
 
@@ -28,6 +30,8 @@ from ep_nnapi.nnapi.sizes import typical
 from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
 
 _NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut
+_CutNode: TypeAlias = int | str | tuple[str, str]
+_Node = TypeVar("_Node", bound=Hashable)
 
 
 @dataclass
@@ -69,24 +73,33 @@ def _has_views(call: Call) -> bool:
 
 def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _TensorUses]:
     tensors: dict[str, _TensorUses] = {}
-
-    def tensor(value: Value) -> _TensorUses:
-        if value.name not in tensors:
-            cost = 1 if preserves_order(value.shape, NHWC) else 2 * typical(value.size)
-            tensors[value.name] = _TensorUses(cost)
-        return tensors[value.name]
-
+    costs: dict[int, int] = {}
     for i, call in enumerate(calls):
         for value in call.reads:
-            if value.rank == len(NHWC):
-                tensor(value).readers.append(i)
+            if len(value.shape) == len(NHWC):
+                _uses_of(value, tensors, costs).readers.append(i)
         for value in call.writes:
-            if value.rank == len(NHWC):
-                tensor(value).writer = i
+            if len(value.shape) == len(NHWC):
+                _uses_of(value, tensors, costs).writer = i
     for name in outputs:
         if name in tensors:
             tensors[name].readers.append(None)
     return tensors
+
+
+def _uses_of(value: Value, tensors: dict[str, _TensorUses], costs: dict[int, int]) -> _TensorUses:
+    """Returns the uses of a value so far; `costs` by identity of dimensions, which many share."""
+    found = tensors.get(value.name)
+    if found is None:
+        cost = costs.get(id(value.dims))
+        if cost is None:
+            cost = costs[id(value.dims)] = _cost(value.shape)
+        found = tensors[value.name] = _TensorUses(cost)
+    return found
+
+
+def _cost(shape: Sequence[int]) -> int:
+    return 1 if preserves_order(shape, NHWC) else 2 * prod(map(typical, shape))
 
 
 def _nhwc_rewrites(
@@ -98,8 +111,7 @@ def _nhwc_rewrites(
     """Returns for each call that can work in NHWC the rewritten calls, itself first."""
     found = {}
     for i, call in enumerate(calls):
-        names = [v.name for v in (*call.reads, *call.writes)]
-        if tensors.keys().isdisjoint(names) or _has_views(call):
+        if not any(v.name in tensors for v in (*call.reads, *call.writes)) or _has_views(call):
             continue
         candidate = permuted_call(call, NHWC)
         if candidate is not None and _legal(candidate, feature_level):
@@ -128,11 +140,11 @@ def _flattened(
         for value in call.reads:
             readers[value.name].append(i)
     for i, call in enumerate(calls):
-        if call.spec != RESHAPE or all(v.name not in tensors for v in call.reads):
+        if call.spec is not RESHAPE or all(v.name not in tensors for v in call.reads):
             continue
         flat = call.writes[0].name
         after = readers[flat] if flat not in outputs else []
-        if len(after) == 1 and calls[after[0]].spec == FULLY_CONNECTED:
+        if len(after) == 1 and calls[after[0]].spec is FULLY_CONNECTED:
             pair = flatten_nhwc(call, calls[after[0]])
             if pair is not None:
                 yield i, {i: pair[0], after[0]: pair[1]}
@@ -142,12 +154,19 @@ def _regions(
     tensors: Mapping[str, _TensorUses], rewrites: Mapping[int, Mapping[int, Call]]
 ) -> Iterator[list[str]]:
     """Yields groups of tensors that are connected by calls that work in either layout."""
-    joined = nx.Graph()
+    around: defaultdict[str | int, list[str | int]] = defaultdict(list)
     for name, tensor in tensors.items():
-        ends = {e for e in (tensor.writer, *tensor.readers) if e in rewrites}
-        joined.add_edges_from((name, end) for end in ends)
-    for part in nx.connected_components(joined):
-        yield sorted(n for n in part if isinstance(n, str))
+        for end in (tensor.writer, *tensor.readers):
+            if end is not None and end in rewrites:
+                around[name].append(end)
+                around[end].append(name)
+    left = dict(around)
+    for start in around:
+        part = _reached(start, left)
+        if part:
+            yield sorted(n for n in part if isinstance(n, str))
+            for n in part:
+                del left[n]
 
 
 def _nhwc_calls(
@@ -157,36 +176,50 @@ def _nhwc_calls(
     rewrites: Mapping[int, Mapping[int, Call]],
 ) -> set[int]:
     """Returns the calls of the region that should work in NHWC."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from((_NHWC, _AS_ONNX))
-    entrances = []
+    edges: list[tuple[_CutNode, _CutNode, dict[str, int]]] = []
+    entrances: list[tuple[_CutNode, _CutNode]] = []
     for name in region:
         tensor = tensors[name]
         writer = _cut_node(tensor.writer, name, calls, rewrites)
         entering, leaving = tensor.writer is None, None in tensor.readers
         # one auxiliary node per direction: the tensor costs once, however many readers it has
-        graph.add_edge(writer, ("is ONNX", name), capacity=8 * tensor.cost - entering)
-        graph.add_edge(("is NHWC", name), writer, capacity=8 * tensor.cost - leaving)
+        edges.append((writer, ("is ONNX", name), {"capacity": 8 * tensor.cost - entering}))
+        edges.append((("is NHWC", name), writer, {"capacity": 8 * tensor.cost - leaving}))
         for reader in tensor.readers:
             if _accepts_either_layout(reader, calls, tensor):
                 continue
             end = _cut_node(reader, name, calls, rewrites)
-            graph.add_edge(("is ONNX", name), end)
-            graph.add_edge(end, ("is NHWC", name))
+            edges.append((("is ONNX", name), end, {}))
+            edges.append((end, ("is NHWC", name), {}))
             if entering:
                 entrances.append((end, ("enters as ONNX", name)))
-    if graph.succ[_AS_ONNX] and graph.pred[_NHWC]:
+    before: defaultdict[_CutNode, list[_CutNode]] = defaultdict(list)
+    for start, to, _ in edges:
+        before[to].append(start)
+    if _NHWC in before and any(start == _AS_ONNX for start, *_ in edges):
+        graph = nx.DiGraph(edges)
         graph.add_edges_from(entrances)
         graph.add_edges_from(((entrance, _NHWC) for _, entrance in entrances), capacity=1)
         _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
     else:  # nothing has to be cut; searching for it would take a millisecond
-        nhwc = nx.ancestors(graph, _NHWC)
+        nhwc = _reached(_NHWC, before)
     return {n for n in nhwc if isinstance(n, int)}
+
+
+def _reached(start: _Node, following: Mapping[_Node, Sequence[_Node]]) -> set[_Node]:
+    """Returns the node and all that follow it, directly or not; none if nothing is known of it."""
+    found = {start} if start in following else set[_Node]()
+    waiting = [*found]
+    while waiting:
+        new = {*following.get(waiting.pop(), ())} - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _accepts_either_layout(reader: int | None, calls: Sequence[Call], tensor: _TensorUses) -> bool:
     """Returns True if the reader is a reshape that takes either layout, as no element moves."""
-    return reader is not None and tensor.cost == 1 and calls[reader].spec == RESHAPE
+    return reader is not None and tensor.cost == 1 and calls[reader].spec is RESHAPE
 
 
 def _cut_node(
@@ -209,7 +242,7 @@ def _cut_node(
 
 def _transposes(call: Call, name: str) -> bool:
     """Returns True if `call` is a TRANSPOSE that costs nothing when tensor `name` is NHWC."""
-    if call.spec != TRANSPOSE or not call.reads:
+    if call.spec is not TRANSPOSE or not call.reads:
         return False
     perm = permutation(call)
     return perm == (NHWC if call.reads[0].name == name else inverse(NHWC))

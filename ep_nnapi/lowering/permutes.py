@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Arg, Call, View, apply
-from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
+from ep_nnapi.lowering.layout_rules import Perm, identity, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
@@ -93,7 +93,8 @@ class PermuteInserter:
         inputs = tuple([self._operand(a, call.origin, any_layout=reshape) for a in call.inputs])
         outputs = tuple([self._produced(o) for o in call.outputs])
         self._writers.update([(v.name, call.origin) for v in call.writes])
-        if (inputs, outputs) != (call.inputs, call.outputs):
+        pairs = zip((*inputs, *outputs), (*call.inputs, *call.outputs), strict=True)
+        if not all(new is old for new, old in pairs):
             call = call.with_operands(inputs, outputs)
         self.calls.append(call)
 
@@ -113,7 +114,7 @@ class PermuteInserter:
         if transposed is not None:
             return self._transposed_output(value, transposed)
         layouts = self._layouts[value.name]
-        as_onnx = tuple(range(value.rank))
+        as_onnx = identity(value.rank)
         if as_onnx in layouts:
             return BoundaryValue(value, layouts[as_onnx], None)
         perm, inside = next(iter(layouts.items()))
@@ -151,7 +152,7 @@ class PermuteInserter:
         value = arg.value if isinstance(arg, View) else arg
         if value.constant is not None:
             return arg
-        perm = arg.perm if isinstance(arg, View) else tuple(range(value.rank))
+        perm = arg.perm if isinstance(arg, View) else identity(value.rank)
         transposed = self._transposed.get(value.name)
         if transposed is not None:
             wanted = tuple(transposed.perm[p] for p in perm)
@@ -168,7 +169,7 @@ class PermuteInserter:
             plain = _plain(out.value, out.perm)
             self._layouts[out.value.name] = {out.perm: plain}
             return plain
-        self._layouts[out.name] = {tuple(range(out.rank)): out}
+        self._layouts[out.name] = {identity(out.rank): out}
         return out
 
     def _in_layout(
@@ -183,7 +184,7 @@ class PermuteInserter:
         if perm in layouts:
             return layouts[perm]
         outside = value.name in self._inputs
-        as_onnx = tuple(range(value.rank))
+        as_onnx = identity(value.rank)
         if outside and (not permutes or perm == as_onnx):
             layouts[perm] = self._boundary_input(value, perm)
             return layouts[perm]
@@ -203,7 +204,7 @@ class PermuteInserter:
 
     def _boundary_input(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
-        as_onnx = perm == tuple(range(value.rank))
+        as_onnx = perm == identity(value.rank)
         outside = self._inputs[value.name]  # its type may differ
         self.boundary_inputs.append(BoundaryValue(outside, inside, None if as_onnx else perm))
         return inside
@@ -243,10 +244,11 @@ def _between(layout: Perm, wanted: Perm) -> Perm:
 
 def _plain(value: Value, perm: Perm) -> Value:
     """Returns the value for `value` in the layout `perm`."""
-    if perm == tuple(range(value.rank)):
+    if perm == identity(value.rank):
         return value
-    shape = tuple(value.shape[p] for p in perm)
-    return replace(value, name=f"{value.name} permuted {perm}", dims=shape)
+    shape = value.shape
+    dims = tuple([shape[p] for p in perm])
+    return replace(value, name=f"{value.name} permuted {perm}", dims=dims)
 
 
 def _ints(numbers: Sequence[int]) -> Constant:

@@ -15,7 +15,7 @@ from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
 from ep_nnapi.lowering.fusion import needed
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.sizes import identical, is_one
+from ep_nnapi.nnapi.sizes import are_ones, identical
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
 
 
@@ -113,7 +113,7 @@ def _is_computed(arg: Arg, out: Value | View) -> TypeGuard[Value]:
     return (
         isinstance(arg, Value)
         and arg.constant is None
-        and (not is_one(arg.size) or arg.size == result.size)
+        and (not are_ones(arg.shape) or are_ones(result.shape))
     )
 
 
@@ -128,7 +128,7 @@ def _fits(other: Arg, call: Call, source: Value, out: Value) -> bool:
     row = identical(source.shape[-1:], other.shape) and identical(out.shape[-1:], other.shape)
     rank, most = (len(operand_shape(v.shape)) for v in (other, source))
     fits = rank == most or (rank < most and call.spec is not SELECT)
-    return fits and (is_one(other.size) or row)
+    return fits and (are_ones(other.shape) or row)
 
 
 def _same_type(source: Value | None, value: Value) -> Value | None:

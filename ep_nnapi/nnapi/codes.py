@@ -57,7 +57,7 @@ class OperandCode(IntEnum):
             raise KeyError(self)
         return np.dtype(self._element)
 
-    @property
+    @cached_property
     def level(self) -> int:
         """The feature level that introduced the type."""
         if self in (OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.MODEL):

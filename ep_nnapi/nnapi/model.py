@@ -132,8 +132,8 @@ class Data:
     def of_sizes(numbers: Sequence[int], dtype: np.dtype[np.generic]) -> Data:
         """The bytes of integers of this type, of which some may be a `Size`."""
         values = [*map(at_present, numbers)]
-        sized = any(isinstance(n, Size) for n in numbers)
-        return Data(Data.of(np.array(values, dtype)).bytes, tuple(numbers) if sized else ())
+        sized = Size in map(type, numbers)
+        return Data(np.array(values, dtype).view(np.uint8), tuple(numbers) if sized else ())
 
     def bind(self, symbols: Symbols, dtype: np.dtype[np.generic]) -> Data:
         """The data of this type with numbers for its sizes."""

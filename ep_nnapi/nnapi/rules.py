@@ -12,12 +12,88 @@ kernels beneath it, by their code and on the systems.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float
 from math import prod
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.signature import RequiredLevel, Rule, RuleOperands, Typed
+from ep_nnapi.nnapi.immutable import frozen
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.signature import Typing
+
+
+class Typed(Protocol):
+    """Operand properties that signature matching uses."""
+
+    @property
+    def kind(self) -> object:
+        """Hashable key that determines `omitted` and `fits`."""
+
+    @property
+    def rank(self) -> int | None:
+        """Rank: 0 for scalars, None if unknown."""
+
+    @property
+    def omitted(self) -> bool:
+        """True if the operand is an omitted optional one."""
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Sizes, 0 if unknown; () for unknown rank and for scalars."""
+
+    @property
+    def scale(self) -> float:
+        """Per-tensor scale; 0 if there is none."""
+
+    @property
+    def zero_point(self) -> int:
+        """Per-tensor zero point; 0 if there is none."""
+
+    @property
+    def channel_dim(self) -> int | None:
+        """Axis of per-channel scales; None if not quantized per channel."""
+
+    def fits(self, code: OperandCode) -> bool:
+        """Return True if it has, or can be converted to, operand type `code`."""
+
+    def describe(self) -> str:
+        """Name and type for a message, such as "x is TENSOR_FLOAT16"."""
+
+
+@frozen
+class RequiredLevel:
+    """Feature that needs a higher level than the types do; message: "<operation> <what>"."""
+
+    level: int
+    what: str
+
+
+@frozen
+class RuleOperands:
+    """An operation's operands by name, as passed to rules."""
+
+    operation: str
+    typing: Typing
+    operands: Mapping[str, Sequence[Typed]]
+
+    def __getitem__(self, name: str) -> Typed:
+        """The (first) operand of that name."""
+        return self.operands[name][0]
+
+
+Rule: TypeAlias = Callable[[RuleOperands], RequiredLevel | None]
+"""A constraint between operands: returns the level it needs; raises Reject if no level fits."""
+OF_QUANTIZED: set[Rule] = set()
+
+
+def of_quantized(rule: Rule) -> Rule:
+    """Mark a rule that accepts all operands of types without a scale; returns it."""
+    OF_QUANTIZED.add(rule)
+    return rule
+
 
 _Q8 = OperandCode.TENSOR_QUANT8_ASYMM
 _QUANTIZED = (_Q8, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED)
@@ -36,6 +112,7 @@ def _wide(output: Typed, a: Typed, b: Typed) -> bool:
 def product_scale_below_3(first: str, second: str) -> Rule:
     """Require level 3 for TENSOR_QUANT8_ASYMM if output scale <= product of input scales."""
 
+    @of_quantized
     def rule(use: RuleOperands) -> RequiredLevel | None:
         types = use.typing.types
         plain = types["T"] is _Q8 and types.get("W", _Q8) is _Q8
@@ -46,6 +123,7 @@ def product_scale_below_3(first: str, second: str) -> Rule:
     return rule
 
 
+@of_quantized
 def product_scale(use: RuleOperands) -> None:
     """Require quantized output scale > product of the inputs' scales, at every level."""
     quantized = use.typing.types["T"] in _QUANTIZED
@@ -60,6 +138,7 @@ def product_scale(use: RuleOperands) -> None:
 def channel_dim(dim: int) -> Rule:
     """Require per-channel scales of a filter to lie along dimension `dim`."""
 
+    @of_quantized
     def rule(use: RuleOperands) -> None:
         per_channel = use.typing.types["W"] is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
         found = use["filter"].channel_dim
@@ -73,6 +152,7 @@ def channel_dim(dim: int) -> Rule:
     return rule
 
 
+@of_quantized
 def zero_padding_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 for padding with zero point != 0: earlier levels pad with stored 0."""
     if use.typing.types["T"] is _Q8 and use["input"].zero_point != 0:
@@ -88,6 +168,7 @@ def softmax_rank_below_3(use: RuleOperands) -> RequiredLevel | None:
     return RequiredLevel(3, f"of rank {rank}")
 
 
+@of_quantized
 def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 if an input's scale or zero point differs from the output's."""
     if use.typing.types["T"] is _Q8 and not all(
@@ -100,6 +181,7 @@ def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
 def same_quantization(name: str) -> Rule:
     """Require quantized operands `name` to have the output's scale and zero point."""
 
+    @of_quantized
     def rule(use: RuleOperands) -> None:
         output = use["output"]
         if use.typing.types["T"] in _QUANTIZED:
@@ -213,6 +295,7 @@ def not_of(code: OperandCode) -> Rule:
     return rule
 
 
+@of_quantized
 def sum_scale(use: RuleOperands) -> None:
     """Refuse a quantized output scale below 2^-19 of the inputs' greatest scale."""
     greatest = max(_float32(use[f"input{i}"].scale) for i in (1, 2))
@@ -225,6 +308,7 @@ def sum_scale(use: RuleOperands) -> None:
 def fixed_point(integer_bits: int) -> Rule:
     """Refuse a quantized input scale below the step of a fixed-point number of 31 bits."""
 
+    @of_quantized
     def rule(use: RuleOperands) -> None:
         scale = _float32(use["input"].scale)
         quantized = use.typing.types["T"] in _QUANTIZED
@@ -248,6 +332,7 @@ def depthwise_channels(use: RuleOperands) -> RequiredLevel | None:
     return RequiredLevel(level, what)
 
 
+@of_quantized
 def depthwise_on_2x2(use: RuleOperands) -> RequiredLevel | None:
     """Require level 4 for the 8-bit kernel of 3 x 3 that writes past an output of one element.
 

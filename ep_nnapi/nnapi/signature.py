@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
-from typing import Protocol, TypeAlias
+from typing import Any
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, replace
+from ep_nnapi.nnapi.rules import OF_QUANTIZED, Rule, RuleOperands, Typed
 
 CODES = {
     "i": OperandCode.INT32,
@@ -37,44 +38,6 @@ CODES = {
 ANY = "any"
 _PARAM = re.compile(r"(\w+):(\w+)([*+]?)(\??)(?:@(\d))?(?:\^(\d)(?:-(\d))?)?$")
 """Name, type, number, optional, level, lowest and highest rank."""
-
-
-class Typed(Protocol):
-    """Operand properties that signature matching uses."""
-
-    @property
-    def kind(self) -> object:
-        """Hashable key that determines `omitted` and `fits`."""
-
-    @property
-    def rank(self) -> int | None:
-        """Rank: 0 for scalars, None if unknown."""
-
-    @property
-    def omitted(self) -> bool:
-        """True if the operand is an omitted optional one."""
-
-    @property
-    def dimensions(self) -> tuple[int, ...]:
-        """Sizes, 0 if unknown; () for unknown rank and for scalars."""
-
-    @property
-    def scale(self) -> float:
-        """Per-tensor scale; 0 if there is none."""
-
-    @property
-    def zero_point(self) -> int:
-        """Per-tensor zero point; 0 if there is none."""
-
-    @property
-    def channel_dim(self) -> int | None:
-        """Axis of per-channel scales; None if not quantized per channel."""
-
-    def fits(self, code: OperandCode) -> bool:
-        """Return True if it has, or can be converted to, operand type `code`."""
-
-    def describe(self) -> str:
-        """Name and type for a message, such as "x is TENSOR_FLOAT16"."""
 
 
 @frozen
@@ -207,28 +170,11 @@ class Match:
 
 
 @frozen
-class RequiredLevel:
-    """Feature that needs a higher level than the types do; message: "<operation> <what>"."""
+class Rules:
+    """Rules of an operation that may refuse operands of a typing, see `OperationSpec`."""
 
-    level: int
-    what: str
-
-
-@frozen
-class RuleOperands:
-    """An operation's operands by name, as passed to rules."""
-
-    operation: str
-    typing: Typing
-    operands: Mapping[str, Sequence[Typed]]
-
-    def __getitem__(self, name: str) -> Typed:
-        """The (first) operand of that name."""
-        return self.operands[name][0]
-
-
-Rule: TypeAlias = Callable[[RuleOperands], RequiredLevel | None]
-"""A constraint between operands: returns the level it needs; raises Reject if no level fits."""
+    rules: tuple[Rule, ...]
+    kernel: tuple[Rule, ...]
 
 
 @dataclass(frozen=True)
@@ -283,14 +229,38 @@ class OperationSpec:
         return min(t.level for t in self.typings)
 
     @cached_property
-    def _choices(self) -> Callable[[int, int], tuple[_PossibleMatch, ...]]:
+    def arrangements(self) -> dict[tuple[object, ...], Any]:
+        """For `lowering.call`: what it has found of the operation's lists of operands."""
+        return {}
+
+    @cached_property
+    def _rules(self) -> dict[int, Rules]:
+        """Rules by the identity of each typing."""
+        return {}
+
+    def rules_for(self, typing: Typing) -> Rules:
+        """The rules that may refuse operands of one of the operation's typings."""
+        found = self._rules.get(id(typing))
+        if found is None:
+            quantized = any(code.quantized for code in typing.types.values())
+            every = (self.rules, self.kernel_rules)
+            left = (tuple(r for r in each if quantized or r not in OF_QUANTIZED) for each in every)
+            found = self._rules[id(typing)] = Rules(*left)
+        return found
+
+    @cached_property
+    def _choices(self) -> Callable[[int, int], tuple[PossibleMatch, ...]]:
         """Possible matches by number of inputs and outputs, cached for recent numbers."""
         return lru_cache(maxsize=16)(partial(_choices, self))
 
     @cached_property
-    def _fitting(self) -> dict[tuple[int, tuple[object, ...]], _PossibleMatch]:
+    def _fitting(self) -> dict[tuple[int, tuple[object, ...]], PossibleMatch]:
         """The last matches found, by number of inputs and kinds of all operands."""
         return {}
+
+    def found(self, inputs: int, kinds: tuple[object, ...]) -> PossibleMatch | None:
+        """The match found for earlier operands of these kinds, apart from ranks and rules."""
+        return self._fitting.get((inputs, kinds))
 
     def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
         """Return the operand lists and typing that match the operands at the lowest level.
@@ -310,14 +280,15 @@ class OperationSpec:
             if rank is not None and not low <= rank <= high and not operands[position].omitted:
                 param = (*found.inputs, *found.outputs)[position]
                 raise self._wrong_rank(param, operands[position])
-        level = self._check_rules(self.rules, found, operands, feature_level)
+        rules = self.rules_for(found.typing).rules
+        level = self._check_rules(rules, found, operands, feature_level)
         return found if level <= found.level else replace(found, level=level)
 
     def require_kernel(self, match: Match, operands: Sequence[Typed], feature_level: int) -> None:
         """Raise Reject, as `match` does, if Android's own kernels of the level break a rule."""
-        self._check_rules(self.kernel_rules, match, operands, feature_level)
+        self._check_rules(self.rules_for(match.typing).kernel, match, operands, feature_level)
 
-    def _choice(self, operands: Sequence[Typed], inputs: int) -> _PossibleMatch | None:
+    def _choice(self, operands: Sequence[Typed], inputs: int) -> PossibleMatch | None:
         """The match at the lowest level for these operands, of which the first are inputs."""
         key = inputs, tuple([operand.kind for operand in operands])
         found = self._fitting.get(key)
@@ -412,7 +383,7 @@ def row(
 
 
 @frozen
-class _PossibleMatch:
+class PossibleMatch:
     """A possible match.
 
     takes    (type, optional) of each operand, type None for any
@@ -431,10 +402,10 @@ class _PossibleMatch:
         return True
 
 
-def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_PossibleMatch, ...]:
+def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[PossibleMatch, ...]:
     """All possible matches for these numbers of operands, lowest feature level first."""
     found = [
-        _PossibleMatch(
+        PossibleMatch(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),
             tuple([(t.code(p.type), p.optional) for p in ins + outs]),
             tuple([(i, *p.ranks) for i, p in enumerate(ins + outs) if p.ranks]),

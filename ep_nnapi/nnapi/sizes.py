@@ -226,12 +226,12 @@ class Size(_Integer):
         """True if equal, which becomes a condition."""
         if self is other:
             return True
-        if not isinstance(other, int):
-            return self.plain() == other if isinstance(other, float) else NotImplemented
         if type(other) is int:
             least = self.expression.least
             if least is not None and other < least:
                 return False
+        elif not isinstance(other, int):
+            return self.plain() == other if isinstance(other, float) else NotImplemented
         expression = self.expression - Expression.of(other)
         return self._is(expression, Relation.ZERO, self.number == at_present(other))
 
@@ -270,7 +270,8 @@ class Size(_Integer):
 
     def __bool__(self) -> bool:
         """True unless it is 0, which becomes a condition."""
-        return self != 0
+        least = self.expression.least
+        return (least is not None and least > 0) or self != 0
 
     def __int__(self) -> int:
         """Its value, which becomes a condition."""
@@ -328,14 +329,20 @@ def bound(sizes: Iterable[int], symbols: Symbols) -> tuple[int, ...]:
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Return the shape to which shapes broadcast; raises ValueError if they do not."""
     rank = max(map(len, shapes), default=0)
-    wide = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    wide = [shape if len(shape) == rank else _widened(shape, rank) for shape in shapes]
     return tuple([_stretched(sizes) for sizes in zip(*wide, strict=True)])
+
+
+def _widened(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    return (1,) * (rank - len(shape)) + tuple(shape)
 
 
 def _stretched(sizes: Iterable[int]) -> int:
     """The size that others broadcast to: a `Size` is equal to them, even if it may be 1."""
     found = 1
     for size in sizes:
+        if size is found:
+            continue
         if is_one(found):
             found = size
         elif not is_one(size) and size != found:
@@ -345,7 +352,12 @@ def _stretched(sizes: Iterable[int]) -> int:
 
 def is_one(size: int) -> bool:
     """True for 1; False for a `Size`, without a condition: nothing may depend on it not being 1."""
-    return not isinstance(size, Size) and size == 1
+    return type(size) is not Size and size == 1
+
+
+def are_ones(sizes: Iterable[int]) -> bool:
+    """True for sizes of a tensor of one element, as `is_one`."""
+    return all(map(is_one, sizes))
 
 
 def is_symbolic(numbers: Iterable[int]) -> bool:
@@ -373,9 +385,12 @@ def objects(numbers: Iterable[object]) -> Array:
 def identical(left: Iterable[int], right: Iterable[int]) -> bool:
     """True if the sizes are equal for all values of their symbols; nothing becomes a condition."""
     a, b = [*left], [*right]
+    if len(a) != len(b):
+        return False
     if Size not in map(type, (*a, *b)):
         return a == b
-    return [*map(Expression.of, a)] == [*map(Expression.of, b)]
+    pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not y]
+    return all(Expression.of(x) is Expression.of(y) for x, y in pairs)
 
 
 def now(size: int) -> int:
@@ -388,4 +403,6 @@ def now(size: int) -> int:
 
 def at_present(size: int) -> int:
     """Return the same for checks, and for what holds the size too; it counts as noted."""
+    if type(size) is int:  # as most are
+        return size
     return size.number if isinstance(size, Size) else index(size)

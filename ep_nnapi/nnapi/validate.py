@@ -25,6 +25,9 @@ ZERO_POINTS: Mapping[OperandCode, range] = {
     OperandCode.TENSOR_QUANT16_ASYMM: range(65536),
 }
 """Legal zero points by type; other types have none."""
+_NO_ZERO_POINTS = range(1)
+_MODEL, _BIAS = OperandCode.MODEL, OperandCode.TENSOR_INT32
+_PER_CHANNEL = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 
 def check_operand(index: int, operand: Operand, feature_level: int) -> int:
@@ -51,7 +54,7 @@ def check_type(operand: Operand, index: int | None = None) -> None:
     """
     check_shape(operand, index)
     _check_scale(operand, index)
-    zero_points = ZERO_POINTS.get(operand.type, range(1))
+    zero_points = ZERO_POINTS.get(operand.type, _NO_ZERO_POINTS)
     if operand.zero_point not in zero_points:
         takes = f"{zero_points[0]} to {zero_points[-1]}" if len(zero_points) > 1 else "0"
         raise _illegal(operand, index, f"has zero point {operand.zero_point}, it takes {takes}")
@@ -78,12 +81,12 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
             raise _illegal(operand, index, what)
         return
     size = operand.type.numpy.itemsize
-    symbolic = is_symbolic(operand.dimensions)
-    sizes = [d for d in operand.dimensions if isinstance(d, Size)] if symbolic else []
-    passed = sizes[0].trace.passed if sizes else None
-    key = size, tuple(map(Expression.of, operand.dimensions)) if passed is not None else ()
-    if passed is not None and key in passed:
-        return
+    passed, key = None, None
+    if is_symbolic(operand.dimensions):
+        passed = next(d.trace.passed for d in operand.dimensions if isinstance(d, Size))
+        key = size, tuple(map(Expression.of, operand.dimensions))
+        if key in passed:
+            return
     for dim in operand.dimensions:
         if dim < 0:
             raise _illegal(operand, index, "has a negative dimension")
@@ -96,9 +99,9 @@ def check_shape(operand: Operand, index: int | None = None) -> None:
 
 def _check_scale(operand: Operand, index: int | None) -> None:
     scale, code = operand.scale, operand.type
-    if code is OperandCode.TENSOR_INT32:
+    if code is _BIAS:
         legal, takes = scale >= 0, "a scale >= 0"
-    elif code.quantized and code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+    elif code.quantized and code is not _PER_CHANNEL:
         legal, takes = scale > 0, "a scale > 0"
     else:
         legal, takes = scale == 0, "none"
@@ -110,7 +113,7 @@ def check_value(operand: Operand, index: int | None = None) -> None:
     """Raise SpecError unless the value is one of the operand's type, and of its size."""
     _check_channels(operand, index)
     value = operand.value
-    if isinstance(value, Model) != (operand.type is OperandCode.MODEL):
+    if isinstance(value, Model) != (operand.type is _MODEL):
         named = describe(operand, index)
         raise SpecError(f"{named}: models, and only models, are values of MODEL operands")
     if not isinstance(value, Data):
@@ -124,7 +127,7 @@ def check_value(operand: Operand, index: int | None = None) -> None:
 
 def _check_channels(operand: Operand, index: int | None) -> None:
     channels = operand.channels
-    if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+    if operand.type is not _PER_CHANNEL:
         if channels is not None:
             raise _illegal(operand, index, "takes no scales per channel")
         return

@@ -7,7 +7,7 @@ from math import inf, prod
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Data, Model, Operation
 from ep_nnapi.nnapi.signature import NO_TRAITS
-from ep_nnapi.nnapi.sizes import at_present
+from ep_nnapi.nnapi.sizes import at_present, is_symbolic
 
 _CHANNELS = {
     spec.CONV_2D.code: 0,
@@ -48,7 +48,8 @@ def most_work(model: Model) -> float:
 
     An operation that is not known to treat each element alone may treat each with every other one.
     """
-    shapes = [tuple(map(at_present, operand.dimensions)) for operand in model.operands]
+    every = [operand.dimensions for operand in model.operands]
+    shapes = [tuple(map(at_present, dims)) if is_symbolic(dims) else dims for dims in every]
     sizes = [*map(prod, shapes)]
     known = model.checked or all(operand.known for operand in model.operands)
     if not known or 0 in sizes or Model in [type(operand.value) for operand in model.operands]:

@@ -7,7 +7,8 @@ check conditions on sizes and compute sizes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -17,7 +18,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.border import Place
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import NnapiError
-from ep_nnapi.nnapi.expressions import Atom, Condition, Expression, Relation
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import Program
 from ep_nnapi.nnapi.sizes import Size
@@ -45,9 +46,15 @@ def size_program(
 
     symbols   in the order of their positions in C
     """
+    return _coded(tuple(symbols), tuple(conditions), tuple(map(Expression.of, sizes)))
+
+
+@lru_cache(16)
+def _coded(
+    symbols: tuple[str, ...], conditions: tuple[Condition, ...], stored: tuple[Expression, ...]
+) -> list[int] | None:
+    """The same; it is asked whether there is one, and then for it."""
     positions = {name: i for i, name in enumerate(symbols)}
-    stored = [Expression.of(size) for size in sizes]
-    conditions = [*conditions]
     given = [*(c.expression for c in conditions), *stored]
     if (
         len(symbols) > lib.MOST_SYMBOLS
@@ -57,30 +64,28 @@ def size_program(
         return None
     code: list[int] = []
     for condition in conditions:
-        code += [*_compute(condition.expression, positions), _RELATIONS[condition.relation]]
+        _compute(condition.expression, positions, code)
+        code.append(_RELATIONS[condition.relation])
     for expression in stored:
-        code += [*_compute(expression, positions), lib.SIZE_STORE]
+        _compute(expression, positions, code)
+        code.append(lib.SIZE_STORE)
     return code
 
 
-def _compute(expression: Expression, symbols: Mapping[str, int]) -> Iterator[int]:
-    """Yield the code that leaves the value of the expression on the stack."""
-    yield from (lib.SIZE_NUMBER, 0)
+def _compute(expression: Expression, symbols: Mapping[str, int], code: list[int]) -> None:
+    """Add the code that leaves the value of the expression on the stack."""
+    code += (lib.SIZE_NUMBER, 0)
     for monomial, factor in expression.terms:
-        yield from (lib.SIZE_NUMBER, factor)
+        code += (lib.SIZE_NUMBER, factor)
         for atom in monomial:
-            yield from _atom(atom, symbols)
-            yield lib.SIZE_MULTIPLY
-        yield lib.SIZE_ADD
-
-
-def _atom(atom: Atom, symbols: Mapping[str, int]) -> Iterator[int]:
-    if isinstance(atom, str):
-        yield from (lib.SIZE_SYMBOL, symbols[atom])
-        return
-    yield from _compute(atom.dividend, symbols)
-    yield from _compute(atom.divisor, symbols)
-    yield lib.SIZE_DIVIDE
+            if isinstance(atom, str):
+                code += (lib.SIZE_SYMBOL, symbols[atom])
+            else:
+                _compute(atom.dividend, symbols, code)
+                _compute(atom.divisor, symbols, code)
+                code.append(lib.SIZE_DIVIDE)
+            code.append(lib.SIZE_MULTIPLY)
+        code.append(lib.SIZE_ADD)
 
 
 def _depth(expression: Expression) -> int:

@@ -279,8 +279,8 @@ def _rows(group: Group) -> Shape:
 
 def _is_read_by_rows(group: Group) -> bool:
     """True if the quantized numbers are only multiplied, as a matrix."""
-    scope, index = group.scope, group.output.operand
-    readers = [c for c in scope.model.composites if index in (p and p.operand for p in c.inputs)]
+    scope = group.scope
+    readers = scope.composites_of(group.index(group.output))
     products = [Group(scope, c, group.kernels) for c in readers if c.name == "MatMulInteger"]
     return 0 < len(products) == len(readers) and all(map(_is_matrix, products))
 

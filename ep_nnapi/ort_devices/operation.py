@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import Size, now
+from ep_nnapi.nnapi.sizes import Size, are_ones, now
 from ep_nnapi.ort_devices.graph import CONTRIB, Attribute, Inexpressible, require
 from ep_nnapi.ort_devices.scope import (
     OperandFacts,
@@ -260,7 +260,10 @@ class Op(OperandAccess):
 
     def _largest(self, indexes: Sequence[int]) -> list[int]:
         """Those of the operands that have the most elements, or that may have."""
-        sizes = {i: now(prod(n or 0 for n in self.scope.dims.get(i) or ())) for i in indexes}
+        if len(indexes) < 2:
+            return [*indexes]
+        dims = {i: self.scope.dims.get(i) or () for i in indexes}
+        sizes = {i: prod([now(n) if n else 0 for n in each]) for i, each in dims.items()}
         known = [size for size in sizes.values() if size]
         return [i for i, size in sizes.items() if size in (0, max(known, default=0))]
 
@@ -275,7 +278,7 @@ class Op(OperandAccess):
         index = self.index(name)
         shape = self.scope.shape(index)
         missing = len(perm) - len(shape)
-        if perm == identity(len(perm)) or prod(shape) == 1:
+        if perm == identity(len(perm)) or are_ones(shape):
             return self._number(index) or self.scope.value(index, real=real)
         if not missing:
             return self.scope.value(index, perm, real=real)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph, require
@@ -53,11 +54,13 @@ def converted(array: Array, code: OperandCode) -> Array:
     return array.view(np.uint8) ^ _FLIP if code is Q8S else array
 
 
+@lru_cache(256)
 def identity(rank: int) -> Perm:
     """The permutation that changes nothing."""
     return tuple(range(rank))
 
 
+@lru_cache(256)
 def inverse(perm: Perm) -> Perm:
     """The permutation that undoes `perm`."""
     return tuple(perm.index(i) for i in range(len(perm)))
@@ -120,6 +123,16 @@ class Scope(OperandFacts):
     dims: dict[int, Dims]
     _values: dict[int, dict[tuple[Perm, bool], str]] = field(default_factory=dict)
     numbers: dict[int, str] = field(default_factory=dict)
+    _composites: dict[int, list[Composite]] = field(default_factory=dict)
+
+    def composites_of(self, index: int) -> Sequence[Composite]:
+        """The composites that read an operand."""
+        if not self._composites:
+            for composite in self.model.composites:
+                for index_read in dict.fromkeys(p.operand for p in composite.inputs if p):
+                    if isinstance(index_read, int):
+                        self._composites.setdefault(index_read, []).append(composite)
+        return self._composites.get(index, ())
 
     def perms(self, index: int) -> list[Perm]:
         """The layouts in which an operand that is not constant is available."""
@@ -271,4 +284,4 @@ class Scope(OperandFacts):
 
 def permuted(sizes: Sequence[int], perm: Perm) -> Shape:
     """Sizes of a tensor after it is transposed."""
-    return tuple(sizes[i] for i in perm)
+    return tuple([sizes[i] for i in perm])

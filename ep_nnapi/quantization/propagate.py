@@ -103,6 +103,8 @@ class _Declaration:
 
 def _declarations(node: GraphNode) -> Iterator[_Declaration]:
     """Yields the quantization parameters that the node declares."""
+    if node.op_type not in _QUANTIZED_OPS:
+        return
     inputs = (*node.inputs, *[None] * 9)
     output = node.outputs[0]
     axis = node.attributes.get("axis", 1)

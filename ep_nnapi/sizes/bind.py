@@ -20,7 +20,7 @@ def is_dynamic(values: Iterable[Value]) -> bool:
 
 def graph_inputs(graph: Graph) -> tuple[Value, ...]:
     """Values that the graph reads and no node computes, without constants and duplicates."""
-    written = {v.name for n in graph.nodes for v in outputs_of(n)}
+    written = {v.name for n in graph.nodes for v in n.outputs if v is not None}
     read = (v for n in graph.nodes for v in inputs_of(n))
     return tuple({v.name: v for v in (*graph.inputs, *read) if v.name not in written}.values())
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.errors import SpecError
-from ep_nnapi.nnapi.model import ChannelQuantization, Operand
+from ep_nnapi.nnapi.errors import Reject, SpecError
+from ep_nnapi.nnapi.model import ChannelQuantization, Operand, TypedOperand
+from ep_nnapi.nnapi.rules import OF_QUANTIZED, RuleOperands
 from ep_nnapi.nnapi.spec import (
+    BY_NAME,
     CAST,
     CONCATENATION,
     CONV_2D,
@@ -38,6 +40,7 @@ from tests.nnapi.build import (
     scalar,
     tensor,
 )
+from tests.nnapi.typed import operand, samples, typed
 
 
 def test_mul_takes_a_wide_output_scale():
@@ -179,3 +182,24 @@ def test_fully_connected_shapes():
     refuses(
         model((2, 4), (3, 4), (2,)), "operation 0: FULLY_CONNECTED.bias has 2 numbers for 3 units"
     )
+
+
+def test_rules_of_quantized_operands_accept_all_others():
+    """So they are not asked about types without a scale."""
+    asked = 0
+    for name, _, ins, outs in samples():
+        row, given = BY_NAME[name], [operand(code, 2, 2, 2, 2) for code in (*ins, *outs)]
+        if any(code.quantized for code in (*ins, *outs)):
+            continue
+        inputs, outputs = typed(given[: len(ins)]), typed(given[len(ins) :])
+        try:
+            found = row.match(inputs, outputs, 8)
+        except Reject:  # for the shapes
+            continue
+        named: dict[str, list[TypedOperand]] = {}
+        for param, each in zip((*found.inputs, *found.outputs), (*inputs, *outputs), strict=True):
+            named.setdefault(param.name, []).append(each)
+        for rule in OF_QUANTIZED.intersection((*row.rules, *row.kernel_rules)):
+            assert rule(RuleOperands(name, found.typing, named)) is None
+            asked += 1
+    assert asked > 20

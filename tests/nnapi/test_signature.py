@@ -7,12 +7,12 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.rules import RequiredLevel
 from ep_nnapi.nnapi.shapes import Tensor, infer
 from ep_nnapi.nnapi.signature import (
     AxisUse,
     OperationSpec,
     Param,
-    RequiredLevel,
     align,
     parse_params,
     row,

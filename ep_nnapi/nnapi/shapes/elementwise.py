@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from inspect import signature
 from itertools import zip_longest
+from types import NoneType
+from typing import cast
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import (
@@ -34,17 +36,23 @@ def broadcast(*tensors: Tensor) -> Dims:
 
     Source: NDK ANEURALNETWORKS_ADD, "broadcasting".
     """
+    if not any(NoneType in map(type, tensor.dims) for tensor in tensors):
+        return _known(*[tensor.dims for tensor in tensors])
     ends = zip_longest(*[t.dims[::-1] for t in tensors], fillvalue=1)
     return tuple([_stretched(sizes) for sizes in ends][::-1])
 
 
 def _stretched(sizes: tuple[Dim, ...]) -> Dim:
     known = [size for size in sizes if size is not None]
+    (found,) = _known(*[(size,) for size in known]) or (1,)
+    return None if len(known) < len(sizes) and found == 1 else found
+
+
+def _known(*shapes: Dims) -> tuple[int, ...]:
     try:
-        (found,) = broadcast_sizes(*[(size,) for size in known]) or (1,)
+        return broadcast_sizes(*cast("tuple[tuple[int, ...], ...]", shapes))
     except ValueError as error:
         raise ShapeError(str(error)) from None
-    return None if len(known) < len(sizes) and found == 1 else found
 
 
 def binary(input1: Tensor, input2: Tensor) -> Dims:
