@@ -47,7 +47,8 @@ enum { MOST_PATH = 4096, MOST_JOBS = 1024, WORKER_DESCRIPTOR = 3, UNUSABLE = 2, 
 typedef struct {
   uint32_t job;
   int descriptor; /* of its frames */
-  pid_t process;
+  pid_t process;  /* 0: it has ended, */
+  int status;     /* with this one */
 } worker;
 
 typedef struct {
@@ -131,6 +132,7 @@ static worker *start_worker(agent *a, uint32_t job, ctx_error *error) {
     return ctx_fail(error, "socketpair: %s", strerror(errno)), NULL;
   w->job = job;
   w->descriptor = pair[0];
+  w->status = 0;
   w->process = fork();
   if (w->process == 0) start_here(a, pair[1]);
   close(pair[1]);
@@ -153,26 +155,40 @@ static void free_worker(agent *a, worker *w) {
   *w = a->workers[--a->count];
 }
 
-/* Waits a little for a process that is about to end; -1: it has not ended. */
-static int status_of(pid_t process) {
+/* Waits a little for a worker that is about to end; -1: it has not ended. */
+static int status_of(const worker *w) {
   static const struct timespec step = {0, 5000000};
-  int status, tries;
+  int status = w->status, tries;
+  if (w->process == 0) return status;
   for (tries = 0; tries < 400; tries++) {
-    if (waitpid(process, &status, WNOHANG) != 0) return status;
-    if (tries == 200) kill(process, SIGKILL);
+    if (waitpid(w->process, &status, WNOHANG) != 0) return status;
+    if (tries == 200) kill(w->process, SIGKILL);
     nanosleep(&step, NULL);
   }
   return -1;
 }
 
+/* Takes the statuses of workers that have ended: those of jobs that were freed, and others. */
+static void note_ended(agent *a) {
+  pid_t process;
+  uint32_t i;
+  int status;
+  while ((process = waitpid(-1, &status, WNOHANG)) > 0)
+    for (i = 0; i < a->count; i++)
+      if (a->workers[i].process == process) {
+        a->workers[i].process = 0;
+        a->workers[i].status = status;
+      }
+}
+
 /* What became of a worker that does not answer; it is ended. */
 static void end_worker(agent *a, worker *w, ctx_error *error) {
-  const pid_t process = w->process;
+  const worker ended = *w;
   const bool late = error->code == NN_MISSED_DEADLINE_PERSISTENT;
   int status;
-  if (late) kill(process, SIGKILL);
+  if (late && ended.process > 0) kill(ended.process, SIGKILL);
   free_worker(a, w);
-  status = status_of(process);
+  status = status_of(&ended);
   if (late) return;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     ctx_fail(error, "the agent cannot start itself; on an emulator it needs --emulator");
@@ -242,8 +258,7 @@ static int serve_all(agent *a) {
     alarm(a->idle);
     if (!frame_read(0, &a->request, true, NULL, NULL, &error)) break;
     alarm(0);
-    while (waitpid(-1, NULL, WNOHANG) > 0) { /* workers of jobs that were freed */
-    }
+    note_ended(a);
     served = serve(a, &passed, &error);
     if (!passed) frame_answer(&a->reply, asked, served ? NULL : &error);
     alarm(a->idle);

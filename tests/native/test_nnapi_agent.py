@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import random
+import signal
 import struct
 import subprocess
 import time
@@ -140,6 +141,29 @@ def test_a_session(build: Build, tmp_path: Path) -> None:
         assert struct.unpack("<6Q", times)[1] == 2**64 - 1
     code, says = served.asked(frame(Kind.COMPILE, SOUND[Kind.COMPILE], job=2))
     assert (code, says[4:]) == (0xFFFF, b"the job is compiled already")
+    assert served.ended() == 0
+
+
+def ended_worker(served: Served) -> None:
+    """Its only worker ends by SIGTERM, and is there until its status is asked for."""
+    agent = served.process.pid
+    (worker,) = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
+    os.kill(int(worker), signal.SIGTERM)
+    while Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+
+
+@needs_compiler
+def test_a_driver_that_ends_between_requests(build: Build, tmp_path: Path) -> None:
+    """The next request says how; another job, which is where the first one was, has no part."""
+    served = Served.start(build, tmp_path)
+    for job in (1, 2):
+        for kind in (Kind.MODEL, Kind.COMPILE):
+            assert served.asked(frame(kind, SOUND[kind], job=job))[0] == kind | 0x8000
+        ended_worker(served)
+        code, says = served.asked(frame(Kind.RUN, RUN, job=job))
+        assert code == 0xFFFF
+        assert says[4:] == b"the driver ended its process by signal 15 (Terminated)"
     assert served.ended() == 0
 
 
