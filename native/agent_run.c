@@ -233,8 +233,9 @@ static bool prepare(agent_runs *r, const order *o, ctx_error *error) {
   return true;
 }
 
-static bool asked(int code, const char *name, ctx_error *error) {
-  return code == NN_OUTPUT_INSUFFICIENT_SIZE || ctx_succeeded(code, name, error);
+/* True also where the output did not fit, as its sizes are told then too. */
+static bool asked(bool told, const ctx_error *error) {
+  return told || error->code == NN_OUTPUT_INSUFFICIENT_SIZE;
 }
 
 /* The sizes of an output that was computed, or did not fit. */
@@ -243,12 +244,12 @@ static bool ask_sizes(agent_runs *r, uint32_t index, ctx_error *error) {
   end *e = &r->ends[index];
   const int32_t at = (int32_t)(index - r->input_count);
   uint32_t rank = 0;
-  TRY(asked(nnapi->Execution_getOutputOperandRank(r->execution, at, &rank),
-            "Execution_getOutputOperandRank", error));
+  TRY(asked(NN_CALL(nnapi, Execution_getOutputOperandRank, r->execution, at, &rank), error));
   if (rank > MOST_RANK) return ctx_fail(error, "an output has %u dimensions", rank);
   e->rank = (int32_t)rank;
-  return rank == 0 || asked(nnapi->Execution_getOutputOperandDimensions(r->execution, at, e->sizes),
-                            "Execution_getOutputOperandDimensions", error);
+  return rank == 0 ||
+         asked(NN_CALL(nnapi, Execution_getOutputOperandDimensions, r->execution, at, e->sizes),
+               error);
 }
 
 /* Asks for the sizes of open outputs; `grow`: the buffers were too small. */

@@ -20,15 +20,16 @@ static bool set_channels(const builder *b, int32_t index, const ctx_operand *ope
   ANeuralNetworksSymmPerChannelQuantParams params = {operand->channel_dimension, range.count, NULL};
   float *scales;
   uint32_t i;
-  int code;
+  bool set;
   if (range.count == 0) return true;
   scales = malloc(range.count * sizeof *scales);
   if (scales == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < range.count; i++) scales[i] = (float)b->c->scales[range.first + i];
   params.scales = scales;
-  code = b->models->nnapi->Model_setOperandSymmPerChannelQuantParams(b->model, index, &params);
+  set = NN_CALL(b->models->nnapi, Model_setOperandSymmPerChannelQuantParams, b->model, index,
+                &params);
   free(scales);
-  return ctx_succeeded(code, "Model_setOperandSymmPerChannelQuantParams", error);
+  return set;
 }
 
 /* Small constants are copied by NNAPI; others stay in the file's memory or in the container. */

@@ -27,6 +27,10 @@ bool ctx_succeeded(int code, const char *name, ctx_error *error) {
   return false;
 }
 
+bool ctx_has(bool there, const char *name, ctx_error *error) {
+  return there || ctx_fail(error, "the runtime has no function ANeuralNetworks%s", name);
+}
+
 /* The feature level of a value of getFeatureLevel: levels 1 to 5 were Android API levels. */
 static int level_of_code(int64_t code) {
   const int64_t level = code > 1000000 ? code - 1000000 : code - 26 > 5 ? 5 : code - 26;

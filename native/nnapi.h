@@ -49,7 +49,13 @@ const char *ctx_device_type(int32_t type);
 /* Fills the error for a result code of the function `name`; returns true for NO_ERROR. */
 bool ctx_succeeded(int code, const char *name, ctx_error *error);
 
-/* Calls a function of the library; fills `error` of the function that this stands in. */
-#define NN_CALL(nnapi, name, ...) ctx_succeeded((nnapi)->name(__VA_ARGS__), #name, error)
+/* Fails if the library has no function `name`. */
+bool ctx_has(bool there, const char *name, ctx_error *error);
+
+/* Calls a function of the library, if it has it: a container may say of a lower level that it needs
+ * no more. Fills `error` of the function that this stands in. */
+#define NN_CALL(nnapi, name, ...)                  \
+  (ctx_has((nnapi)->name != NULL, #name, error) && \
+   ctx_succeeded((nnapi)->name(__VA_ARGS__), #name, error))
 
 #endif

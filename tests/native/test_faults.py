@@ -1,5 +1,6 @@
 """Each NNAPI function that the client calls, with each result code: one error or a right answer."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -9,10 +10,14 @@ import onnx
 import onnxruntime
 import pytest
 
+from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
+from tests.epcontext.forging import branching, changed, quantized_digits
+from tests.epcontext.test_tables import setting
 from tests.native.build import needs_compiler
+from tests.native.forged_models import change_context, forged
 from tests.native.sessions import REFERENCE, prepared, session
 from tests.nnapi.library.recorded import Shim, built
 from tests.programs import python
@@ -212,6 +217,28 @@ def test_a_model_for_a_higher_level_is_refused(tmp_path: Path) -> None:
     old = built(tmp_path, 3)
     with pytest.raises(Exception, match="the context needs feature level 4, the runtime offers 3"):
         session(model, runtime=old.path)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        (branching, "Model_setOperandValueFromModel"),
+        (quantized_digits, "Model_setOperandSymmPerChannelQuantParams"),
+    ],
+)
+def test_a_context_that_needs_more_than_it_says(
+    cluster: Callable[[], Lowered], says: str, tmp_path: Path
+) -> None:
+    """A function that the library has not is not called."""
+
+    def understate(graph: onnx.GraphProto) -> None:
+        change_context(
+            graph, lambda data: changed(data, "alternatives", 0, setting(feature_level=1))
+        )
+
+    model = forged(cluster(), change=understate).SerializeToString()
+    with pytest.raises(Exception, match=f"the runtime has no function ANeuralNetworks{says}"):
+        session(model, runtime=built(tmp_path, 1).path, device="default")
 
 
 def outcome_of(model: Path, right: np.ndarray, shim: Shim, options: dict[str, str]) -> str:
