@@ -91,7 +91,11 @@ class TrialNote:
                         _end(held)
 
         held = self._begin(text)
-        called = called_for(seconds, noted)
+        try:
+            called = called_for(seconds, noted)
+        except RuntimeError:  # no thread can be started
+            _end(held)
+            raise
         with lock:
             late = not ended
         if late:

@@ -73,6 +73,31 @@ def test_every_device_in_turn(program: Path, model: Path) -> None:
     assert "host-cpu: first run" in said
 
 
+NO_THREADS = """
+#include <errno.h>
+#include <pthread.h>
+__attribute__((visibility("default")))
+int pthread_create(pthread_t *thread, const pthread_attr_t *a, void *(*work)(void *), void *given) {
+  (void)thread, (void)a, (void)work, (void)given;
+  return EAGAIN;
+}
+"""
+
+
+def test_a_trial_that_cannot_begin_is_not_held_against_the_library(
+    build: Build, program: Path, model: Path, tmp_path: Path
+) -> None:
+    """It leaves no note: the next start tries it."""
+    source = tmp_path / "no_threads.c"
+    source.write_text(NO_THREADS)
+    preloaded = {"LD_PRELOAD": str(build.compiled("libno_threads.so", source, "-shared"))}
+    words = [program, model, "--runtime", build.stand_in, "--cache-dir", tmp_path]
+    done = ran(*words, status=3, timeout=100, env=os.environ | preloaded)
+    assert done.stderr == "nnapi_run: runtime: no thread can be started for a trial\n"
+    assert not [*tmp_path.glob("*.trying")]
+    ran(*words, timeout=100)
+
+
 def wrong_shape(folder: Path) -> str:
     np.save(folder / "wrong.npy", np.zeros((1, 8, 8), np.float32))
     return f"image={folder / 'wrong.npy'}"

@@ -4,7 +4,7 @@ import os
 import time
 from _thread import interrupt_main
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -48,6 +48,16 @@ def test_who_is_interrupted_leaves_no_note_of_what_returns(tmp_path: Path):
         if not [*tmp_path.iterdir()]:
             break
         time.sleep(0.01)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_one_that_cannot_begin_leaves_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    with pytest.raises(RuntimeError):
+        note(tmp_path).within(9, "run", "x", lambda: None)
     assert not [*tmp_path.iterdir()]
 
 
