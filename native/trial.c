@@ -143,9 +143,11 @@ void ctx_end_trials(void) {
 }
 
 static struct timespec after(uint64_t nanoseconds) {
+  enum { LONGEST = 1000000000 }; /* 31 years: seconds have 32 bits on some systems */
+  const uint64_t seconds = nanoseconds / 1000000000;
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
-  time.tv_sec += (time_t)(nanoseconds / 1000000000);
+  time.tv_sec += (time_t)(seconds < LONGEST ? seconds : LONGEST);
   time.tv_nsec += (long)(nanoseconds % 1000000000);
   if (time.tv_nsec >= 1000000000) {
     time.tv_nsec -= 1000000000;

@@ -65,7 +65,7 @@ static void remember(const identity *one) {
   const time_t modified = (time_t)one->facts[3], changed = (time_t)one->facts[5];
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  if (now.tv_sec - modified < RECENT || now.tv_sec - changed < RECENT) return;
+  if (modified > now.tv_sec - RECENT || changed > now.tv_sec - RECENT) return;
   pthread_mutex_lock(&verified_lock);
   verified_weights[verified_count++ % REMEMBERED] = *one;
   pthread_mutex_unlock(&verified_lock);
