@@ -172,14 +172,15 @@ static bool nn_program(const char *prefix, int minor, char program[PATH_MAX]) {
 
 #define NN_FIND(field, name) ((*(void **)&py.field = dlsym(from, name)) != NULL)
 
+/* `is_initialized` last, which is there once all are: a process may have a Python that lacks some. */
 static bool nn_symbols(void *from) {
   (void)NN_FIND(set_program_name, "Py_SetProgramName"); /* gone from Python 3.15 on: may lack */
-  return NN_FIND(is_initialized, "Py_IsInitialized") && NN_FIND(initialize, "Py_InitializeEx") &&
-         NN_FIND(decode, "Py_DecodeLocale") && NN_FIND(ensure, "PyGILState_Ensure") &&
-         NN_FIND(release, "PyGILState_Release") && NN_FIND(holds, "PyGILState_Check") &&
-         NN_FIND(save_thread, "PyEval_SaveThread") && NN_FIND(import, "PyImport_ImportModule") &&
-         NN_FIND(attribute, "PyObject_GetAttrString") && NN_FIND(call, "PyObject_CallObject") &&
-         NN_FIND(as_size, "PyLong_AsSize_t") && NN_FIND(decode_path, "PyUnicode_DecodeFSDefault") &&
+  return NN_FIND(initialize, "Py_InitializeEx") && NN_FIND(decode, "Py_DecodeLocale") &&
+         NN_FIND(ensure, "PyGILState_Ensure") && NN_FIND(release, "PyGILState_Release") &&
+         NN_FIND(holds, "PyGILState_Check") && NN_FIND(save_thread, "PyEval_SaveThread") &&
+         NN_FIND(import, "PyImport_ImportModule") && NN_FIND(attribute, "PyObject_GetAttrString") &&
+         NN_FIND(call, "PyObject_CallObject") && NN_FIND(as_size, "PyLong_AsSize_t") &&
+         NN_FIND(decode_path, "PyUnicode_DecodeFSDefault") &&
          NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
          NN_FIND(fetch, "PyErr_Fetch") && NN_FIND(string, "PyObject_Str") &&
          NN_FIND(text, "PyUnicode_AsUTF8AndSize") && NN_FIND(clear, "PyErr_Clear") &&
@@ -188,7 +189,8 @@ static bool nn_symbols(void *from) {
          NN_FIND(set_interrupt, "PyErr_SetInterrupt") && NN_FIND(forget, "Py_DecRef") &&
          NN_FIND(before_fork, "PyOS_BeforeFork") &&
          NN_FIND(after_fork_parent, "PyOS_AfterFork_Parent") &&
-         NN_FIND(after_fork_child, "PyOS_AfterFork_Child");
+         NN_FIND(after_fork_child, "PyOS_AfterFork_Child") &&
+         NN_FIND(is_initialized, "Py_IsInitialized");
 }
 
 /* A process forked while another thread computes would wait for ever for the interpreter's lock,

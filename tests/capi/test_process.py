@@ -126,6 +126,34 @@ def test_a_program_without_a_libpython_gets_one_message(build: Path) -> None:
     assert done.stderr.splitlines()[1] == "ANeuralNetworksModel_create(&model) returned 5"
 
 
+OLDER_PYTHON = """
+#include <android/NeuralNetworks.h>
+#include <stdio.h>
+
+int Py_IsInitialized(void) { return 1; }
+void Py_InitializeEx(int signals) { (void)signals; }
+
+int main(void) {
+    ANeuralNetworksModel *model = NULL;
+    int first = ANeuralNetworksModel_create(&model), second = ANeuralNetworksModel_create(&model);
+    printf("%d %d\\n", first, second);
+    return 0;
+}
+"""
+
+
+@needs_cc
+def test_a_program_with_a_python_that_lacks_functions(build: Path) -> None:
+    """It is not used, by the second call either."""
+    source = build / "older.c"
+    source.write_text(OLDER_PYTHON, encoding="utf-8")
+    done = run(
+        compiled(build, source, "cc", "-rdynamic"), EP_NNAPI_LIBPYTHON="/nowhere/libpython.so"
+    )
+    assert (done.stdout, done.returncode) == ("5 5\n", 0)
+    assert done.stderr.startswith("libneuralnetworks.so: no shared libpython was found")
+
+
 DESCRIPTORS = """
 #include <android/NeuralNetworks.h>
 #include <stdio.h>
