@@ -178,6 +178,7 @@ def _hardened(wheel: str, name: str, data: bytes, machine: str) -> tuple[ELFFile
         "has an executable stack": segments["PT_GNU_STACK"] & 1,
         "is not read-only after relocation": "PT_GNU_RELRO" not in segments,
         "binds lazily": not tags["DT_FLAGS"]["d_val"] & 8,  # DF_BIND_NOW
+        "has no stack protector": b"__stack_chk_fail" not in data,
         "has a search path": tags.keys() & {"DT_RPATH", "DT_RUNPATH"},
     }
     for what, holds in bad.items():

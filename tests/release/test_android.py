@@ -38,6 +38,8 @@ def test_the_package_has_the_binaries_of_every_abi(ndk: Path, tmp_path: Path):
     for abi in ABIS:
         assert {path.name for path in folder(abi).iterdir()} == {PLUGIN, PROGRAM, AGENT}
         assert (folder(abi) / PROGRAM).stat().st_mode & 0o111
+        for path in folder(abi).iterdir():
+            assert b"__stack_chk_fail" in path.read_bytes()
     with pytest.raises(ValueError, match="abi is 'mips'; it must be one of arm64-v8a, armeabi-v7a"):
         folder("mips")
     version = (tmp_path / "package" / "VERSION").read_text()
