@@ -77,23 +77,32 @@ def written(model: str | bytes, fix: Fix, within: Path | None = None) -> Iterato
     with as_files(model, ()) as (path, _), folder as home:
         static = Path(home, f"{path.stem}.onnx")
         _write_fixed(path, static, fix, static.with_suffix(".weights"))
-        with _errors_about(called, static, fix), standing_for(model, str(static)):
+        with _errors_about(model, called, static, fix), standing_for(model, str(static)):
             yield str(static)
 
 
 @contextmanager
-def _errors_about(model: str | Path, static: Path, fix: Fix) -> Iterator[None]:
-    """Has errors name `model` where they name its temporary copy `static`, in which `fix` is."""
+def _errors_about(model: str | bytes, called: str, static: Path, fix: Fix) -> Iterator[None]:
+    """Has errors name the model where they name its temporary copy `static`, in which `fix` is."""
     try:
         yield
     except (ModelError, OptionError) as error:
-        said = str(error).replace(str(static), str(model))
-        if fix and "ONNX Runtime cannot load it" in said:
+        said = str(error).replace(str(static), called)
+        if fix and "ONNX Runtime cannot load it" in said and _loads(model):
             said += (
                 ": with the sizes of the option fix, which a node or a branch of it does not take; "
                 "fix others, or none and give inputs of these sizes with --input"
             )
-        raise type(error)(said.replace(f"{model}: {model}:", f"{model}:")) from error.__cause__
+        raise type(error)(said.replace(f"{called}: {called}:", f"{called}:")) from error.__cause__
+
+
+def _loads(model: str | bytes) -> bool:
+    """True if ONNX Runtime loads the model as it is: what was written into it is at fault."""
+    try:
+        session_of(model, quiet_options(Level.ORT_DISABLE_ALL))
+    except Exception:  # ONNX Runtime's exceptions have no common base of their own
+        return False
+    return True
 
 
 def _write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:

@@ -51,7 +51,10 @@ def clip_6(n: Node) -> Iterator[Call]:
 
 @op("Clip", since=11)
 def clip_11(n: Node) -> Iterator[Call]:
-    """Clipped to the inputs `min` and `max`, either of which may be omitted or computed."""
+    """Clipped to the inputs `min` and `max`, either of which may be omitted or computed.
+
+    Without a bound, or at the greatest finite number, infinities stay, which takes no operation.
+    """
     yield from clip(n, n.input(0), bounds_of(n), n.output())
 
 

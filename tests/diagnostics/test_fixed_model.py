@@ -263,6 +263,20 @@ def test_sizes_that_a_branch_does_not_take(verb: list[str], tmp_path: Path, monk
     assert "with the sizes of the option fix, which a node or a branch" in said.err + said.out
 
 
+def test_a_model_that_never_loads_is_not_said_to_be_so_for_its_sizes(tmp_path: Path, capsys):
+    node = onnx.helper.make_node("Thing", ["x"], ["y"], domain="my")
+    values = [onnx.helper.make_tensor_value_info(v, 1, ["n", 3]) for v in "xy"]
+    opsets = [onnx.helper.make_opsetid(*pair) for pair in (("", 17), ("my", 1))]
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx"
+    )
+    assert main(["check", str(tmp_path / "m.onnx"), "--fix", "n=2"]) == 2
+    said = capsys.readouterr().err
+    assert "operator Thing is of domain my" in said
+    assert "option fix" not in said
+
+
 RATE = "sr:=16000;batch=1;length=64"
 
 

@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 
 from ep_nnapi.nnapi.errors import Reason
+from tests.cases import each
 from tests.oracle import FL, accepts, emitted, f16, f32, i32, matches, node, on_cpu, rejects
 
 
@@ -41,6 +42,13 @@ def test_clip_6_matches(low, high, operations):
     case = node("Clip", f32(2, 30, low=-9, high=9), opset=6, **attributes)
     assert emitted(case, FL[8]) == operations
     matches(case, FL[8])
+
+
+@each("bounds", [(None, number(4)), (number(-3), None), (None, None), (number(0), None)])
+def test_clip_without_a_bound_keeps_infinities(bounds):
+    """As ONNX's evaluator does; ONNX Runtime's kernel makes the greatest finite numbers of them."""
+    case = node("Clip", f32(5), *bounds, opset=13)
+    matches(case, FL[8], feeds={"x0": [-np.inf, -5, 0, np.inf, np.nan]})
 
 
 def test_clip_by_computed_bounds_matches():

@@ -92,6 +92,16 @@ def test_every_opset_matches(opset, mode):
     matches(case, FL[8], oracle=on_cpu, atol=WEIGHTS)
 
 
+@pytest.mark.parametrize("scales", [(1, 1, 2, 2), (1, 1, 2, 1.5)], ids=["image", "taps"])
+def test_infinite_pixels_on_the_border_match(scales):
+    """There both neighbours are one pixel, which 0 times would make NaN."""
+    x = np.arange(15, dtype=np.float32).reshape(1, 1, 3, 5)
+    x[0, 0, 1, 1], x[0, 0, 1, 4], x[0, 0, 2, 2] = np.inf, np.inf, -np.inf
+    case = node("Resize", f32(1, 1, 3, 5), np.array(scales, np.float32), opset=10, mode="linear")
+    for device in ("nnapi-reference", "host-cpu"):
+        matches(case, FL[8], oracle=on_cpu, atol=WEIGHTS, feeds={"x0": x}, on=device)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scales", [(1, 1, 2, 2), (1, 1, 2.5, 0.5), (1, 1, 0.6, 0.6)])
 def test_upsample_matches(scales, mode):

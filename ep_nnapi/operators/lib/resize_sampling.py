@@ -167,11 +167,16 @@ def is_near_tie(axis: Resized, at: Array, rounding: str) -> bool:
 
 
 def linear(axis: Resized, at: Array) -> Sequence[Tap]:
-    """Return the taps of linear interpolation: the elements before and after each position."""
+    """Return the taps of linear interpolation: the elements before and after each position.
+
+    At the end both are the last element, by half: times 0, an infinite one would be NaN.
+    """
     at = np.clip(at, 0, axis.size - 1)
     first = np.floor(at).astype(np.int32)
     share = at - first.astype(np.float32)
     second = np.minimum(first + 1, axis.size - 1)
+    if share.any():
+        share[first == second] = HALF
     return (Tap(first, ONE - share), Tap(second, share))
 
 

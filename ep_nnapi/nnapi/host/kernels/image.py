@@ -45,15 +45,19 @@ class _Interpolation:
         """Returns the neighbours of `wanted` output pixels among `size` input pixels."""
         at = np.clip(_positions(size, wanted, scalars, dtype=np.float64), 0, size - 1)
         first = np.floor(at).astype(np.intp)
-        weight = (at - first).astype(np.float32)
-        return _Interpolation(first, np.minimum(first + 1, size - 1), weight)
+        second = np.minimum(first + 1, size - 1)
+        weight = np.where(first == second, 0.5, at - first).astype(np.float32)
+        return _Interpolation(first, second, weight)
 
     def of_axis(self, image: Array, axis: int, wanted: slice, out: Array | None = None) -> Array:
-        """Interpolates [H, W, C] along one axis; `wanted` selects the output pixels."""
+        """Interpolates [H, W, C] along one axis; `wanted` selects the output pixels.
+
+        Each neighbour has its share, as on Android: a difference of infinite ones would be NaN.
+        """
         weight = self.weight[wanted].reshape((-1,) + (1,) * (2 - axis))
         found: Array = np.take(image, self.first[wanted], axis)
         other = np.take(image, self.second[wanted], axis)
-        other -= found
+        found *= 1 - weight
         other *= weight
         target = found if out is None else out
         np.add(found, other, out=target)
