@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
 from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Operator
-from ep_nnapi.operators.lib.quantizing import require_storable
+from ep_nnapi.operators.lib.quantizing import require_bytes, require_storable
 from ep_nnapi.operators.unsupported import why
 from ep_nnapi.options.target import Target
 from ep_nnapi.quantization.propagate import (
@@ -91,6 +91,9 @@ def _lower(
         _prepare_quantization,  # 8-bit values as NNAPI's quantized tensors can represent them
     ):
         node = prepare(node)
+    for value in node.inputs:
+        if value is not None and value.constant is not None and value.constant.recipe is not None:
+            require_bytes(value, target.max_dequantized_bytes)
     if (node.domain, node.op_type) not in VARIANTS and node.since <= KNOWN_OPSET:
         graph = definition(node)
         if graph is not None:

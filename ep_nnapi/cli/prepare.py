@@ -142,6 +142,12 @@ def show(done: Preparation) -> None:
                 f"{part['weight_bytes']:,} bytes of weights (the model has "
                 f"{part['model_weight_bytes']:,})"
             )
+        asked = model.recipe.job["optimization_level"]
+        if model.level not in (None, asked):
+            line(
+                f"{model.output}: optimized at level {model.level} in place of {asked}, as ONNX "
+                "Runtime's own format lacks a type of its tensors"
+            )
         if model.random:
             names = ", ".join(model.random)
             line(f"{model.output}: {names} cannot be compared, being made of random numbers")

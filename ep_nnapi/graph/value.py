@@ -85,6 +85,11 @@ class DType(IntEnum):
         """True if numpy has the type, so that constants of it can be read."""
         return self in _NUMPY
 
+    @property
+    def widened(self) -> DType:
+        """INT8 or UINT8 for 4 bits, as which constants of these are read; else the type itself."""
+        return {DType.INT4: DType.INT8, DType.UINT4: DType.UINT8}.get(self, self)
+
     @staticmethod
     def of(dtype: np.dtype[Any]) -> DType:
         """The ONNX type of a numpy type."""

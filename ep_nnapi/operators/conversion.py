@@ -19,7 +19,14 @@ from ep_nnapi.operators.lib.activation import clip
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.matmul import product
 from ep_nnapi.operators.lib.node import Computed, Node, Operator, narrow, op
-from ep_nnapi.operators.lib.quantizing import EIGHT_BIT, dequantized, require_8bit, require_scale
+from ep_nnapi.operators.lib.quantizing import (
+    EIGHT_BIT,
+    dequantized,
+    dequantized_in_blocks,
+    require_8bit,
+    require_bytes,
+    require_scale,
+)
 from ep_nnapi.operators.lib.reduction import reduce
 
 _FLOATS = (DType.FLOAT, DType.FLOAT16)
@@ -125,8 +132,16 @@ def _rounded(n: Node, stored: Value | None) -> Iterator[Call]:
 
 @op("DequantizeLinear", since=10)
 def dequantize(n: Node) -> Iterator[Call]:
-    """Dequantized with one constant scale, or one for each slice along `axis`."""
+    """Dequantized with one constant scale, or one for each slice along `axis`.
+
+    Constants may have one for each block, up to `max_dequantized_bytes`, and numbers of 4 bits.
+    """
     x, y = n.input(0), n.output()
+    real = dequantized_in_blocks(n.node, y.dtype)
+    if real is not None:
+        require_bytes(real, n.target.max_dequantized_bytes)
+        yield from n.reshape(real, y)
+        return
     _require_quantization(n, x)
     if x.dtype is DType.INT32:
         yield from _integers(n, x, y)

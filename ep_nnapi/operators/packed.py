@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.operators.lib.matmul import write_fully_connected
 from ep_nnapi.operators.lib.node import Node, op, zeros
+from ep_nnapi.operators.lib.quantizing import require_bytes
 
 MICROSOFT_DOMAIN = "com.microsoft"
 _BITS = (4, 8)
@@ -91,9 +92,6 @@ class _Blocks:
         Raises Reject for other bits, blocks or sizes, and for more than `max_dequantized_bytes`.
         """
         n, name, bits, block = self.n, self.n.input(self.inputs[0]).name, *self._kind()
-        used, most = prod(self.shape) * self.dtype.numpy.itemsize, n.target.max_dequantized_bytes
-        detail = f"{name} has {used} bytes dequantized; max_dequantized_bytes allows {most}"
-        n.require(used <= most, Reason.SIZE, detail)
         rows, depth = prod(self.shape[:-1]), self.shape[-1]
         count = -(-depth // block)
         stored = count * block if n.node.op_type == "MatMulNBits" else depth
@@ -110,7 +108,9 @@ class _Blocks:
             return numbers[:, :depth].astype(self.dtype.numpy).reshape(self.shape)
 
         recipe = Recipe((packed, scales, *zero), dequantized)
-        return n.value(f"{name}/dequantized", Constant.made(self.shape, self.dtype, recipe))
+        made = n.value(f"{name} dequantized", Constant.made(self.shape, self.dtype, recipe))
+        require_bytes(made, n.target.max_dequantized_bytes)
+        return made
 
     def _kind(self) -> tuple[int, int]:
         """Return bits and block size; raise Reject for those that are not supported."""

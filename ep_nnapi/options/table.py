@@ -144,8 +144,8 @@ class Options:
         DEQUANTIZED_BYTES,
         values.count,
         "BYTES",
-        "leave nodes of MatMulNBits, GatherBlockQuantized to the CPU whose weights take more bytes "
-        "as floats (default {default})",
+        "leave nodes of MatMulNBits, GatherBlockQuantized and of constants with a scale for each "
+        "block to the CPU if these take more bytes as floats (default {default})",
     )
     dynamic_shapes: values.DynamicShapes = Category.SHAPES.option(
         values.DynamicShapes.SPECIALIZE,

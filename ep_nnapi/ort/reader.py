@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, Graph, GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, Value
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
@@ -27,12 +27,24 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def view(tensor: Tensor) -> Array:
-    """Returns a read-only view of `tensor`; raises Reject(DTYPE) for a type that numpy lacks."""
-    kind = dtype(tensor.dtype).numpy
+    """Returns a read-only view of `tensor`, or a copy of 8 bits for each number of 4.
+
+    Raises Reject(DTYPE) for a type that numpy lacks.
+    """
+    kind, shape = dtype(tensor.dtype), shape_of(tensor)
     data = ffi.buffer(tensor.data, tensor.bytes) if tensor.bytes else b""
-    array = np.ndarray(shape_of(tensor), kind, data)
+    if kind.widened is kind:
+        array = np.ndarray(shape, kind.numpy, data)
+    else:
+        array = _unpacked(np.frombuffer(data, np.uint8), kind)[: prod(shape)].reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def _unpacked(pairs: Array, kind: DType) -> Array:
+    """Returns the numbers of 4 bits, of which the lower half of a byte comes first."""
+    numbers = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)
+    return numbers if kind is DType.UINT4 else (numbers ^ 8).view(np.int8) - np.int8(8)
 
 
 # Source: OrtOpAttrType.
@@ -198,7 +210,8 @@ class Reader:
             return Value(name, kind, (None,) * facts.rank)
         dims = ffi.unpack(facts.dims, facts.rank)
         if facts.constant:
-            large = kind.readable and prod(dims) * kind.numpy.itemsize >= _LARGE
+            read = kind.widened
+            large = read.readable and prod(dims) * read.numpy.itemsize >= _LARGE
             load = partial(self._load, name, handle, lasts=large)
             constant = Constant(tuple(dims), kind, cache(load) if large else load, owned=large)
             return Value(name, kind, tuple(dims), constant=constant)
@@ -227,10 +240,11 @@ _LARGE = 1 << 20
 
 def _lasting_view(value: CData, tensor: Tensor) -> Array:
     """Returns a view of `tensor`, that of `value`, which may be read for as long as it lives."""
-    data = lasting(value, tensor)
+    kind = dtype(tensor.dtype)
+    data = lasting(value, tensor) if kind.readable else None
     if data is None:
         return view(tensor).copy()
-    array = np.ndarray(shape_of(tensor), dtype(tensor.dtype).numpy, ffi.buffer(data, tensor.bytes))
+    array = np.ndarray(shape_of(tensor), kind.numpy, ffi.buffer(data, tensor.bytes))
     array.flags.writeable = False
     return array
 

@@ -101,6 +101,8 @@ class Prepared:
     sources      digests of the model's files, by path relative to its folder
     outputs      digests of the written files; empty on failure
     report       `Report.to_json`
+    level        optimization level of what was written: basic in place of nnapi-aware where ONNX
+                 Runtime's own format, by way of which it is saved, lacks a type of the model's
     compiled     fields of `CompiledPart`, for format context: what is compiled ahead of time
     differences  from the original, one for each model output
     operators    lines of required_operators.config
@@ -115,6 +117,7 @@ class Prepared:
     sources: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
     report: Mapping[str, Any] | None = None
+    level: str | None = None
     differences: Sequence[Mapping[str, Any]] = ()
     operators: Sequence[str] = ()
     compiled: Mapping[str, int] | None = None

@@ -276,8 +276,8 @@ def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -
 
 def save_onnx(
     model: ModelSource, out: Path, job: Job, *, external_weights: bool = False
-) -> Report | None:
-    """Saves `model` as an .onnx file; otherwise like `save_ort`.
+) -> tuple[Report | None, Level]:
+    """Saves `model` as an .onnx file; returns the report, as `save_ort`, and the level saved at.
 
     external_weights   store large weights as external data, as in `temporary_onnx`
 
@@ -288,18 +288,19 @@ def save_onnx(
     if job.level is not Level.NNAPI_AWARE:
         saving = _saving_options(out, Format.ONNX, job, external_weights=external_weights)
         open_session(source(model), saving, without=_disabled_optimizers(job))
-        return None
+        return None, job.level
+    level = Level.NNAPI_AWARE
     with temporary(out, ".assigned.ort") as assigned:
         other = Level.EXTENDED
         try:
             report = save_ort(model, assigned, job)
         except _Unreadable:
-            report, other = None, Level.BASIC
+            report, level, other = None, Level.BASIC, Level.BASIC
         if report is not None and report.taken:
             _to_onnx(assigned, out, job, external_weights=external_weights)
         else:
             save_onnx(model, out, replace(job, level=other), external_weights=external_weights)
-    return report or checked(out, job.options)
+    return report or checked(out, job.options), level
 
 
 def _to_onnx(saved: Path, out: Path, job: Job, *, external_weights: bool = False) -> None:

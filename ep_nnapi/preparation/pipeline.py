@@ -104,13 +104,15 @@ class SavedModel:
     """Result of preparing a model.
 
     report     the provider's report on the nodes offered to it
+    level      of ONNX Runtime's optimizations: the job's, or what `save_onnx` takes in its place
     compiled   how much of the model is compiled ahead of time, for format context
     operators  operators that a reduced ONNX Runtime build needs: lines of its own config tool
     beside     external data files of the source model
     """
 
     report: Report
-    operators: tuple[str, ...]
+    level: Level
+    operators: tuple[str, ...] = ()
     external_files: tuple[Path, ...] = ()
     compiled: CompiledPart | None = None
 
@@ -145,19 +147,21 @@ def _check_size(model: Path, external: ExternalData) -> None:
 
 def _saved(model: Path, out: Path, job: Job, scratch: Path) -> SavedModel:
     if job.format in (Format.CONTEXT, Format.TFLITE):
-        found, part = _compiled(model, out, job, scratch)
-        _check_names(found, job)
-        return SavedModel(found, (), compiled=part)
-    save = save_ort if job.format is Format.ORT else save_onnx
-    report = save(model, out, job)
+        saved = _compiled(model, out, job, scratch)
+        _check_names(saved.report, job)
+        return saved
+    if job.format is Format.ORT:
+        report, level = save_ort(model, out, job), job.level
+    else:
+        report, level = save_onnx(model, out, job)
     if job.style is Style.RUNTIME:
         check_replay(out)
     if report is not None:
         _check_names(report, job)
     if report is None or job.format is Format.ONNX:  # which sessions optimize once more
-        level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        report = partitioned_at(str(out), job.options, level).report
-    return SavedModel(report, _operators(model, out, job))
+        basic = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        report = partitioned_at(str(out), job.options, basic).report
+    return SavedModel(report, level, _operators(model, out, job))
 
 
 def _check_names(report: Report, job: Job) -> None:
@@ -169,9 +173,7 @@ def _check_names(report: Report, job: Job) -> None:
         check_excluded(job.options, report)
 
 
-def _compiled(
-    model: Path, out: Path, job: Job, scratch: Path
-) -> tuple[Report, CompiledPart | None]:
+def _compiled(model: Path, out: Path, job: Job, scratch: Path) -> SavedModel:
     """Optimizes the model, then saves it with its clusters compiled, or the clusters alone.
 
     Nodes that the optimization inserted, as casts of constants or equal splits, are optimized too.
@@ -182,15 +184,16 @@ def _compiled(
         temporary_onnx(out, ".optimized.onnx") as once,
         temporary_onnx(out, ".optimized_again.onnx") as twice,
     ):
-        save_onnx(model, once, job, external_weights=True)
+        _, level = save_onnx(model, once, job, external_weights=True)
         saved = once
         if job.level is not Level.DISABLE:
             basic = Job(Level.BASIC, Format.ONNX, job.platform)
             save_onnx(once, twice, basic, external_weights=True)
             saved = twice
         if job.format is Format.TFLITE:
-            return save_tflite(saved, out, job.options, scratch), None
-        return save_context(saved, out, job)
+            return SavedModel(save_tflite(saved, out, job.options, scratch), level)
+        report, part = save_context(saved, out, job)
+        return SavedModel(report, level, compiled=part)
 
 
 def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:

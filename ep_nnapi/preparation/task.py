@@ -126,6 +126,7 @@ def _prepared(task: Task, runner: StepRunner) -> Prepared:
         task.recipe,
         sources,
         report=saved["report"],
+        level=saved["level"],
         operators=saved["operators"],
         compiled=saved["compiled"],
     )

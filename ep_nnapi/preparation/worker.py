@@ -23,6 +23,7 @@ def _save(task: Data) -> Data:
     saved = save_prepared(model, out, job_of(task["job"]), scratch)
     return {
         "report": saved.report.to_json(),
+        "level": str(saved.level),
         "operators": saved.operators,
         "compiled": saved.compiled and asdict(saved.compiled),
         "external_files": [str(p) for p in saved.external_files],

@@ -49,15 +49,32 @@ def propagate_quantization(graph: Graph) -> Graph:
     """
     if not any(n.op_type in _QUANTIZED_OPS for n in graph.nodes):
         return graph
-    declared = _all_declarations(graph.nodes)
-    known = _propagate(graph.nodes, declared)
-    nodes = tuple(as_group(_quantize_node(n, known)) for n in graph.nodes)
+    stored = tuple(map(_widened, graph.nodes))
+    declared = _all_declarations(stored)
+    known = _propagate(stored, declared)
+    nodes = tuple(as_group(_quantize_node(n, known)) for n in stored)
     return replace(
         graph,
         nodes=group_qdq(nodes, graph.outputs),
         inputs=tuple(_quantize_value(v, known) for v in graph.inputs),
         outputs=tuple(_quantize_value(v, known) for v in graph.outputs),
     )
+
+
+def _widened(node: GraphNode) -> GraphNode:
+    """A DequantizeLinear of constants of 4 bits has them as 8 bits: the same numbers."""
+    numbers, _, *zero = (*node.inputs, None, None)
+    packed = [v for v in (numbers, *zero) if v is not None and v.dtype.widened is not v.dtype]
+    if node.op_type != DEQUANTIZE or not packed or any(v.constant is None for v in packed):
+        return node
+
+    def wide(value: Value | None) -> Value | None:
+        if value is None or value.constant is None or value.dtype.widened is value.dtype:
+            return value
+        kind = value.dtype.widened
+        return replace(value, dtype=kind, constant=replace(value.constant, dtype=kind))
+
+    return with_values(node, wide, lambda value: value)
 
 
 @frozen

@@ -11,7 +11,7 @@ import numpy as np
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.immutable import frozen, replace
-from ep_nnapi.operators.lib.quantizing import dequantized
+from ep_nnapi.operators.lib.quantizing import dequantized, dequantized_in_blocks
 
 Triple: TypeAlias = tuple[int, int, int]
 """Input indices of a tensor, its scale and its zero point."""
@@ -185,6 +185,7 @@ class _Edges:
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
         sources = [self._dequantizer(v, node) for v in node.inputs]
+        sources = [s if s is not None and _can_be_inside(s) else None for s in sources]
         if not any(sources) or not _all_quantized(node, sources):
             return None
         activation = self._activation(node)
@@ -207,15 +208,12 @@ class _Edges:
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
         sources = [self._dequantizer(v, node) for v in node.inputs]
-        known = [s if s is not None and _dequantizes_constant(s) else None for s in sources]
-        if not any(known):
+        pairs = list(zip(node.inputs, sources, strict=True))
+        real = [_real_numbers(s, v.dtype) if v and s else None for v, s in pairs]
+        if not any(real):
             return None
-        inputs = tuple(
-            v
-            if v is None or s is None or s.inputs[0] is None
-            else dequantized(s.inputs[0], v.dtype)
-            for v, s in zip(node.inputs, known, strict=True)
-        )
+        known = (s for s, numbers in zip(sources, real, strict=True) if numbers is not None)
+        inputs = tuple(r or v for r, v in zip(real, node.inputs, strict=True))
         return _group_node(replace(node, inputs=inputs), (*_unique(known), node))
 
     def rounding(self, node: GraphNode) -> GraphNode | None:
@@ -241,7 +239,7 @@ class _Edges:
             return None
         source = self.producers.get(value.name)
         known = source is not None and source.op_type == DEQUANTIZE and not source.claimed_by
-        return source if known and source is not None and _can_be_inside(source) else None
+        return source if known else None
 
     def _activation(self, node: GraphNode) -> GraphNode | None:
         if len(node.outputs) != 1 or node.outputs[0] is None:
@@ -295,6 +293,11 @@ def _is_16bit(value: Value) -> bool:
     return value.dtype in (DType.UINT16, DType.INT16)
 
 
-def _dequantizes_constant(dequantize: GraphNode) -> bool:
-    value = dequantize.inputs[0]
-    return value is not None and value.constant is not None
+def _real_numbers(dequantize: GraphNode, dtype: DType) -> Value | None:
+    """The constant that a DequantizeLinear makes of constants, computed when read, or None."""
+    stored = dequantize.inputs[0]
+    if stored is None or stored.constant is None:
+        return None
+    if stored.quantization is None:
+        return dequantized_in_blocks(dequantize, dtype)
+    return dequantized(stored, dtype)

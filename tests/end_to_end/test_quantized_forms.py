@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import onnx
@@ -252,3 +253,65 @@ def test_what_is_computed_between_bytes_is_refused() -> None:
     built = model(text, {"x": (U8, PIXELS)}, {"y": U8}, constants)
     (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
     assert (refused.op_type, refused.reason) == ("Resize", "DTYPE")
+
+
+def weights(kind: int, scale: np.ndarray, zero: object = None, **attributes: object) -> Form:
+    """A product with weights [8, 6] of that type."""
+    inputs, constants = (
+        "w ws",
+        {"w": numbers("w", kind, (8, 6)), "ws": np.asarray(scale, np.float32)},
+    )
+    if zero is not None:
+        inputs, constants = f"{inputs} wz", {**constants, "wz": zero}
+    nodes = [node("DequantizeLinear", inputs, "dw", **attributes), node("MatMul", "f dw", "y")]
+    return Form(nodes, {"y": REAL}, {"f": (REAL, (2, 8))}, constants)
+
+
+def numbers(name: str, kind: int, shape: Sequence[int]) -> onnx.TensorProto:
+    least = 0 if kind == TensorProto.UINT4 else -8
+    return helper.make_tensor(name, kind, shape, [i % 16 + least for i in range(prod(shape))])
+
+
+S4, U4 = TensorProto.INT4, TensorProto.UINT4
+CHANNELS, BLOCKS = np.linspace(0.1, 0.3, 6), np.linspace(0.05, 0.2, 12).reshape(2, 6)
+LAST = np.linspace(0.05, 0.2, 16).reshape(8, 2)
+WEIGHTS = {
+    "4 bits": weights(S4, 0.1),
+    "4 bits and a zero point": weights(U4, 0.1, numbers("wz", U4, ())),
+    "4 bits by channel": weights(S4, CHANNELS),
+    "4 bits by channel and zero points": weights(U4, CHANNELS, numbers("wz", U4, (6,))),
+    "by block": weights(S8, BLOCKS, axis=0, block_size=4),
+    "4 bits by block": weights(S4, BLOCKS, numbers("wz", S4, (2, 6)), axis=0, block_size=4),
+    "unsigned, by the last block": weights(
+        U4, BLOCKS.reshape(6, 2).repeat(2, 0)[:8], axis=-1, block_size=3
+    ),
+}
+
+
+@pytest.mark.parametrize("level", [1, 8])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_of_few_bits_and_by_block_are_dequantized(name: str, level: int) -> None:
+    built = WEIGHTS[name].model()
+    report = ep_nnapi.check(built.SerializeToString(), feature_level=level)
+    assert (report.taken, len(report.clusters), report.rejections) == (2, 1, ())
+    assert_same(built, feature_level=level)
+
+
+def test_weights_by_block_take_no_more_bytes_than_allowed() -> None:
+    built = WEIGHTS["4 bits by block"].model().SerializeToString()
+    assert not ep_nnapi.check(built, max_dequantized_bytes=192).rejections
+    (refusal, _) = ep_nnapi.check(built, max_dequantized_bytes=191).rejections
+    assert refusal.reason == "SIZE"
+    assert "dequantized has 192 bytes; max_dequantized_bytes allows 191" in refusal.detail
+
+
+def test_weights_of_4_bits_of_a_quantized_product_are_those_of_8() -> None:
+    form = Form(
+        f"{IN}; DequantizeLinear w t -> dw; Conv da dw -> r; {OUT}",
+        {"y": U8},
+        constants={"w": numbers("w", S4, (5, 4, 1, 1))},
+    )
+    built = form.model()
+    (cluster,) = ep_nnapi.check(built.SerializeToString()).clusters
+    assert len(cluster.nodes) == len(built.graph.node)
+    assert_same(built)

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from tests.end_to_end.quantized import node
-from tests.end_to_end.test_quantized_forms import REAL, S8, SHAPE, U8, Form, assert_same
+from tests.end_to_end.test_quantized_forms import REAL, SHAPE, U8, Form, assert_same
 
 
 def pair(**attributes: object) -> list[onnx.NodeProto]:
@@ -18,14 +18,6 @@ def pair(**attributes: object) -> list[onnx.NodeProto]:
         node("Relu", "db", "c"),
         node("QuantizeLinear", "c r rz", "y", **attributes),
     ]
-
-
-def weights(kind: int, scale: np.ndarray, **attributes: object) -> Form:
-    """A product with weights [8, 6] of that type."""
-    stored = helper.make_tensor("w", kind, (8, 6), [i % 15 - 7 for i in range(48)])
-    nodes = [node("DequantizeLinear", "w ws", "dw", **attributes), node("MatMul", "f dw", "y")]
-    inputs = {"f": (REAL, (2, 8))}
-    return Form(nodes, {"y": REAL}, inputs, {"w": stored, "ws": scale})
 
 
 def around(kind: int, scale: object, zero: object, **attributes: object) -> Form:
@@ -55,11 +47,10 @@ REFUSED = {
         "DTYPE",
         EIGHT_BITS,
     ),
-    "weights of 4 bits": (weights(TensorProto.INT4, np.float32(0.1)), "DTYPE", EIGHT_BITS),
-    "weights by block": (
-        weights(S8, np.full((2, 6), 0.1, np.float32), axis=0, block_size=4),
+    "activations by block": (
+        around(U8, np.full((1, 1, 6, 6), 0.1), np.full((1, 1, 6, 6), 3, np.uint8), block_size=4),
         "QUANTIZATION",
-        "w has a scale for each block of 4; quantize per channel or per tensor",
+        "has a scale for each block of 4; quantize per channel or per tensor",
     ),
     "activations by channel": (
         around(U8, [0.1, 0.2, 0.3, 0.4], np.uint8([1, 2, 3, 4]), axis=1),

@@ -177,6 +177,17 @@ def test_dequantize_matches(kind: type, level: int):
     assert_equal(*results(model, feature_level=level))
 
 
+def test_dequantize_by_block_is_done_when_the_model_is_written():
+    numbers = np.arange(-12, 12, dtype=np.int8).reshape(4, 6)
+    scales, zero = (
+        np.linspace(0.1, 0.4, 8, dtype=np.float32).reshape(4, 2),
+        np.zeros((4, 2), np.int8),
+    )
+    case = node("DequantizeLinear", numbers, scales, zero + 3, axis=-1, block_size=3, opset=21)
+    assert emitted(case, FL[1]) == ["RESHAPE"]
+    matches(case, FL[1])
+
+
 def test_dequantize_of_channels_and_of_integers():
     steps, fed = np.float32([0.1, 0.2, 0.3]), [(np.int8, (2, 3))]
     given = [0, steps, np.zeros(3, np.int8)]

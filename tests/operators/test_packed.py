@@ -150,7 +150,7 @@ def test_other_tables_are_rejected():
 def test_weights_are_dequantized_up_to_a_limit(case: Case, size: int):
     accepts(case, replace(FL[8], max_dequantized_bytes=size))
     less = replace(FL[8], max_dequantized_bytes=size - 1)
-    detail = f"has {size} bytes dequantized; max_dequantized_bytes allows {size - 1}"
+    detail = f"dequantized has {size} bytes; max_dequantized_bytes allows {size - 1}"
     rejects(case, less, Reason.SIZE, detail)
 
 

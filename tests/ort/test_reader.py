@@ -115,18 +115,23 @@ def test_types_without_numpy_twin_are_refused_when_loaded(look, dtype: DType):
     assert seen.refusals == {"w": f"DTYPE: {dtype.name} has no numpy type; use a standard type"}
 
 
-def test_packed_constants_are_refused_when_loaded(look):
-    w = helper.make_tensor("w", DType.INT4, [2], [1, 2])
+@pytest.mark.parametrize("numbers", [[1, -2, 7], [-8, 0, 3, -1]], ids=["odd", "even"])
+@pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
+def test_four_bits_are_read_as_eight(look, dtype: DType, numbers: list[int]):
+    given = [number & 15 for number in numbers] if dtype is DType.UINT4 else numbers
     main = graph(
         [node("DequantizeLinear", "w s", "d"), node("Add", "x d", "y")],
-        [tensor("x", (2,))],
-        [tensor("y", (2,))],
+        [tensor("x", (len(given),))],
+        [tensor("y", (len(given),))],
         {"s": np.array(1, np.float32)},
     )
-    main.initializer.append(w)
+    main.initializer.append(helper.make_tensor("w", dtype, [len(given)], given))
     seen = look(finish(main, opset=21))
-    assert only(seen, "DequantizeLinear").inputs[0].dtype is DType.INT4
-    assert seen.refusals == {"w": "DTYPE: INT4 has no numpy type; use a standard type"}
+    assert only(seen, "DequantizeLinear").inputs[0].dtype is dtype
+    assert (seen.constants["w"].dtype, seen.constants["w"].tolist()) == (
+        dtype.widened.numpy,
+        given,
+    )
 
 
 def test_constants_end_with_the_callback(look):

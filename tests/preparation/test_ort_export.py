@@ -1,5 +1,6 @@
 """Models saved by ONNX Runtime: functions inlined, constants renamed, recordings replayed."""
 
+import json
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -73,8 +74,14 @@ def test_four_bits_are_prepared_in_formats_that_have_them(
     kind = onnx.TensorProto.INT4
     model.graph.initializer.append(onnx.helper.make_tensor("w", kind, (4, 3), numbers))
     onnx.save(model, tmp_path / "m.onnx")
-    (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="onnx").models
-    assert (made.report["nodes"], made.report["taken"]) == (3, 2)
+    for form in ("onnx", "context"):
+        (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / form, format=form).models
+        assert (made.report["nodes"], made.report["taken"], made.level) == (3, 3, "basic")
+        given = ["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / form), "--format", form]
+        assert main(given) == 0
+        assert "optimized at level basic in place of nnapi-aware" in capsys.readouterr().out
+        (entry,) = json.loads((tmp_path / form / "manifest.json").read_text())["models"]
+        assert entry["level"] == "basic"
     assert main(["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "ort")]) == 1
     said = "own format has no w of type INT4; take the format onnx or context"
     assert said in capsys.readouterr().err

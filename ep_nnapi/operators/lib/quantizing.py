@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Constant, DType, Quantization, Recipe, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
@@ -74,6 +75,43 @@ def _dequantized(stored: Constant, q: Quantization, to: np.dtype[np.generic]) ->
     zero = np.array(q.zero_point, np.int64).reshape(shape)
     found: Array = ((stored.array.astype(np.int64) - zero).astype(np.float32) * scale).astype(to)
     return found
+
+
+def dequantized_in_blocks(node: GraphNode, dtype: DType) -> Value | None:
+    """Return what a DequantizeLinear with a scale for each block makes of constants, when read.
+
+    None for other nodes, and where an input is not constant or not a type of numpy.
+    """
+    given = [v for v in node.inputs if v is not None]
+    block, axis = (node.attributes.get(k, to) for k, to in (("block_size", 0), ("axis", 1)))
+    parts = [v.constant for v in given if v.constant is not None and v.dtype.readable]
+    if not isinstance(block, int) or not isinstance(axis, int) or block < 1:
+        return None
+    x, scales = given[0], given[1].dims or ()
+    wide = len(scales) == x.rank and -x.rank <= axis < x.rank
+    if len(parts) < len(given) or not wide or scales[axis] != -(-x.shape[axis] // block):
+        return None
+
+    def spread(numbers: Array) -> Array:
+        return np.repeat(numbers, block, axis).take(range(x.shape[axis]), axis)
+
+    def real(arrays: Sequence[Array]) -> Array:
+        numbers = arrays[0].astype(np.float32)
+        for zero in arrays[2:]:
+            numbers -= spread(zero.astype(np.float32))
+        numbers *= spread(arrays[1].astype(np.float32))
+        return numbers.astype(dtype.numpy)
+
+    made = Constant.made(x.shape, dtype, Recipe(tuple(parts), real))
+    return Value(f"{x.name} dequantized", dtype, x.dims, constant=made)
+
+
+def require_bytes(weights: Value, most: int) -> None:
+    """Raise Reject(SIZE) for weights of more bytes, dequantized, than `max_dequantized_bytes`."""
+    used = weights.size * weights.dtype.numpy.itemsize
+    if used > most:
+        detail = f"{weights.name} has {used} bytes; max_dequantized_bytes allows {most}"
+        raise Reject(Reason.SIZE, detail)
 
 
 def requantized(x: Value, y: Value) -> Call:
