@@ -265,6 +265,10 @@ def _check(n: Node) -> None:
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             _ = value.shape
+    for value in (v for part in (*node.parts, node) for v in part.inputs if v is not None):
+        packed = value.constant.packed if value.constant is not None else None
+        if packed is not None:
+            raise Reject(Reason.DTYPE, f"{value.name} is {packed.name}, which is not supported")
     x = n.input(0)
     called = f"{x.name} is {x.dtype.name}"
     if node.parts:

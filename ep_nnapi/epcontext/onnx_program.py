@@ -50,9 +50,10 @@ def onnx_program(
         array = numpy_helper.to_array(tensor, folder)
         if array.nbytes <= INSIDE or array.dtype.hasobject:
             continue
-        own = _flat(array)
+        packed = tensor.data_type in _PACKED
+        own = _stored(tensor) if packed else _flat(array)
         alike, source = by_size.get(own.size, ()), None
-        if not any(np.array_equal(each, own) for each in alike):
+        if not packed and not any(np.array_equal(each, own) for each in alike):
             source = _turned(array, own, alike) or _pieces(array, own, known)
         if source is None:
             arrays.append(own)
@@ -133,6 +134,17 @@ def _replaced(graph: GraphProto, tensor: TensorProto, source: _Source) -> Iterat
         part = graph.initializer.add(name=f"{name}^{i}", data_type=dtype)
         part.dims.extend([source.view[axis] for axis in source.perm] or [held.size // size])
         yield part
+
+
+_PACKED = (TensorProto.INT4, TensorProto.UINT4)
+"""Types of which a byte holds two numbers."""
+
+
+def _stored(tensor: TensorProto) -> Array:
+    """The bytes of a packed tensor, whose external data has been read."""
+    if tensor.HasField("raw_data"):
+        return np.frombuffer(tensor.raw_data, np.uint8)
+    return np.array(tensor.int32_data, np.uint8)
 
 
 def _flat(array: Array) -> Array:

@@ -154,6 +154,7 @@ class Constant:
     numbers   its elements, which are integers, if some of them are a `Size`; else empty
     owned     True if the array, once loaded, lives as long as whoever reads it
     recipe    what it is made of, if it is much larger: models make it only when it is read
+    packed    its type in the ONNX model, if that has fewer bits
     """
 
     shape: tuple[int, ...]
@@ -162,6 +163,7 @@ class Constant:
     numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
     owned: bool = field(default=False, repr=False, compare=False)
     recipe: Recipe | None = field(default=None, repr=False, compare=False)
+    packed: DType | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def made(shape: Sequence[int], dtype: DType, recipe: Recipe) -> Constant:

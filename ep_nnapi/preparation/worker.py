@@ -53,7 +53,9 @@ def _verify(task: Data) -> Data:
         found = compare(out, recorded, options)
     return {
         "differences": [d.to_json() for d in found.differences],
-        "refused": " ".join(sentences(found)) if found.negative else None,
+        "refused": " ".join(f"{said.removesuffix('.')}." for said in sentences(found))
+        if found.negative
+        else None,
     }
 
 

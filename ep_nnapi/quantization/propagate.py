@@ -72,7 +72,8 @@ def _widened(node: GraphNode) -> GraphNode:
         if value is None or value.constant is None or value.dtype.widened is value.dtype:
             return value
         kind = value.dtype.widened
-        return replace(value, dtype=kind, constant=replace(value.constant, dtype=kind))
+        constant = replace(value.constant, dtype=kind, packed=value.dtype)
+        return replace(value, dtype=kind, constant=constant)
 
     return with_values(node, wide, lambda value: value)
 

@@ -315,3 +315,5 @@ def test_weights_of_4_bits_of_a_quantized_product_are_those_of_8() -> None:
     (cluster,) = ep_nnapi.check(built.SerializeToString()).clusters
     assert len(cluster.nodes) == len(built.graph.node)
     assert_same(built)
+    builtin = ep_nnapi.check(built.SerializeToString(), target="builtin-nnapi")
+    assert any("w is INT4, which is not supported" in r.detail for r in builtin.rejections)

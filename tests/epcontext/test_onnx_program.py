@@ -69,6 +69,27 @@ def test_a_matrix_is_made_of_what_is_there(case: str):
     assert computed(made, x) == result(model, x)
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_numbers_of_4_bits_are_stored_by_twos(raw: bool):
+    model = parsed(
+        "(float[1,20] x) => (float[1,9] y) { f = DequantizeLinear (w, s) y = MatMul (x, f) }",
+        opset=21,
+        s=np.float32(0.5),
+    )
+    numbers, kind = np.arange(180) % 16 - 8, onnx.TensorProto.INT4
+    tensor = onnx.helper.make_tensor("w", kind, (20, 9), numbers)
+    if raw:
+        pairs = bytes(tensor.int32_data)
+        tensor = onnx.helper.make_tensor("w", kind, (20, 9), pairs, raw=True)
+    model.graph.initializer.append(tensor)
+    bytes_of_8 = as_bytes(numbers.astype(np.int8))
+    made = onnx_program("cpu", model, border((1, 20), (1, 9)), [bytes_of_8[:90], bytes_of_8])
+    assert made.linked is not None
+    assert [held.size for held in made.linked.constants] == [90]
+    x = np.linspace(-1, 1, 20, dtype=np.float32)[None]
+    assert computed(made, x) == result(model, x)
+
+
 def result(model: onnx.ModelProto, x: np.ndarray = X) -> bytes:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     return np.asarray(session.run(None, {"x": x})[0]).tobytes()
