@@ -99,7 +99,7 @@ def _errors_about(model: str | bytes, called: str, static: Path, fix: Fix) -> It
 def _loads(model: str | bytes) -> bool:
     """True if ONNX Runtime loads the model as it is: what was written into it is at fault."""
     try:
-        session_of(model, quiet_options(Level.ORT_DISABLE_ALL))
+        session_of(model, quiet_options(GraphOptimizationLevel.ORT_DISABLE_ALL))
     except Exception:  # ONNX Runtime's exceptions have no common base of their own
         return False
     return True

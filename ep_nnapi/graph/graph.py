@@ -77,6 +77,11 @@ def with_values(node: GraphNode, inputs: Change, outputs: Change) -> GraphNode:
     return replace(node, inputs=read, outputs=written)
 
 
+def numbered(key: str, times: int) -> str:
+    """The key of the graph that is so many times one of that key."""
+    return key if times == 1 else f"{key}#{times}"
+
+
 @frozen
 class Graph:
     """A graph with its nodes in topological order.

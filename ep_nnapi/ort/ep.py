@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from ep_nnapi.collection import paused_collection
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode, numbered
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, log, without_prefix
 from ep_nnapi.ort.compute import Cluster, FusedNode
@@ -18,6 +17,7 @@ from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.ort.reader import (
     Reader,
     count_nodes,
+    count_subgraphs,
     first_name,
     first_unclaimed_node,
     is_inlined_later,
@@ -58,7 +58,7 @@ class Ep:
         self._path = ""  # of the model
         self._compatibility: CData | None = None
         self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
-        self._keys: Counter[str] = Counter()
+        self._keys: list[str] = []  # of the subgraphs seen since the last main graph
         self._interrupt: BaseException | None = None
         self._nodes: WeakSet[FusedNode] = WeakSet()
 
@@ -92,7 +92,7 @@ class Ep:
         if is_inlined_later(handle):
             return
         try:
-            graph = self._with_unique_key(read_graph(handle, reader))
+            graph = self._with_unique_key(read_graph(handle, reader), handle)
             self._path = graph.path
             # no path: an .ort file, or bytes; what a written context takes is in the context
             loops = graph.key.endswith(".body") and not graph.path and self._context is None
@@ -121,18 +121,23 @@ class Ep:
             notice = self._provider.notice()
             log(self._logger, notice.text, warning=notice.warning)
 
-    def _with_unique_key(self, graph: Graph) -> Graph:
+    def _with_unique_key(self, graph: Graph, handle: int) -> Graph:
         """Returns `graph` with a unique key that is the same in each pass over the graphs.
 
         The main graph is the last one of a pass. Subgraphs with equal keys, as their parent nodes
-        have equal names, are numbered.
+        have equal names, are numbered. Before a pass ONNX Runtime may show some of its subgraphs,
+        to inline functions in them: these are forgotten when the main graph is there.
         """
-        if not graph.key:
-            self._keys.clear()
-            return graph
-        self._keys[graph.key] += 1
-        times = self._keys[graph.key]
-        return graph if times == 1 else replace(graph, key=f"{graph.key}#{times}")
+        if graph.key:
+            self._keys.append(graph.key)
+            times = self._keys.count(graph.key)
+            return replace(graph, key=numbered(graph.key, times))
+        if len(set(self._keys)) < len(self._keys):
+            early = len(self._keys) - count_subgraphs(handle)
+            if early > 0:
+                self._provider.forget(self._keys[:early])
+        self._keys.clear()
+        return graph
 
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
         """Compile: returns the cluster of these nodes, bound to the fused node's tensors.

@@ -155,7 +155,7 @@ class NoNodesProvider:
     def _ignore(self, *_given: object) -> None:
         """Does nothing: no node is compiled or runs here."""
 
-    begin = plan_for_files = end = _ignore
+    begin = plan_for_files = end = forget = _ignore
     set_dynamic_options = start_run = end_run = read_weights_by = _ignore
 
 

@@ -299,6 +299,12 @@ def is_inlined_later(handle: int) -> bool:
     return (parent_node.domain, parent_node.op_type) == ("", "SequenceMap")
 
 
+def count_subgraphs(handle: int) -> int:
+    """Returns the number of subgraphs in a graph, of all depths, that are not inlined later."""
+    inner = [graph for node in _members(handle).nodes for graph, _ in _inner_graphs(node)]
+    return sum(1 + count_subgraphs(graph) for graph in inner if not is_inlined_later(graph))
+
+
 def first_unclaimed_node(handle: int) -> int:
     """Returns the first node that is not assigned to a provider; 0 if there is none."""
     for node in _members(handle).nodes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.costs import cost_model
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.graph import Graph, numbered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure, module_logger
 from ep_nnapi.nnapi.forks import ForkableLock
@@ -126,6 +126,17 @@ class Provider:
             if isinstance(cluster, UnusableCluster) and cluster.error is not _ONLY_CLAIMED:
                 self.error = cluster.error
         return plan.clusters
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Forgets the first plans of graphs with these keys; others get the lower numbers."""
+        with self._lock:
+            for key in keys:
+                plans, times, own = self._plans, 1, key
+                while (later := numbered(key, times + 1)) in plans:
+                    plan = plans.pop(later)
+                    plans[own] = replace(plan, report=replace(plan.report, key=own))
+                    times, own = times + 1, later
+                plans.pop(own, None)
 
     @property
     def report(self) -> Report:

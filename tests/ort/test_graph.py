@@ -179,3 +179,20 @@ def test_local_functions_are_planned_after_inlining(install: Install, together: 
     np.testing.assert_array_equal(y, np.abs(middle) + middle)
     assert len(fake.runners) == (1 if together else 4)
     assert [n.op_type for n in fake.graphs[-1].nodes] == ["Abs", "Add"] * 2
+
+
+def test_subgraphs_shown_before_a_pass_are_counted_once() -> None:
+    """Softmax is a function too: ONNX Runtime asks about its graph when it inlines functions."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[2,4] x, bool c) => (float[2,4] y) { m = my.Gate (x, c) y = my.Gate (m, c) }
+        <domain: "my", opset_import: ["" : 17]> Gate (x, c) => (y) {
+            y = If (c) <
+                then_branch = t () => (float[2,4] a) { a = Relu (x) },
+                else_branch = e () => (float[2,4] b) { n = Neg (x) b = Softmax (n) }>
+        }"""
+    report = ep_nnapi.check(onnx.parser.parse_model(text).SerializeToString())
+    assert (report.nodes, report.taken) == (8, 6)
+    assert sorted(g.key for g in report.graphs) == ["", *BRANCHES]
+
+
+BRANCHES = [f"{name}.{branch}_branch" for name in "my" for branch in ("else", "then")]
