@@ -107,7 +107,7 @@ static bool find_device(const worker *w, frame_reader *reader, const ctx_device 
 /* One byte for each operation of the model: 1 if the device supports it. */
 static bool tell_supported(worker *w, const frame *request, frame *reply, ctx_error *error) {
   frame_reader reader = frame_payload(request);
-  const ctx_device *device;
+  const ctx_device *device = NULL;
   uint32_t count;
   bool *answers;
   TRY(has_model(w, error) && find_device(w, &reader, &device, error));
