@@ -228,7 +228,8 @@ class Options:
         None,
         values.path,
         "DIR",
-        "folder in which devices keep compiled models between sessions (default: none)",
+        "folder in which devices keep compiled models between sessions, and trials of prepared "
+        "models are noted; sessions and processes may share it (default: none)",
     )
     receipt: str | None = Category.EXECUTION.option(
         None,

@@ -62,7 +62,9 @@ class TrialNote:
             start = f"ep-nnapi-{self.about}-{self.tried[0] if whole else self.tried}"
             for path in sorted(Path(self.folder).glob(f"{start}*.trying")):
                 if not _lasts(path):
-                    raise DidNotReturn(f"an earlier start ended in it, as {path} says")
+                    raise DidNotReturn(
+                        f"an earlier start ended in it, as {path} says; remove that to try again"
+                    )
 
     def write(self, suffix: str, text: str) -> None:
         """Writes a text to the file of that suffix, such as what was chosen."""
