@@ -18,7 +18,10 @@ from tests.faulty import FaultyDevice
 from tests.runtimes import RUNTIMES
 
 REFERENCE = HostRuntime()
-FEW = ("RELU", "CONV_2D", "TOPK_V2", "QUANTIZED_16BIT_LSTM", "BOX_WITH_NMS_LIMIT", "ROI_ALIGN")
+FEW = (
+    *("RELU", "FULLY_CONNECTED", "TOPK_V2", "QUANTIZED_16BIT_LSTM", "BOX_WITH_NMS_LIMIT"),
+    "ROI_ALIGN",
+)
 
 
 def listed(name: str, level: int = 8) -> list[Trial]:
