@@ -116,14 +116,16 @@ class Buckets:
         compute   computes the cluster
         The samples have these shapes, and with the smallest and the largest sizes that are padded
         to the same bucket: what depends on a comparison or a remainder of a size differs at one of
-        them. What is padded has large contents: a result that depends on them differs.
+        them. Other symbols have their largest sizes there, as a size of 1 may hide what depends.
+        What is padded has large contents: a result that depends on them differs.
         """
         if self.shape_inputs:
             return f"the contents of {', '.join(self.shape_inputs)} determine shapes"
         if self.mask is not None and not self.marking:
             return f"{self.mask}, the option mask, reaches no input of it"
         padded, changed = [*self.padded(shapes)], ""
-        ends = {s: low for s, low, _ in padded}, {s: bucket - 1 for s, _, bucket in padded}
+        largest = {s: named[-1] for s, named in self.sizes.items()}
+        ends = {s: low for s, low, _ in padded}, largest | {s: b - 1 for s, _, b in padded}
         floats = all(v.dtype.numpy.kind == "f" for v in self.inputs)
         samples = product(({}, *ends), (None,) if floats else _INTEGERS)
         for seed, (sizes, integer) in enumerate(samples):

@@ -150,6 +150,24 @@ def test_what_depends_on_a_comparison_or_remainder_of_a_size_is_not_padded(text:
         )
 
 
+SEVERAL = """(float[batch,n] x) => (float[batch,n] y) <int64 zero = {0}, int64 one = {1}> {
+    sizes = Shape (x)
+    batch = Gather (sizes, zero)
+    more = Sub (batch, one)
+    times = Cast <to = 1> (more)
+    mean = ReduceMean <axes = [1]> (x)
+    term = Mul (mean, times)
+    y = Add (x, term) }"""
+
+
+def test_a_batch_of_one_hides_nothing():
+    model = parsed(SEVERAL)
+    found = cluster(model, FaultyDevice(), sizes="batch=1,4;n=4")
+    run = Checked(found, model)
+    for batch in (1, 4):
+        run(x=np.ones((batch, 3), np.float32))
+
+
 MARKED = """(int32[1,n] ids, int32[1,n] marks) => (float[1,n,3] y) <float[1] low = {-10000}> {
     x = Gather (table, ids)
     seen = Cast <to = 1> (marks)
