@@ -135,10 +135,19 @@ def _lower_definition(
 def _lower_in_floats(
     node: GraphNode, target: Target, quantized: Reject
 ) -> tuple[tuple[Call, ...], str]:
-    """The calls and the note of a QDQ group whose quantized lowering is rejected."""
-    calls = lower_in_floats(node, lambda n: _lower_operator(n, target))
+    """The calls and the note of a QDQ group whose quantized lowering is rejected.
+
+    The operator that its calls compute together is that of the floats, without the conversions.
+    """
+
+    def lower(in_floats: GraphNode) -> Iterator[Call]:
+        calls = tuple(_lower_operator(in_floats, target))
+        whole = _whole_of(in_floats, calls, target)
+        return (call.with_origin(call.origin, call.whole or whole) for call in calls)
+
     try:
-        return _legalize(node, target, calls), f"computed in floats: {quantized.detail}"
+        calls = _legalize(node, target, lower_in_floats(node, lower), names_whole=False)
+        return calls, f"computed in floats: {quantized.detail}"
     except Reject as in_floats:
         if in_floats.detail == quantized.detail:
             raise
@@ -147,14 +156,22 @@ def _lower_in_floats(
 
 
 def _legalize(
-    node: GraphNode, target: Target, given: Iterable[Call], *, checked: bool = True
+    node: GraphNode,
+    target: Target,
+    given: Iterable[Call],
+    *,
+    checked: bool = True,
+    names_whole: bool = True,
 ) -> tuple[Call, ...]:
-    """The node's calls, requantized where needed and validated for the target; raises Reject."""
+    """The node's calls, requantized where needed and validated for the target; raises Reject.
+
+    names_whole   False if the calls say already what operator they compute together
+    """
     origin = tuple([part.name for part in node.originals])
     legal = tuple(insert_requantization(given, target.feature_level))
     if not checked:
         return legal
-    whole = None if _is_one_to_one(node, legal) and not _keeps(node) else _whole(node, target)
+    whole = _whole_of(node, legal, target) if names_whole else None
     calls = tuple([c.with_origin(origin, c.whole or whole) for c in legal])
     for call in calls:
         check_call(call, node, target)
@@ -168,6 +185,11 @@ def _is_one_to_one(node: GraphNode, calls: Sequence[Call]) -> bool:
     tensors = [arg for arg in calls[0].inputs if isinstance(arg, (Value, View))]
     taken = {arg.value.name if isinstance(arg, View) else arg.name for arg in tensors}
     return all(v is None or v.name in taken for v in node.inputs)
+
+
+def _whole_of(node: GraphNode, calls: Sequence[Call], target: Target) -> Whole | None:
+    """The operator that these calls compute together; None if one operation is as much."""
+    return None if _is_one_to_one(node, calls) and not _keeps(node) else _whole(node, target)
 
 
 def _whole(node: GraphNode, target: Target) -> Whole | None:

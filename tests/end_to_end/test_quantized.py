@@ -9,7 +9,8 @@ import pytest
 import ep_nnapi
 from models import zoo
 from tests.end_to_end import quantized as q
-from tests.end_to_end.quantized import GROUPS, Qdq, X, Y
+from tests.end_to_end.quantized import Qdq
+from tests.end_to_end.quantized_groups import GROUPS, X, Y
 from tests.end_to_end.sessions import DIGITS, ROOT, nnapi_session
 from tests.end_to_end.test_zoo import SMALL
 
@@ -66,6 +67,15 @@ def test_quantized_digits_are_recognized_within_one_percent(scheme: str) -> None
 def test_groups_are_taken_and_match(name: str, kind: str) -> None:
     model = GROUPS[name](kind)
     assert_taken(model)
+    feeds = q.stored(model)
+    assert q.apart(q.on_nnapi(model, feeds), q.on_cpu(model, feeds)) <= QUANTUM
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("kind", ["u8", "s8"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_match_on_host_cpu(name: str, kind: str) -> None:
+    model = GROUPS[name](kind)
     feeds = q.stored(model)
     assert q.apart(q.on_nnapi(model, feeds), q.on_cpu(model, feeds)) <= QUANTUM
 
