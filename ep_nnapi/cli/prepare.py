@@ -142,8 +142,7 @@ def show(done: Preparation) -> None:
                 f"{part['weight_bytes']:,} bytes of weights (the model has "
                 f"{part['model_weight_bytes']:,})"
             )
-        asked = model.recipe.job["optimization_level"]
-        if model.level not in (None, asked):
+        if model.level and model.level != (asked := model.recipe.job["optimization_level"]):
             line(
                 f"{model.output}: optimized at level {model.level} in place of {asked}, as ONNX "
                 "Runtime's own format lacks a type of its tensors"

@@ -255,7 +255,7 @@ def test_nodes_that_the_device_leaves_are_told():
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/nonexistent/receipt.json", "No such file or directory"),
+        ("/tmp/no such folder/receipt.json", "No such file or directory"),
         ("models", "Is a directory"),
         ("models/digits.onnx/receipt.json", "Not a directory"),
         ("/tmp/" + 300 * "a", "File name too long"),
