@@ -79,9 +79,9 @@ class BucketedCluster:
         free = [*entering, *(d for d in leaving if not isinstance(d, int) and d not in known)]
         if buckets is None or free:
             which = ", ".join(dict.fromkeys(str(d or "one without a name") for d in free))
+            way = "give each a name in the model" if None in free else "name them with --sizes"
             raise ModelError(
-                f"{called} has sizes that are not in use ({which}): name them with --sizes, or fix "
-                "them with --fix"
+                f"{called} has sizes that are not in use ({which}): {way}, or fix them with --fix"
             )
         sets = [{d: n for d, (n,) in s.items()} for s in sets_of((*buckets.sizes.items(),))]
         lowered = []

@@ -83,6 +83,16 @@ def test_what_is_refused(tmp_path: Path, options: dict, error: type[Exception], 
         prepared(masked(), tmp_path, **options)
 
 
+NAMELESS = """(float[n,64] z, float[?,64] x) => (float[n,64] c, float y) <float[64,64] w> {
+    c = Tanh (z) a = MatMul (x, w) y = Tanh (a) }"""
+
+
+def test_sizes_without_a_name_are_refused(tmp_path: Path):
+    said = r"\(one without a name.*\): give each a name in the model, or fix them with --fix"
+    with pytest.raises(ModelError, match=said):
+        prepared(wide(NAMELESS), tmp_path, sizes="n=4")
+
+
 def test_prepare_compares_it_with_the_original(tmp_path: Path):
     onnx.save(wide(), tmp_path / "m.onnx")
     made = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="context", sizes="n=4,16")
