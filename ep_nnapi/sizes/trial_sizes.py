@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.graph.value import MAX_RANK, Dim, Value
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.inference import Conflict
@@ -47,8 +48,9 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
 
     assume   give data-dependent dimensions the sample size of unnamed dimensions; False leaves them
              unknown
-    If the model is inconsistent with the default samples, sizes that agree with its constants are
-    searched, then others: for one dimension after another, then one size for all.
+    If the model is inconsistent with the default samples, sizes are searched: those that are alike
+    in all inputs, those that agree with its constants, then others: for one dimension after
+    another, then one size for all.
     Raises OptionError if `fixed` names neither an input nor a symbol, or contradicts the model.
     """
     search = _SampleSearch.of(graph, fixed, assume)
@@ -149,14 +151,18 @@ class _SampleSearch:
 
     def consistent(self, sizes: _Sizes, bound: BoundGraph) -> tuple[_Sizes, BoundGraph] | None:
         """Consistent sizes near those with which the graph is bound to a conflict, or None."""
-        return self._resolved(sizes, bound) or self._first_of(self._alternatives(sizes))
+        return (
+            self._first_of(self._alike(sizes))
+            or self._resolved(sizes, bound)
+            or self._first_of(self._alternatives(sizes))
+        )
 
     def second_sample(self, found: _Sizes, bound: BoundGraph, default_sizes: _Sizes) -> Graph:
         """The graph with the default sizes, or what is consistent of these and the found ones.
 
         Instead of a default, half or twice the found size is tried.
         """
-        sample = self._first_of([default_sizes])
+        sample = self._first_of([default_sizes, *self._alike(default_sizes)])
         for dim in () if sample is not None else self.free:
             near = (default_sizes[dim], found[dim] // 2, found[dim] * 2)
             tried = ({**found, dim: size} for size in near if size)
@@ -167,22 +173,36 @@ class _SampleSearch:
         bound = ((sizes, self.bind(sizes, _ALL)) for sizes in tried)
         return next((each for each in bound if each[1].conflict is None), None)
 
+    def _alike(self, sizes: _Sizes) -> Iterator[_Sizes]:
+        """Sizes with one size for the first dimensions of all inputs, then for each later one too.
+
+        Exporters name them apart though it is one batch, and one length.
+        """
+        axes = [[_key(v, i) for v in self.inputs if v.dims and i < v.rank] for i in range(MAX_RANK)]
+        free = [[dim for dim in dict.fromkeys(dims) if dim in self.free] for dims in axes]
+        alike = [dict.fromkeys(dims, sizes[dims[0]]) for dims in free if len(dims) > 1]
+        if alike:
+            yield {**sizes, **alike[0]}
+        if len(alike) > 1:
+            yield {**sizes, **ChainMap(*alike)}
+
     def _resolved(self, sizes: _Sizes, bound: BoundGraph) -> tuple[_Sizes, BoundGraph] | None:
         """The first consistent sizes as one conflict after another is resolved, or None."""
         seen = [sizes]
         for _ in range(_ROUNDS):
-            if bound.conflict is None:
-                return sizes, bound
             conflict = bound.conflict
+            if conflict is None:
+                return sizes, bound
             reached, best = conflict[0] - 1, None
             for proposed in self._proposals(sizes, conflict):
                 if proposed in seen:
                     continue
                 seen.append(proposed)
                 tried = self.bind(proposed, _ALL)
-                position = _ALL if tried.conflict is None else tried.conflict[0]
-                if position > reached:
-                    reached, best = position, (proposed, tried)
+                if tried.conflict is None:
+                    return proposed, tried
+                if tried.conflict[0] > reached:
+                    reached, best = tried.conflict[0], (proposed, tried)
             if best is None:
                 return None
             sizes, bound = best

@@ -203,6 +203,28 @@ def test_onnx_runtime_computes_all_samples(make: Callable[[], bytes]) -> None:
         assert session.run(None, given)[0].size
 
 
+@pytest.mark.parametrize(
+    ("join", "shapes"),
+    [
+        ("axis = 1", [[(64, 96), (64, 160), (64, 224)], [(96, 128), (96, 192), (96, 256)]]),
+        ("axis = 0", [[(64, 96)] * 3, [(96, 128)] * 3]),
+    ],
+)
+def test_a_batch_or_length_that_inputs_name_apart_is_one(
+    join: str, shapes: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by few trials, of which each infers all shapes."""
+    text = f"""(float[a,b] x, float[c,d] y, float[e,f] z) => (float[?,?] w) {{
+        w = Concat <{join}> (x, y, z) }}"""
+    trials, bind = [], trial_sizes.bind_and_check
+    monkeypatch.setattr(
+        trial_sizes, "bind_and_check", lambda *a, **k: trials.append(1) or bind(*a, **k)
+    )
+    samples = sample_graphs(graph_of(parsed(text)), {})
+    assert [[v.shape for v in seen.inputs] for seen in samples] == shapes
+    assert len(trials) <= 8
+
+
 def test_sizes_whose_names_are_sums_follow_from_the_others() -> None:
     """As of a decoder's mask, which is longer than its cache by one."""
     text = """(float[1,past] x, float[1,"past + 1"] mask) => (float[?,?] y) {
