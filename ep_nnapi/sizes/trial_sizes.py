@@ -7,11 +7,12 @@ from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import TypeAlias
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import MAX_RANK, Dim, Value
+from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.inference import Conflict
@@ -178,8 +179,9 @@ class _SampleSearch:
 
         Exporters name them apart though it is one batch, and one length.
         """
-        axes = [[_key(v, i) for v in self.inputs if v.dims and i < v.rank] for i in range(MAX_RANK)]
-        free = [[dim for dim in dict.fromkeys(dims) if dim in self.free] for dims in axes]
+        shaped = [[_key(v, axis) for axis in range(v.rank)] for v in self.inputs if v.dims]
+        axes = zip_longest(*shaped, fillvalue="")
+        free = [[d for d in dict.fromkeys(dims) if d in self.free] for dims in axes]
         alike = [dict.fromkeys(dims, sizes[dims[0]]) for dims in free if len(dims) > 1]
         if alike:
             yield {**sizes, **alike[0]}

@@ -225,6 +225,13 @@ def test_a_batch_or_length_that_inputs_name_apart_is_one(
     assert len(trials) <= 8
 
 
+def test_inputs_of_any_rank_have_one_length() -> None:
+    text = """(float[1,1,1,1,1,a] x, float[1,1,1,1,1,b] y) => (float[?,?,?,?,?,?] z) {
+        z = Concat <axis = 0> (x, y) }"""
+    for seen in sample_graphs(graph_of(parsed(text)), {}):
+        assert seen.inputs[0].shape == seen.inputs[1].shape
+
+
 def test_sizes_whose_names_are_sums_follow_from_the_others() -> None:
     """As of a decoder's mask, which is longer than its cache by one."""
     text = """(float[1,past] x, float[1,"past + 1"] mask) => (float[?,?] y) {
