@@ -13,8 +13,8 @@ from ep_nnapi.operators.lib.activation import (
     bounds_of,
     clip,
     log_of_more,
-    scaled_hard_sigmoid,
     tanh_gelu,
+    write_hard_sigmoid,
     write_leaky_relu,
     write_prelu,
 )
@@ -61,9 +61,8 @@ def clip_11(n: Node) -> Iterator[Call]:
 @op("HardSigmoid", since=6)
 def hard_sigmoid(n: Node) -> Iterator[Call]:
     """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that."""
-    x = n.input(0)
-    share = yield from scaled_hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
-    yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=n.output())
+    line = n.real("alpha", 0.2), n.real("beta", 0.5)
+    yield from write_hard_sigmoid(n, n.input(0), n.output(), *line)
 
 
 @op("HardSwish", since=14, function=True)
@@ -74,8 +73,8 @@ def hard_swish(n: Node) -> Iterator[Call]:
     if n.supports(call) or x.quantization is not None:
         yield call
         return
-    share = yield from scaled_hard_sigmoid(n, x, 1 / 6, 0.5)
-    part = yield from n.compute(spec.MUL, share, n.scalar(1 / 6, x))
+    part = n.temp(x)
+    yield from write_hard_sigmoid(n, x, part, alpha=1 / 6)
     yield apply(spec.MUL, x, part, out=y)
 
 

@@ -11,18 +11,16 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.activation import (
     clip,
-    scaled_hard_sigmoid,
     swish,
     tanh_gelu,
+    write_hard_sigmoid,
     write_leaky_relu,
 )
 from ep_nnapi.operators.lib.activation import gelu as exact_gelu
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.matmul import affine, product, scaled_constant
-from ep_nnapi.operators.lib.node import Computed, Node, op, widened
+from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened
 from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized, write_statistics
-
-MICROSOFT_DOMAIN = "com.microsoft"
 
 
 @op("FusedConv", since=1, domain=MICROSOFT_DOMAIN)
@@ -60,7 +58,7 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
         "Sigmoid": lambda x, y: iter((apply(spec.LOGISTIC, x, out=y),)),
         "Tanh": lambda x, y: iter((apply(spec.TANH, x, out=y),)),
         "LeakyRelu": lambda x, y: write_leaky_relu(n, x, params[0] if params else 0.01, y),
-        "HardSigmoid": lambda x, y: _hard(n, x, _two(n, params or (0.2, 0.5)), y),
+        "HardSigmoid": lambda x, y: write_hard_sigmoid(n, x, y, *_two(n, params or (0.2, 0.5))),
         "Clip": lambda x, y: clip(
             n, x, (n.scalar(_two(n, params)[0], x), n.scalar(params[1], x)), y
         ),
@@ -70,11 +68,6 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
             Reason.ATTRIBUTE, f"activation is {name}; only {', '.join(filter(None, known))}"
         )
     return known[name]
-
-
-def _hard(n: Node, x: Value, line: Sequence[float], y: Value) -> Iterator[Call]:
-    share = yield from scaled_hard_sigmoid(n, x, *line)
-    yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=y)
 
 
 def _two(n: Node, params: Sequence[float]) -> Sequence[float]:

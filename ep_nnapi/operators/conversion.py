@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.operators.lib.activation import clip
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.node import Computed, Node, Operator, narrow, op
+from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, Operator, narrow, op
 from ep_nnapi.operators.lib.quantizing import (
     EIGHT_BIT,
     dequantized,
@@ -89,9 +89,6 @@ CASTS = (
     Operator("Cast", "", 6, lower, "The same numbers as another type; fractions are cut off."),
     Operator("CastLike", "", 15, lower, "The same numbers as the second input's type."),
 )
-
-
-MICROSOFT_DOMAIN = "com.microsoft"
 
 
 @op("QuantizeLinear", since=10)

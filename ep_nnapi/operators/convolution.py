@@ -10,6 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.operators.lib.convolution import (
+    MAX_GROUPS,
     convolve,
     dilated_filter,
     filter_rows,
@@ -41,10 +42,8 @@ def conv_transpose(n: Node) -> Iterator[Call]:
     yield from transpose_convolve(n, n.output())
 
 
-FILTER_PERM = (1, 2, 3, 0)
+TRANSPOSED_FILTER_PERM = (1, 2, 3, 0)
 """Permutation from ONNX's filter layout [C, O / group, kH, kW] to NNAPI's."""
-MAX_GROUPS = 64
-"""Largest `group` that is lowered to one transposed convolution for each group."""
 
 
 @frozen
@@ -138,7 +137,7 @@ class _TransposedConvolution:
         return apply(
             spec.TRANSPOSE_CONV_2D,
             images(n, self.image),
-            filter=View(self.taps, FILTER_PERM),
+            filter=View(self.taps, TRANSPOSED_FILTER_PERM),
             bias=self.bias,
             padding_left=left,
             padding_right=right,

@@ -14,7 +14,6 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.movement import broadcast, select
 from ep_nnapi.operators.lib.node import (
-    Computed,
     Node,
     Operator,
     broadcast_shape,
@@ -33,7 +32,7 @@ def binary(op_type: str, row: OperationSpec, since: int = 7) -> Operator:
     return Operator(op_type, "", since, lower, f"{row.name} of two tensors.")
 
 
-def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Operator:
+def variadic(op_type: str, row: OperationSpec) -> Operator:
     """Return an operator on any number of tensors, lowered to a chain of binary operations.
 
     The tensors broadcast from opset 8 on; before, their shapes are equal.
@@ -42,7 +41,7 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Operator:
     def lower(n: Node) -> Iterator[Call]:
         yield from _chain(n, row, n.inputs, n.output())
 
-    return Operator(op_type, "", since, lower, f"{row.name} of the tensors, one after the other.")
+    return Operator(op_type, "", 6, lower, f"{row.name} of the tensors, one after the other.")
 
 
 TABLE = (
@@ -127,7 +126,8 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
         max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
     )
     down = yield from n.compute(spec.DIV, a, b)
-    rest = yield from _remainder(n, a, b, down)
+    whole = yield from n.compute(spec.MUL, down, b)
+    rest = yield from n.compute(spec.SUB, a, whole)
     inexact = yield from n.compute(spec.NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
     minus = yield from each(
         n.compute(spec.LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b)
@@ -136,12 +136,6 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
     up = yield from n.compute(spec.LOGICAL_AND, inexact, apart)
     more = yield from n.compute(spec.ADD, down, n.scalar(1, y))
     yield from select(n, up, more, down, y)
-
-
-def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
-    """Return `a` - `quotient` * `b`."""
-    whole = yield from n.compute(spec.MUL, quotient, b)
-    return (yield from n.compute(spec.SUB, a, whole))
 
 
 @op("Mod", since=10)

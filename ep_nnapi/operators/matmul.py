@@ -46,27 +46,16 @@ def gemm(n: Node) -> Iterator[Call]:
 
     a [M, K] (transA: [K, M]), b [K, N] (transB: [N, K]), c broadcast to [M, N]
     """
-    _require_matrices(n)
-    _require_bias_of_product(n)
-    yield from affine(n, n.output())
-
-
-def _require_matrices(n: Node) -> None:
-    """Raise Reject unless a and b are matrices whose inner sizes agree."""
-    a, b = n.input(0), n.input(1)
+    a, b, y = n.input(0), n.input(1), n.output()
     for x in (a, b):
         n.require(x.rank == 2, Reason.RANK, f"{x.name} has rank {x.rank}; Gemm multiplies matrices")
     of_a, of_b = 0 if n.integer("transA", 0) else 1, 1 if n.integer("transB", 0) else 0
     _require_equal_inner_sizes(n, a.shape[of_a], b.shape[of_b])
-
-
-def _require_bias_of_product(n: Node) -> None:
-    """Raise Reject if c is larger than the product, which ONNX's shape inference does not check."""
-    if not n.has(2):
-        return
-    c, y = n.input(2), n.output()
-    detail = f"{c.name} {list(c.shape)} does not broadcast to {list(y.shape)}"
-    n.require(broadcast_shape(c.shape, y.shape) == y.shape, Reason.SHAPE, detail)
+    if n.has(2):  # ONNX's shape inference does not check it
+        c = n.input(2)
+        detail = f"{c.name} {list(c.shape)} does not broadcast to {list(y.shape)}"
+        n.require(broadcast_shape(c.shape, y.shape) == y.shape, Reason.SHAPE, detail)
+    yield from affine(n, y)
 
 
 def _require_equal_inner_sizes(n: Node, of_a: int, of_b: int) -> None:

@@ -25,7 +25,6 @@ from ep_nnapi.operators.lib.movement import transpose as permute
 from ep_nnapi.operators.lib.node import (
     EXACT_IN_FLOAT,
     Computed,
-    Lowering,
     Node,
     Operator,
     each,
@@ -41,17 +40,17 @@ def lower(n: Node) -> Iterator[Call]:
     yield from n.reshape(n.input(0), n.output())
 
 
-def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Operator:
+def reshaping(op_type: str, doc: str) -> Operator:
     """Return an operator whose output has the elements of its first input, in order."""
-    return Operator(op_type, "", since, lower, doc, moves=True)
+    return Operator(op_type, "", 1, lower, doc, moves=True)
 
 
 TABLE = (
-    reshaping("Reshape", 1, "The elements in another shape (0 and -1 are resolved before)."),
-    reshaping("Flatten", 1, "All dimensions before `axis` as one, the others as another."),
-    reshaping("Squeeze", 1, "Without dimensions of 1."),
-    reshaping("Unsqueeze", 1, "With more dimensions of 1."),
-    reshaping("Identity", 1, "The same tensor."),
+    reshaping("Reshape", "The elements in another shape (0 and -1 are resolved before)."),
+    reshaping("Flatten", "All dimensions before `axis` as one, the others as another."),
+    reshaping("Squeeze", "Without dimensions of 1."),
+    reshaping("Unsqueeze", "With more dimensions of 1."),
+    reshaping("Identity", "The same tensor."),
 )
 
 

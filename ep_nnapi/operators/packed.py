@@ -18,10 +18,9 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.operators.lib.matmul import write_fully_connected
-from ep_nnapi.operators.lib.node import Node, op, zeros
+from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Node, op, zeros
 from ep_nnapi.operators.lib.quantizing import require_bytes
 
-MICROSOFT_DOMAIN = "com.microsoft"
 _BITS = (4, 8)
 _SMALLEST_BLOCK = 16
 

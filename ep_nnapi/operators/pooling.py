@@ -356,13 +356,8 @@ def _dilated(
         layout=layout(n),
         out=images(n, joined),
     )
-    yield _strided(joined, axes, y)
-
-
-def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
-    """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
-    taken = (Span(0, (s.out - 1) * s.stride + 1, s.stride) for s in axes)
-    return strided_slice(x, [*map(Span.whole, x.shape[:2]), *taken], y)
+    taken = (Span(0, (s.out - 1) * s.stride + 1, s.stride) for s in axes)  # pooled with strides
+    yield strided_slice(joined, [*map(Span.whole, x.shape[:2]), *taken], y)
 
 
 def _padded(

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import equal_parts, sliced
-from ep_nnapi.operators.lib.node import Computed, Node, op, widened, zeros
+from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
     RecurrentLayer,
@@ -32,7 +32,6 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     write_outputs,
 )
 
-MICROSOFT_DOMAIN = "com.microsoft"
 States: TypeAlias = Sequence[Value | None]
 """The state H, and of an LSTM C; None for zeros."""
 Direction: TypeAlias = Generator[Call, None, tuple[Value, Sequence[Value]]]
@@ -214,8 +213,7 @@ def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
     if results is not None:
         return (yield from _sequence_lstm(n, layer, direction, (h, c), results))
     x = yield from _rows(n, layer)
-    cell = _UnrolledLstm(n, layer, direction)
-    return (yield from _unrolled(n, layer, direction, x, (h, c), cell.step))
+    return (yield from _unrolled(n, layer, direction, x, (h, c), _lstm_step(n, layer, direction)))
 
 
 def _sequence_lstm_outputs(
@@ -289,38 +287,35 @@ def _sequence_lstm(
     return output, tuple(states)
 
 
-class _UnrolledLstm:
-    """One direction's unrolled cell; `coupled`: the forget gate is 1 - the input gate."""
+def _lstm_step(n: Node, layer: RecurrentLayer, direction: int) -> Step:
+    """Return the unrolled cell: from sums of the gates i, o, f and the candidate to H and C.
 
-    def __init__(self, n: Node, layer: RecurrentLayer, direction: int) -> None:
-        gates = [slice(g * layer.units, (g + 1) * layer.units) for g in range(3)]
-        self._n = n
-        self._peepholes = [gate_weights(n, 7, direction, g) for g in gates] if n.has(7) else []
-        self._activations = layer.activations[direction]
-        self._coupled = n.integer("input_forget", 0) == 1
+    With `input_forget` the forget gate is 1 - the input gate.
+    """
+    gates = [slice(g * layer.units, (g + 1) * layer.units) for g in range(3)]
+    peepholes = [gate_weights(n, 7, direction, g) for g in gates] if n.has(7) else []
+    active, g, h = layer.activations[direction]
 
-    def step(self, total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
-        """Return the next H and C; `total`: sums of gates i, o, f and the candidate."""
-        n, (_, g, h) = self._n, self._activations
+    def gate(index: int, total: Value, c: Value | None) -> Computed:
+        if peepholes and c is not None:
+            seen = yield from n.compute(spec.MUL, c, peepholes[index])
+            total = yield from n.compute(spec.ADD, total, seen)
+        return (yield from n.compute(active, total))
+
+    def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
         i, o, f, candidate = yield from equal_parts(n, total, 1, 4)
         c = states[1]
-        i = yield from self._gate(0, i, c)
+        i = yield from gate(0, i, c)
         new = yield from n.compute(g, candidate)
         memory = yield from n.compute(spec.MUL, i, new)
         if c is not None:
-            if self._coupled:
+            if n.integer("input_forget", 0) == 1:
                 f = yield from n.compute(spec.SUB, n.scalar(1, i), i, shape=i.shape)
             else:
-                f = yield from self._gate(2, f, c)
+                f = yield from gate(2, f, c)
             kept = yield from n.compute(spec.MUL, f, c)
             memory = yield from n.compute(spec.ADD, kept, memory)
-        o = yield from self._gate(1, o, memory)
-        active = yield from n.compute(h, memory)
-        return (yield from n.compute(spec.MUL, o, active)), memory
+        o = yield from gate(1, o, memory)
+        return (yield from n.compute(spec.MUL, o, (yield from n.compute(h, memory)))), memory
 
-    def _gate(self, gate: int, total: Value, c: Value | None) -> Computed:
-        """Return a gate's activation, with its peephole at C."""
-        if self._peepholes and c is not None:
-            seen = yield from self._n.compute(spec.MUL, c, self._peepholes[gate])
-            total = yield from self._n.compute(spec.ADD, total, seen)
-        return (yield from self._n.compute(self._activations[0], total))
+    return step

@@ -9,7 +9,6 @@ from typing import TypeAlias
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.operators.lib.movement import broadcast, sizes_around
 from ep_nnapi.operators.lib.node import Computed, Node, Operator, int32, widened
@@ -19,38 +18,33 @@ LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iter
 """`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""
 
 
-@frozen
-class _ReductionOperator:
-    """A reduction operator, with its lowering.
+def variants(
+    op_type: str,
+    lowered: LoweringOverAxes,
+    doc: str,
+    *,
+    axes_are_input: int = 18,
+    widens: bool = False,
+) -> Iterator[Operator]:
+    """Return the operator's two variants: `axes` as an attribute, and as an input.
 
     axes_are_input   the schema version from which `axes` is an input, not an attribute
     widens           True if float16 is computed in float32
     """
 
-    op_type: str
-    lower: LoweringOverAxes
-    doc: str
-    axes_are_input: int = 18
-    widens: bool = False
-
-
-def variants(reduction: _ReductionOperator) -> Iterator[Operator]:
-    """Return the operator's two variants: `axes` as an attribute, and as an input."""
-
     def by_attribute(n: Node) -> Iterator[Call]:
         rank = n.input(0).rank
-        yield from _lower(n, reduction.lower, n.integers("axes", range(rank)))
+        yield from _lower(n, lowered, n.integers("axes", range(rank)))
 
     def by_input(n: Node) -> Iterator[Call]:
         axes = n.integers_at(1) if n.has(1) else ()
         noop = n.integer("noop_with_empty_axes", 0)
         if not axes and not noop:
             axes = tuple(range(n.input(0).rank))
-        yield from _lower(n, reduction.lower, axes)
+        yield from _lower(n, lowered, axes)
 
-    for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
-        by = widened(lower) if reduction.widens else lower
-        yield Operator(reduction.op_type, "", since, by, reduction.doc)
+    for since, lower in ((1, by_attribute), (axes_are_input, by_input)):
+        yield Operator(op_type, "", since, widened(lower) if widens else lower, doc)
 
 
 def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:
@@ -163,28 +157,18 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
     yield apply(spec.ADD, log, (yield from n.reshaped(finite, operand_shape(y.shape))), out=y)
 
 
-_OPERATORS = (
-    _ReductionOperator(
-        "ReduceMax",
-        _lowered_by(spec.REDUCE_MAX, spec.MAXIMUM, spec.REDUCE_ANY),
-        "The greatest element; of booleans, whether any holds.",
-    ),
-    _ReductionOperator(
-        "ReduceMin",
-        _lowered_by(spec.REDUCE_MIN, spec.MINIMUM, spec.REDUCE_ALL),
-        "The least element; of booleans, whether all hold.",
-    ),
-    _ReductionOperator("ReduceMean", _lowered_by(spec.MEAN), "The mean."),
-    _ReductionOperator("ReduceProd", _lowered_by(spec.REDUCE_PROD, spec.MUL), "The product."),
-    _ReductionOperator("ReduceSum", _sum, "The sum.", axes_are_input=13),
-    _ReductionOperator("ReduceL1", _l1, "The sum of magnitudes.", widens=True),
-    _ReductionOperator(
-        "ReduceL2", _then(_sum_square, spec.SQRT), "The root of the squares' sum.", widens=True
-    ),
-    _ReductionOperator("ReduceLogSum", _then(_sum, spec.LOG), "The sum's logarithm.", widens=True),
-    _ReductionOperator(
-        "ReduceLogSumExp", _log_sum_exp, "The exponentials' sum's logarithm.", widens=True
-    ),
-    _ReductionOperator("ReduceSumSquare", _sum_square, "The sum of squares.", widens=True),
+_MAX = _lowered_by(spec.REDUCE_MAX, spec.MAXIMUM, spec.REDUCE_ANY)
+_MIN = _lowered_by(spec.REDUCE_MIN, spec.MINIMUM, spec.REDUCE_ALL)
+_L2, _LOG_SUM = _then(_sum_square, spec.SQRT), _then(_sum, spec.LOG)
+TABLE = (
+    *variants("ReduceMax", _MAX, "The greatest element; of booleans, whether any holds."),
+    *variants("ReduceMin", _MIN, "The least element; of booleans, whether all hold."),
+    *variants("ReduceMean", _lowered_by(spec.MEAN), "The mean."),
+    *variants("ReduceProd", _lowered_by(spec.REDUCE_PROD, spec.MUL), "The product."),
+    *variants("ReduceSum", _sum, "The sum.", axes_are_input=13),
+    *variants("ReduceL1", _l1, "The sum of magnitudes.", widens=True),
+    *variants("ReduceL2", _L2, "The root of the squares' sum.", widens=True),
+    *variants("ReduceLogSum", _LOG_SUM, "The sum's logarithm.", widens=True),
+    *variants("ReduceLogSumExp", _log_sum_exp, "The exponentials' sum's logarithm.", widens=True),
+    *variants("ReduceSumSquare", _sum_square, "The sum of squares.", widens=True),
 )
-TABLE = tuple(variant for reduction in _OPERATORS for variant in variants(reduction))

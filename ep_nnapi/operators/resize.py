@@ -204,7 +204,7 @@ def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Ca
 def _stays(sampling: Sampling, axis: Resized) -> bool:
     """True if the axis is unchanged; at scale 1, ONNX Runtime does not round positions."""
     if sampling.mode == "nearest":
-        return axis.size == axis.out and axis.scale == 1
+        return axis.unchanged
     return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.indexes)
 
 

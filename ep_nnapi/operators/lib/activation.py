@@ -139,14 +139,16 @@ def _number(constant: Constant | None) -> float | None:
     return None if infinite else number
 
 
-def scaled_hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Computed:
-    """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
+def write_hard_sigmoid(
+    n: Node, x: Value, y: Value, alpha: float = 0.2, beta: float = 0.5
+) -> Iterator[Call]:
+    """Emit `y` = alpha x + beta between 0 and 1: a sixth of RELU6 of six times that."""
     slope, scaled = 6 * float(np.float32(alpha)), x
     if not isclose(slope, 1, rel_tol=2**-25):  # 1 in float32
         scaled = yield from n.compute(spec.MUL, x, n.scalar(slope, x))
-    return (
-        yield from n.compute(spec.ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6)
-    )
+    term = n.scalar(6 * beta, x)
+    share = yield from n.compute(spec.ADD, scaled, term, activation=FuseCode.RELU6)
+    yield apply(spec.MUL, share, n.scalar(1 / 6, x), out=y)
 
 
 def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:

@@ -282,7 +282,7 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     image, win = yield from _image(n, x, win)
     taps = yield from n.reshaped(w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
-    out = n.output_or_temp(y, (*y.shape[:2], *_output_size(y)))
+    out = n.output_or_temp(y, (*y.shape[:2], *planar(y.shape[2:])))
     whole = _Convolution(image, taps, shift, win, group)
     if win.dilated and ((group > 1 and not whole.depthwise) or not n.supports(whole.call(n, out))):
         whole = whole.undilated(n)
@@ -293,10 +293,6 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     else:
         yield from _in_parts(n, whole, out, size)
     yield from n.write_output(out, y)
-
-
-def _output_size(y: Value) -> tuple[int, int]:
-    return (1, y.shape[2]) if y.rank == 3 else (y.shape[2], y.shape[3])
 
 
 def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:

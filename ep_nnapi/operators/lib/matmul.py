@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_one, is_symbolic
 from ep_nnapi.operators.lib.movement import equal_parts, expanded
 from ep_nnapi.operators.lib.node import Computed, Node, broadcast_shape, each, int32
-from ep_nnapi.operators.lib.quantizing import bias, scales_along
+from ep_nnapi.operators.lib.quantizing import bias, scales_along_rows
 
 MATRIX_TRANSPOSE = (1, 0)
 MAX_BATCH_LAYERS = 64
@@ -98,7 +98,7 @@ def write_fully_connected(
     yield apply(
         spec.CONV_2D,
         pixels,
-        filter=scales_along(turned, 0, (units, 1, 1, depth)),
+        filter=scales_along_rows(turned, (units, 1, 1, depth)),
         bias=shift,
         padding=PaddingCode.VALID,
         stride_width=1,

@@ -257,8 +257,8 @@ def value_range(value: Value) -> tuple[float, float]:
     return least, greatest
 
 
-def scales_along(value: Value, axis: int, shape: Sequence[int]) -> Value:
-    """Return a per-channel quantized constant reshaped to `shape`, with its scales along `axis`."""
+def scales_along_rows(value: Value, shape: Sequence[int]) -> Value:
+    """Return a per-channel quantized constant reshaped to `shape`, with its scales along axis 0."""
     q = value.quantization
     if q is None or value.constant is None:
         raise Reject(
@@ -268,5 +268,5 @@ def scales_along(value: Value, axis: int, shape: Sequence[int]) -> Value:
         value,
         dims=tuple(shape),
         constant=value.constant.reshaped(shape),
-        quantization=replace(q, axis=axis),
+        quantization=replace(q, axis=0),
     )
