@@ -20,11 +20,12 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.lowering.border import Allocate, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.api import EP_NAME
-from ep_nnapi.ort.compute import Allocate, FusedNode, Stop
+from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.factory import NoNodesProvider
 from ep_nnapi.ort.session import register
 from ep_nnapi.report.report import Notice

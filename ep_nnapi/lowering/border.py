@@ -22,6 +22,8 @@ from ep_nnapi.nnapi.sizes import bound, identical
 _SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 """`allocate(i, shape)` returns a writable array for ONNX output `i`."""
+Stop: TypeAlias = Callable[[], None]
+"""Called between operations; an exception that it raises ends the run."""
 
 
 class OtherInput(ModelError):

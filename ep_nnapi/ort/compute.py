@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.border import Place
+from ep_nnapi.lowering.border import Allocate, Place, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.expressions import Condition, Expression, Relation
@@ -92,10 +92,6 @@ def _depth(expression: Expression) -> int:
     """The operands on the stack at most."""
     inner = (a for monomial, _ in expression.terms for a in monomial if not isinstance(a, str))
     return 3 + max((1 + max(_depth(a.dividend), 1 + _depth(a.divisor)) for a in inner), default=0)
-
-
-Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
-Stop: TypeAlias = Callable[[], None]
 
 
 class Runnable(Protocol):

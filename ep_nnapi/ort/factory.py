@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.options.table import Options
+from ep_nnapi.options.table import parse
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.api import (
     EP_NAME,
@@ -109,12 +109,7 @@ class Factory:
         """Returns the OrtCompiledModelCompatibility of these devices with a compiled model."""
         from ep_nnapi.provider.load_epcontext import validate  # as in open_provider
 
-        return validate(info, self.validated_options(hardware))
-
-    def validated_options(self, hardware: Sequence[CData]) -> Options | None:
-        """Returns the options of a session on these devices; None for the default ones."""
-        del hardware
-        return None
+        return validate(info, parse(self.options_on(hardware, {})))
 
 
 def _spinning(entries: Mapping[str, str]) -> dict[str, str]:
@@ -182,10 +177,6 @@ class VirtualFactory(Factory):
     def options_on(self, hardware: Sequence[CData], given: Mapping[str, str]) -> dict[str, str]:
         """Returns the options for a session on one virtual device; raises OptionError."""
         return self._one_of(hardware).merged(given)
-
-    def validated_options(self, hardware: Sequence[CData]) -> Options | None:
-        """Returns the options of a session on one virtual device; raises OptionError."""
-        return self._one_of(hardware).session_options()
 
     def _one_of(self, hardware: Sequence[CData]) -> VirtualDevice:
         if len(hardware) != 1:

@@ -198,12 +198,8 @@ def _before_fork() -> None:
         time.sleep(_FORK_POLL)
 
 
-def _after_fork_in_parent() -> None:
-    lib.hold_direct_runs(0)
-
-
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
+    after_in_parent=partial(lib.hold_direct_runs, 0),
     after_in_child=lib.forget_direct_runs,
 )

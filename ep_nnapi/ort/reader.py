@@ -307,10 +307,8 @@ def count_subgraphs(handle: int) -> int:
 
 def first_unclaimed_node(handle: int) -> int:
     """Returns the first node that is not assigned to a provider; 0 if there is none."""
-    for node in _members(handle).nodes:
-        if not Reader().node(node).claimed_by:
-            return node
-    return 0
+    nodes = _members(handle).nodes
+    return next((node for node in nodes if not Reader().node(node).claimed_by), 0)
 
 
 def count_nodes(handle: int) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.epcontext.alternatives import Alternative
 from ep_nnapi.epcontext.onnx_program import LOCATION
-from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.border import Allocate, Stop
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.runtime import ExaminedDevice
@@ -18,7 +19,7 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.device_health import Declined
-from ep_nnapi.provider.fallback import Executor, Stop
+from ep_nnapi.provider.fallback import Executor
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
 Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]
@@ -96,44 +97,34 @@ def open_litert(
     return opened
 
 
-class PartRuns:
-    """Runs the parts of an alternative one after the other; tensors go by their names."""
+def part_runs(
+    alternative: Alternative,
+    opened: Sequence[Opened],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Executor:
+    """Returns what runs the parts of an alternative one by one; tensors go by their names."""
+    parts = []
+    for part, bind in zip(alternative.parts, opened, strict=True):
+        made = {c.name: c.dtype.numpy for c in part.border.outputs}
+        read = [*dict.fromkeys(c.name for c in part.border.inputs)]
+        parts.append((bind(read, [*made]), read, [*made.items()]))
 
-    def __init__(
-        self,
-        alternative: Alternative,
-        parts: Sequence[Opened],
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-    ) -> None:
-        self._ends, self._parts = (tuple(inputs), tuple(outputs)), []
-        for part, opened in zip(alternative.parts, parts, strict=True):
-            border = part.border
-            read = [*dict.fromkeys(c.name for c in border.inputs)]
-            names = read, [c.name for c in border.outputs]
-            types = [c.dtype.numpy for c in border.outputs]
-            self._parts.append((opened(*names), names, types))
+    def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        there = dict(zip(inputs, arrays, strict=True))
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs into the arrays that `allocate` returns."""
-        there = dict(zip(self._ends[0], inputs, strict=True))
-        for run, (read, made), types in self._parts:
-            self._run(run, (read, made), types, there, stop)
-        for i, name in enumerate(self._ends[1]):
+        def allocated(
+            made: Sequence[tuple[str, np.dtype[np.generic]]], index: int, shape: tuple[int, ...]
+        ) -> Array:
+            name, dtype = made[index]
+            return there.setdefault(name, np.empty(shape, dtype))
+
+        for run_part, read, made in parts:
+            run_part([there[name] for name in read], partial(allocated, made), stop)
+        for i, name in enumerate(outputs):
             np.copyto(allocate(i, there[name].shape), there[name])
 
-    @staticmethod
-    def _run(
-        run: Executor,
-        names: tuple[list[str], list[str]],
-        types: Sequence[np.dtype[np.generic]],
-        there: dict[str, Array],
-        stop: Stop,
-    ) -> None:
-        def allocated(index: int, shape: tuple[int, ...]) -> Array:
-            return there.setdefault(names[1][index], np.empty(shape, types[index]))
-
-        run([there[name] for name in names[0]], allocated, stop)
+    return run
 
 
 def compiled(compiler: Compiler, lowered: Lowered) -> Placed:

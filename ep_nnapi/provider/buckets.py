@@ -14,12 +14,12 @@ import numpy as np
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Dim, Value
-from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.border import Allocate, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.cluster_selection import MOVES_BYTES
-from ep_nnapi.provider.fallback import Executor, Stop
+from ep_nnapi.provider.fallback import Executor
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_values
 
 _INTEGERS = (1, 0, None)

@@ -20,7 +20,7 @@ import numpy as np
 from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, replaces
 from ep_nnapi.epcontext.container import ContainerContent, check_programs
 from ep_nnapi.epcontext.layout import AlternativeKind
-from ep_nnapi.lowering.border import Allocate, Crossing
+from ep_nnapi.lowering.border import Allocate, Crossing, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, module_logger
@@ -33,17 +33,17 @@ from ep_nnapi.options.values import Fallback, Preferred
 from ep_nnapi.provider.alternative_runs import (
     GaveWay,
     Opened,
-    PartRuns,
     compiled,
     open_litert,
     open_onnx,
+    part_runs,
 )
 from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import NoRuntime
-from ep_nnapi.provider.fallback import Executor, Stop
+from ep_nnapi.provider.fallback import Executor
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 from ep_nnapi.report.report import ClusterReport
 
@@ -186,7 +186,7 @@ class Choice:
         """Compiles an alternative, or a part of it; raises GaveWay."""
         if alternative.parts:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
-            return lambda ins, outs: PartRuns(alternative, parts, ins, outs)
+            return partial(part_runs, alternative, parts)
         try:
             if alternative.kind is AlternativeKind.ONNX:
                 return open_onnx(alternative, self.content.weights)

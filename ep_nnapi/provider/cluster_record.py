@@ -77,6 +77,16 @@ class Compiled:
             (*self.opened, *(() if opened is None else (opened,))),
         )
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        return {
+            "operations": self.operations,
+            "weight_bytes": self.weight_bytes,
+            "milliseconds": self.nanoseconds / 1e6,
+            "compilations": self.count,
+            "open_sizes": [each.to_json() for each in self.opened],
+        }
+
 
 def _with_inner(model: Model) -> Iterator[Model]:
     yield model

@@ -71,7 +71,10 @@ class ClusterSelector:
         candidates: set[Hashable] = set(capable)
         left_to_cpu: list[tuple[Ids, str]] = []
         while True:
-            wanted, not_worth_it = self._worth_taking(dag, candidates, costs)
+            wanted, not_worth_it = candidates, list[GivenUp]()
+            if self.options.partitioning is Partitioning.WORTH_IT:
+                found = worth_it(dag, candidates, costs)
+                wanted, not_worth_it = {n for c in found.clusters for n in c}, found.given_up
             values: dict[tuple[Hashable, ...], float] = {}
             clusters, over_limit = self._limited(dag, wanted, costs, values)
             left_to_cpu += [
@@ -133,14 +136,6 @@ class ClusterSelector:
         options = self.options
         limited = options.max_clusters is not None or options.calibration is not None
         return options.partitioning is Partitioning.WORTH_IT or limited
-
-    def _worth_taking(
-        self, dag: nx.DiGraph, candidates: set[Hashable], costs: Costs
-    ) -> tuple[set[Hashable], list[GivenUp]]:
-        if self.options.partitioning is not Partitioning.WORTH_IT:
-            return candidates, []
-        found = worth_it(dag, candidates, costs)
-        return {node for members in found.clusters for node in members}, found.given_up
 
     def _limited(
         self,
@@ -274,20 +269,22 @@ def limits_below(
         range(1, len(failed) - 1), total / 2, key=lambda i: _bytes(Budget.needed(dag, failed[:i]))
     )
     parts = [Budget.needed(dag, part) for part in (failed[: middle + 1], failed[middle + 1 :])]
-    parts += [b for b in (Budget.needed(dag, c) for c in compiled) if _is_smaller(b, needed)]
-    weights, activations = (max(b.weights or 0 for b in parts), max(map(_activations, parts)))
-    if weights >= (needed.weights or 0) and activations >= _activations(needed):
+    for other in (Budget.needed(dag, c) for c in compiled):
+        if _weights(other) < _weights(needed) and _activations(other) < _activations(needed):
+            parts.append(other)
+    weights, activations = max(map(_weights, parts)), max(map(_activations, parts))
+    if weights >= _weights(needed) and activations >= _activations(needed):
         return None
     return Budget(weights=weights or None, activations=activations)
 
 
 def _bytes(needed: Budget) -> int:
-    return (needed.weights or 0) + _activations(needed)
+    return _weights(needed) + _activations(needed)
+
+
+def _weights(needed: Budget) -> int:
+    return needed.weights or 0
 
 
 def _activations(needed: Budget) -> int:
     return needed.activations or 0
-
-
-def _is_smaller(one: Budget, other: Budget) -> bool:
-    return (one.weights or 0) < (other.weights or 0) and _activations(one) < _activations(other)

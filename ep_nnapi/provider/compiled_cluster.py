@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput, Place, Unconverted
+from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherInput, Place, Stop, Unconverted
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode, result_code
@@ -36,7 +36,6 @@ from ep_nnapi.provider.device_health import RETRY_DELAY, Declined, repeatable
 from ep_nnapi.provider.fallback import (
     CpuModel,
     Executor,
-    Stop,
     cpu_executor,
     is_on_reference,
     reference_executor,
@@ -143,14 +142,9 @@ class Runner:
         run = direct_run(compiler, compilation, self.border)
         if run is None:
             return []
-        record, by = self.cluster.record, self._substitute
+        record, by = self.cluster.record, self.cluster.report.substitute
         count = partial(record.add_direct_runs, by)
         return [replace(run, count=count, timed=record.timed, by=by)]
-
-    @property
-    def _substitute(self) -> Substitute | None:
-        """What its compilation is in place of, if it is not that of the device meant at first."""
-        return self.cluster.report.substitute
 
     def _run(
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
@@ -171,7 +165,7 @@ class Runner:
 
         try:
             self._run_on_device(inputs, allocate_once, stop, events)
-            return self._substitute
+            return self.cluster.report.substitute
         except RuntimeFailure as failure:
             named = failure.of_cluster(self.cluster.report.nodes)
             executor, by = replaced = self._fallback_for(named, str(failure))
@@ -235,7 +229,7 @@ class Runner:
         """Returns a new compilation with the current options, on record; raises Declined."""
         placed = self.cluster.compiler.compile(self.cluster.lowered)
         record, model = self.cluster.record, placed.lowered.model
-        record.add_compilation(model, placed.nanoseconds, self._substitute)
+        record.add_compilation(model, placed.nanoseconds, self.cluster.report.substitute)
         return placed.compilation
 
     def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> Compilation:

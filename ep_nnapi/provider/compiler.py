@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
@@ -159,14 +160,17 @@ class Compiler:
         declined_permutes: Collection[Permute] = (),
     ) -> Lowered:
         """Returns the same, whether the device supports it or not."""
-        self._check_health(members)
+        why = self.health.left_out(self.device.name)
+        if why is not None:
+            names = [part.name for m in members for part in m.node.originals]
+            raise Declined(names, Reason.DRIVER, why)
         _check_elements(members, outputs)
         calls = [call for m in members for call in m.calls]
         try:
             lowered = lower(calls, inputs, outputs, self.target, declined=declined_permutes)
         except UnsupportedPermute as unsupported:
-            names = _side_with_less_work(members, unsupported)
-            raise Declined(names, unsupported.reason, unsupported.detail) from None
+            side = _side_with_less_work(members, unsupported)
+            raise Declined(side, unsupported.reason, unsupported.detail) from None
         if not lowered.model.inputs:
             detail = "its cluster depends on constants only; an NNAPI model needs an input"
             raise Declined((), Reason.CONSTANT_NODE, detail)
@@ -279,8 +283,9 @@ class Compiler:
         """
         traced = self._traced(cluster, Tracing.of(cluster.inputs, shapes))
         if traced.tracing.coincides:
-            apart = self._traced_apart(cluster, traced.tracing)
-            traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
+            with suppress(Declined):  # sizes that must be equal are rejected by the nodes
+                apart = self._traced(cluster, traced.tracing.apart)
+                traced = min(traced, apart, key=lambda t: len(t.tracing.trace.equal))
         return self.proved(traced)
 
     def proved(self, traced: Traced) -> Lowered:
@@ -294,16 +299,6 @@ class Compiler:
         if why:
             raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
         return traced.lowered
-
-    def _traced_apart(self, cluster: Graph, tracing: Tracing) -> Traced:
-        """Returns the same for sizes that differ from each other: equal ones may be so by chance.
-
-        Sizes that must be equal are rejected by the nodes.
-        """
-        try:
-            return self._traced(cluster, tracing.apart)
-        except Declined:
-            return self._traced(cluster, tracing)
 
     def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))
@@ -337,13 +332,6 @@ class Compiler:
                 raise Declined((verdict.node,), verdict.reason, verdict.detail)
             members.append(verdict)
         return graph, members
-
-    def _check_health(self, members: Sequence[CapableNode]) -> None:
-        """Raises Declined for all nodes if the device is left out because it keeps failing."""
-        why = self.health.left_out(self.device.name)
-        if why is not None:
-            names = [part.name for m in members for part in m.node.originals]
-            raise Declined(names, Reason.DRIVER, why)
 
     def _compilation_failure(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"

@@ -15,7 +15,7 @@ from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.lowering.border import Allocate, Place
+from ep_nnapi.lowering.border import Allocate, Place, Stop
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, module_logger
@@ -35,7 +35,7 @@ from ep_nnapi.provider.cluster_record import (
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
-from ep_nnapi.provider.fallback import CpuModel, Executor, Stop, cpu_executor
+from ep_nnapi.provider.fallback import CpuModel, Executor, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, InputContents, OpenCompilation
 from ep_nnapi.provider.tracing import Traced
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
@@ -427,15 +427,11 @@ class DynamicRunner:
         return f"the cluster of {' to '.join(dict.fromkeys((nodes[0], nodes[-1])))}"
 
     def _on_cpu(self, why: str) -> Executor:
-        """Returns what computes the cluster's ONNX nodes on the CPU provider."""
+        """Returns what computes the cluster's nodes on the CPU provider; its runs are on record."""
         with self._lock:
             if self._cpu is None:
                 self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
-        return self._on_record(self._cpu, self.cluster.elsewhere(CPU_FALLBACK, why))
-
-    def _on_record(self, on_cpu: Executor, by: Substitute) -> Executor:
-        """Returns `on_cpu` with its runs counted, and with their events if there is a profile."""
-        cluster = self.cluster
+        on_cpu, by, cluster = self._cpu, self.cluster.elsewhere(CPU_FALLBACK, why), self.cluster
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
             def compute(events: RunEvents | None) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ep_nnapi.lowering.border import Allocate, BoundBorder
+from ep_nnapi.lowering.border import Allocate, BoundBorder, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
@@ -25,8 +25,6 @@ from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
-Stop: TypeAlias = Callable[[], None]
-"""Called between operations; an exception that it raises ends the run."""
 Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 
 _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own file

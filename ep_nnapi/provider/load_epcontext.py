@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
+from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.lowering.border import Crossing
@@ -25,7 +25,8 @@ from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
-from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
+from ep_nnapi.provider.devices import placement
+from ep_nnapi.provider.outline import report_of
 from ep_nnapi.report.report import ClusterReport
 
 if TYPE_CHECKING:
@@ -84,15 +85,7 @@ def load(
 
 
 def _report(node: GraphNode, device: str) -> ClusterReport:
-    values = (*inputs_of(node), *outputs_of(node))
-    return ClusterReport(
-        (node.name,),
-        tuple(v.name for v in inputs_of(node)),
-        tuple(v.name for v in outputs_of(node)),
-        sum(bytes_of(v) for v in values),
-        device,
-        (node.op_type,),
-    )
+    return report_of([node], inputs_of(node), outputs_of(node), device)
 
 
 def without_runtime(node: GraphNode, why: str) -> UnusableCluster:
@@ -227,9 +220,5 @@ def validate(info: str, options: Options | None = None) -> Compatibility:
     compiled = parse(info)
     if compiled is None:
         return Compatibility.NOT_APPLICABLE
-    options = options or Options()
-    runtime = runtime_of(options)
-    name = options.device or default_device(runtime, options.flags)
-    device = choose_device(runtime, name, options.flags)
-    level = options.lowering_target(device.feature_level).feature_level
-    return compiled.on(replace(device, feature_level=level))
+    _, device, target = placement(options or Options())
+    return compiled.on(replace(device, feature_level=target.feature_level))

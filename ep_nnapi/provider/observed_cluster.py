@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.border import Allocate, Stop
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from ep_nnapi.provider.fallback import CpuModel, Executor, Stop
+from ep_nnapi.provider.fallback import CpuModel, Executor
 from ep_nnapi.report.report import ClusterReport
 
 

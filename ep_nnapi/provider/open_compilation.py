@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.lowering.border import Place, within
+from ep_nnapi.lowering.border import within
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -144,12 +144,11 @@ class OpenCompilation:
         border = self.placed.lowered.border.bind(input_names, output_names)
         run = direct_run(self.placed.compiler, self.placed.compilation, border)
         if run is not None:
-            given = tuple(self._limited(place, input_names) for place in run.given)
-            yield replace(run, given=given, sizes=self._open_sizes(input_names))
-
-    def _limited(self, place: Place, input_names: Sequence[str]) -> Place:
-        _, most = self.lowered.ranges.get(input_names[place.position], (0, place.most))
-        return replace(place, most=most)
+            limits = {name: most for name, (_, most) in self.lowered.ranges.items()}
+            given = (
+                replace(p, most=limits.get(input_names[p.position], p.most)) for p in run.given
+            )
+            yield replace(run, given=tuple(given), sizes=self._open_sizes(input_names))
 
     def _open_sizes(self, input_names: Sequence[str]) -> OpenSizes:
         """What inputs must meet; each further size of one is a symbol equal to what it must be."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ep_nnapi.costs import CostModel
-from ep_nnapi.graph.dag import inputs_of, outputs_of
+from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.immutable import replace
@@ -47,6 +47,20 @@ def type_of(value: Value) -> str:
         return value.dtype.name.lower()
     dims = ", ".join("?" if d is None else str(d) for d in value.dims)
     return f"{value.dtype.name.lower()} [{dims}]"
+
+
+def report_of(
+    nodes: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value], device: str
+) -> ClusterReport:
+    """Returns the report of a cluster of these ONNX nodes, with its inputs and outputs."""
+    return ClusterReport(
+        tuple(n.name for n in nodes),
+        tuple(v.name for v in inputs),
+        tuple(v.name for v in outputs),
+        sum(bytes_of(v) for v in (*inputs, *outputs)),
+        device,
+        tuple(n.op_type for n in nodes),
+    )
 
 
 def with_times(

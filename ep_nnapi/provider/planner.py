@@ -7,7 +7,7 @@ until every cluster compiles: a failure in ONNX Runtime's Compile would end the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
@@ -16,14 +16,13 @@ from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
 from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs import PHONE, CostModel
 from ep_nnapi.epcontext.layout import EP_SOURCE, is_own
-from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, mean_of, outputs_of
+from ep_nnapi.graph.dag import dag_of, inputs_of, mean_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode, copy_constants
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen, replace
-from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Spinning
 from ep_nnapi.provider.buckets import Buckets
@@ -41,9 +40,9 @@ from ep_nnapi.provider.devices import NoRuntime
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.fallback import CpuModel
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load, without_runtime
-from ep_nnapi.provider.outline import outline_of, with_times
+from ep_nnapi.provider.outline import outline_of, report_of, with_times
 from ep_nnapi.provider.whole_graph import NotWhole, WholeGraph
-from ep_nnapi.report.report import ClusterReport, GraphReport
+from ep_nnapi.report.report import GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
 if TYPE_CHECKING:
@@ -126,16 +125,17 @@ class Planner:
             for n in context_nodes
         ]
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
-        reports = (
-            *(c.report for c in prepared),
-            *(self._timed(compiled[c].report, c, nodes) for c in selection.clusters),
-        )
+        reports = [c.report for c in clusters]
+        if self.compiler.measure:
+            own = zip(reports[len(prepared) :], selection.clusters, strict=True)
+            timed = (with_times(r, [nodes[i] for i in ids], self.model) for r, ids in own)
+            reports[len(prepared) :] = timed
         rejected, notes = verdicts.rejections(), verdicts.notes(selection.notes)
         lower_bound = selection.lower_bound + len(prepared)
         report = GraphReport(
             len(graph.nodes),
             len(capable),
-            reports,
+            tuple(reports),
             rejected,
             notes,
             lower_bound,
@@ -143,14 +143,6 @@ class Planner:
             outline_of(graph, nodes, self.model) if self.compiler.measure else (),
         )
         return PartitionedGraph(clusters, report, frozenset(capable))
-
-    def _timed(
-        self, report: ClusterReport, ids: Ids, nodes: Mapping[int, GraphNode]
-    ) -> ClusterReport:
-        """Returns the report of a cluster, with estimated times if the session measures."""
-        if not self.compiler.measure:
-            return report
-        return with_times(report, [nodes[i] for i in ids], self.model)
 
     def _compile_clusters(
         self,
@@ -247,7 +239,7 @@ class Planner:
         sampled = [[sample[i] for i in cluster] for sample in verdicts.samples]
         edges = [_boundary_values([m.node for m in members], readers) for members in sampled]
         originals = [part for n in nodes for part in n.originals]
-        report = _report(originals, inputs, outputs, self.compiler.device)
+        report = report_of(originals, inputs, outputs, self.compiler.device.name)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
@@ -275,7 +267,9 @@ class Planner:
         lowered = self.compiler.lower(sampled[0], *edges[0])
         placed = compiler.compile(lowered)
         cpu = None
-        if fallback is Fallback.CPU or _is_checked(inputs, verdicts.unverified):
+        # runs may have other numbers or shapes than it is compiled for
+        checked = any(v.limit or v.name in verdicts.unverified for v in inputs)
+        if fallback is Fallback.CPU or checked:
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model, compiler.options.threads)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
@@ -321,27 +315,6 @@ class Planner:
         is_whole = len(cluster) == len(graph.nodes) and not graph.key
         alone = is_whole and self.options.spinning is Spinning.AUTO
         return replace(self.compiler, alone=True) if alone else self.compiler
-
-
-def _is_checked(inputs: Iterable[Value], unverified: Collection[str]) -> bool:
-    """Returns True if runs may have other shapes or numbers than a cluster is compiled for."""
-    return any(v.limit or v.name in unverified for v in inputs)
-
-
-def _report(
-    originals: Sequence[GraphNode],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    device: Device,
-) -> ClusterReport:
-    return ClusterReport(
-        tuple(n.name for n in originals),
-        tuple(v.name for v in inputs),
-        tuple(v.name for v in outputs),
-        sum(bytes_of(v) for v in (*inputs, *outputs)),
-        device.name,
-        tuple(n.op_type for n in originals),
-    )
 
 
 def _nodes_with_known_shapes(

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
-from ep_nnapi.options.fixed import FixedSizes, sizes_in
+from ep_nnapi.options.fixed import sizes_in
 from ep_nnapi.options.table import Options, options_of_session
 from ep_nnapi.provider import receipt
 from ep_nnapi.provider.cluster_record import Listener
@@ -119,7 +119,10 @@ class Provider:
                 len(plan.clusters),
             )
         if self.options.sizes and before is None and not graph.key:
-            _warn_of_unknown_symbols(graph, self.options.sizes)
+            try:
+                require_symbols(graph_inputs(graph), self.options.sizes)
+            except OptionError as error:
+                logger.warning("%s", error)
         if self._planner.options.fix and before is None and not graph.key:
             _warn_of_open_sizes(graph, sizes_in(self._planner.options.fix))
         for cluster in plan.clusters:
@@ -272,14 +275,6 @@ def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:
         absent = [n for n in fixed if not mentions(Path(graph.path), n.encode())]
         if absent:
             logger.warning("option fix names %s, which the model does not have", ", ".join(absent))
-
-
-def _warn_of_unknown_symbols(graph: Graph, sizes: FixedSizes) -> None:
-    """Logs a warning if option `sizes` names what is no symbolic dimension of the session's."""
-    try:
-        require_symbols(graph_inputs(graph), sizes)
-    except OptionError as error:
-        logger.warning("%s", error)
 
 
 def planner_of(

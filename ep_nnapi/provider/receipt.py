@@ -193,25 +193,12 @@ def _cluster(cluster: Cluster, runtime: str, feature_level: int) -> Mapping[str,
         "runtime": runtime,
         "device": report.intended_device,
         "feature_level": feature_level,
-        "compiled": _compiled(record),
+        "compiled": record.compiled.to_json() if record.compiled else None,
         "runs": device_runs + sum(by.values()),
         "device_runs": device_runs,
         "fallbacks": [{**each.to_json(), "runs": runs} for each, runs in by.items()],
         "milliseconds": _milliseconds(record),
         **(chosen.to_json() if chosen else {}),
-    }
-
-
-def _compiled(record: ClusterRecord) -> dict[str, object] | None:
-    found = record.compiled
-    if found is None:
-        return None
-    return {
-        "operations": found.operations,
-        "weight_bytes": found.weight_bytes,
-        "milliseconds": found.nanoseconds / 1e6,
-        "compilations": found.count,
-        "open_sizes": [each.to_json() for each in found.opened],
     }
 
 

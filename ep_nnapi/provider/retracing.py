@@ -7,6 +7,7 @@ What is made of such a number differs for another value of the symbol.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from functools import partial
 from math import prod
 
 from ep_nnapi.capability.node import CapableNode, judge
@@ -18,6 +19,7 @@ from ep_nnapi.nnapi.expressions import Expression, Symbols
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, Trace, is_symbolic
 from ep_nnapi.options.target import Target
+from ep_nnapi.provider.tracing import rebound
 
 _FEW = 4096
 """Elements of constants that are compared."""
@@ -118,13 +120,9 @@ def _of_constant(constant: Constant) -> Hashable:
 
 def _rebound(node: GraphNode, symbols: Symbols, trace: Trace) -> GraphNode:
     """The node with these values of the symbols of its sizes."""
+    sized = partial(rebound, values=symbols, trace=trace)
 
-    def sized(size: int) -> int:
-        if not isinstance(size, Size):
-            return size
-        return Size.of(size.expression.evaluate(symbols), size.expression, trace)
-
-    def rebound(value: Value | None) -> Value | None:
+    def changed(value: Value | None) -> Value | None:
         if value is None or not is_symbolic(_sizes(value)):
             return value
         dims = value.dims and tuple(sized(d) if isinstance(d, int) else d for d in value.dims)
@@ -137,8 +135,8 @@ def _rebound(node: GraphNode, symbols: Symbols, trace: Trace) -> GraphNode:
     activation = node.activation
     return replace(
         node,
-        inputs=tuple(map(rebound, node.inputs)),
-        outputs=tuple(map(rebound, node.outputs)),
+        inputs=tuple(map(changed, node.inputs)),
+        outputs=tuple(map(changed, node.outputs)),
         parts=tuple(_rebound(part, symbols, trace) for part in node.parts),
         activation=activation and _rebound(activation, symbols, trace),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod
 
 import numpy as np
 
 from ep_nnapi.capability.node import CapableNode
-from ep_nnapi.graph.value import Constant, Dim, DType, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
@@ -57,7 +57,8 @@ class Tracing:
         """
         made = Tracing([], dict(shapes), {}, {}, {}, Trace(), {})
         shaped = [value for value in inputs if value.name in shapes]
-        known = {str(d): n for v in shaped for d, n in _named(v, shapes[v.name])}
+        sized = [pair for v in shaped for pair in zip(v.dims or (), shapes[v.name], strict=False)]
+        known = {dim: size for dim, size in sized if isinstance(dim, str)}
         for given in inputs:
             value = given if is_small(given.constant) else replace(given, folded=False)
             if given.folded and not value.folded:
@@ -175,10 +176,10 @@ class Tracing:
         """The same symbols with these values."""
         trace = Trace(dict(self.trace.typical))
 
-        def rebound(sizes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-            return {name: tuple(_rebound(s, values, trace) for s in e) for name, e in sizes.items()}
-
-        shapes, contents = rebound(self.shapes), rebound(self.contents)
+        shapes, contents = (
+            {name: tuple(rebound(s, values, trace) for s in each) for name, each in sizes.items()}
+            for sizes in (self.shapes, self.contents)
+        )
         made = Tracing([], shapes, dict(values), self.places, contents, trace, self.ranges)
         made.inputs.extend(made._with_contents(value) for value in self.inputs)
         return made
@@ -212,16 +213,11 @@ def _range(value: Value) -> Iterator[tuple[str, Interval]]:
         yield value.name, (-most, most)
 
 
-def _rebound(size: int, values: Symbols, trace: Trace) -> int:
+def rebound(size: int, values: Symbols, trace: Trace) -> int:
+    """The size for these values of symbols."""
     if not isinstance(size, Size):
         return size
     return Size.of(size.expression.evaluate(values), size.expression, trace)
-
-
-def _named(value: Value, shape: Sequence[int]) -> Iterator[tuple[Dim, int]]:
-    """The dimensions that have names, with their sizes."""
-    pairs = zip(value.dims or (), shape, strict=False)
-    return ((dim, size) for dim, size in pairs if isinstance(dim, str))
 
 
 @frozen

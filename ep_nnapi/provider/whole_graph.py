@@ -6,6 +6,7 @@ Others are judged for sample sizes, and each cluster is lowered for open sizes b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ep_nnapi.capability.graph import Capability, judge_traced
 from ep_nnapi.graph.dag import inputs_of
@@ -56,10 +57,7 @@ class WholeGraph:
             read = {value.name for node in graph.nodes for value in inputs_of(node)}
             inputs = [value for value in graph_inputs(graph) if value.name in read]
             tracing = Tracing.of(inputs, default_shapes(graph))
-
-            def bind(graph: Graph) -> Graph:
-                return bind_shapes(graph, tracing.shapes)
-
+            bind = partial(bind_shapes, shapes=tracing.shapes)
             found = judge_traced(graph, target, options, bind, tracing.trace)
         except Exception as error:  # sizes that do not fit together, for one
             logger.debug("the graph is judged for sample sizes: %s", error)
