@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.epcontext.layout import is_own
@@ -14,7 +14,7 @@ from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
 from ep_nnapi.nnapi.errors import OptionError, Reason, module_logger
-from ep_nnapi.nnapi.immutable import frozen, replace
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.options.fixed import sets_of, sizes_in
 from ep_nnapi.options.table import Options
@@ -61,28 +61,23 @@ class Capability:
         found = self.samples[0]
         named = (found[n.id] for n in self.graph.nodes if n.id in found)
         texts = ((j.node, j.note or more.get(j.node.id, "")) for j in named)
-        return notes_of((node, text) for node, text in texts if text)
+        return tuple(Note(n.name, n.op_type, text, kind(text, n)) for n, text in texts if text)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All rejections, in graph order."""
         return tuple(with_root_causes(self.graph, self.rejected))
 
 
-@frozen
-class SampledGraph:
-    """A graph, and a copy of it for each set of sample sizes, or itself if there are none."""
-
-    graph: Graph
-    samples: tuple[Graph, ...]
+_Sampled: TypeAlias = tuple[Graph, Sequence[Graph]]
+"""A graph, and a copy of it for each set of sample sizes, or itself if there are none."""
 
 
-def _prepared(graph: Graph, target: Target, options: Options) -> SampledGraph:
+def _prepared(graph: Graph, target: Target, options: Options) -> _Sampled:
     """The graph and its samples after the passes that precede the check of their nodes."""
     graph = _before_sizes(graph, target)
     with _named("bind sample sizes"):
-        found = _bind_samples(graph, target, options)
-    own = (s if s is found.graph else _with_sizes(s) for s in found.samples)
-    return SampledGraph(found.graph, tuple(own))
+        graph, samples = _bind_samples(graph, target, options)
+    return graph, [s if s is graph else _with_sizes(s) for s in samples]
 
 
 def _before_sizes(graph: Graph, target: Target) -> Graph:
@@ -159,8 +154,8 @@ def judge_graph(
     """
     progress = progress or Progress()
     given = {node.id: node for node in graph.nodes}
-    isolation = isolate_defects(graph, lambda g: _prepared(g, target, options))
-    graph, samples = isolation.result.graph, isolation.result.samples
+    prepared, defects = isolate_defects(graph, lambda g: _prepared(g, target, options))
+    graph, samples = prepared
     verdicts = Capability(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
     stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
     together = zip(graph.nodes, *(s.nodes for s in samples), strict=True)
@@ -169,9 +164,8 @@ def judge_graph(
         verdicts.nodes[node.id] = node
         if is_own(given[node.id]):
             continue  # an EPContext node of this provider is already compiled
-        if node.id in isolation.defects:
-            error = isolation.defects[node.id]
-            verdicts.rejected[node.id] = (defect(given[node.id], error),)
+        if node.id in defects:
+            verdicts.rejected[node.id] = (defect(given[node.id], defects[node.id]),)
             continue
         found = [_excluded(node, options, stopped) or _judge_by_rules(n, target) for n in sampled]
         _record(verdicts, node, _with_tried_sizes(node, sampled, found))
@@ -217,7 +211,7 @@ def _member_rejections(node: GraphNode, rejection: Rejection) -> Iterator[Reject
             yield Rejection(part.name, part.op_type, rejection.reason, detail, caused_by=node.name)
 
 
-def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGraph:
+def _bind_samples(graph: Graph, target: Target, options: Options) -> _Sampled:
     """Binds the graph to sample sizes if it has unknown dimensions and these are allowed.
 
     Under the built-in provider's rules, data-dependent shapes get no sample sizes, as it does not
@@ -228,15 +222,15 @@ def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGrap
     if is_dynamic(graph_inputs(graph)):
         fixed = present(graph_inputs(graph), sizes_in(options.fix))
         if not specialize and not fixed:
-            return SampledGraph(graph, (graph,))
+            return graph, (graph,)
         used = present(graph_inputs(graph), dict(options.sizes)) if specialize else {}
         shapes = [{**fixed, **each} for each in _spread([*sets_of(tuple(used.items()))])]
         samples = [_samples(graph, each, assume=assume) for each in shapes]
-        return SampledGraph(graph, tuple(s[0] for s in samples) if used else samples[0])
+        return graph, [s[0] for s in samples] if used else samples[0]
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
-        return SampledGraph(graph, (graph,))
+        return graph, (graph,)
     whole = infer_missing_shapes(graph)
-    return SampledGraph(whole, _samples(whole, {}, assume=assume))
+    return whole, _samples(whole, {}, assume=assume)
 
 
 _MOST_SETS = 4
@@ -252,12 +246,10 @@ def _spread(sets: Sequence[Shapes]) -> list[Shapes]:
     return [sets[i] for i in chosen]
 
 
-def _samples(
-    graph: Graph, fixed: Mapping[str, tuple[int, ...]], *, assume: bool
-) -> tuple[Graph, ...]:
+def _samples(graph: Graph, fixed: Shapes, *, assume: bool) -> list[Graph]:
     from ep_nnapi.sizes.trial_sizes import sample_graphs  # most graphs have no unknown sizes
 
-    return tuple(sample_graphs(graph, fixed, assume=assume))
+    return sample_graphs(graph, fixed, assume=assume)
 
 
 def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
@@ -281,18 +273,13 @@ def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection
     reason = Reason.EXCLUDED
     if node.claimed_by:
         reason, detail = Reason.CLAIMED, f"already assigned to {node.claimed_by}"
-    elif options.exclude and _is_named(node, options.exclude):
+    elif any(p.name in options.exclude or p.op_type in options.exclude for p in node.originals):
         detail = "excluded by the option exclude"
     elif stopped and stopped & {p.id for p in node.originals}:
         detail = "excluded by the option partitioning_stop_ops: it is or depends on one of them"
     else:
         return None
     return Rejection(node.name, node.op_type, reason, detail)
-
-
-def _is_named(node: GraphNode, names: Collection[str]) -> bool:
-    """True if a node or its operator, or that of a member of its QDQ group, is in `names`."""
-    return any(p.name in names or p.op_type in names for p in node.originals)
 
 
 def _from_stop_ops(graph: Graph, op_types: Collection[str]) -> Set[int]:
@@ -329,11 +316,6 @@ def with_root_causes(
             for value in outputs_of(part):
                 computed[reason, value.name] = root
             yield replace(rejection, caused_by=caused_by, kind=kind(rejection.detail, part))
-
-
-def notes_of(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:
-    """Creates notes with their kinds from nodes and texts."""
-    return tuple(Note(n.name, n.op_type, text, kind(text, n)) for n, text in notes)
 
 
 def kind(text: str, node: GraphNode) -> str:
@@ -386,26 +368,20 @@ _MAX_ISOLATED = 8
 """Maximum nodes isolated one by one: each takes a bisection that repeats the step."""
 
 
-@frozen
-class Isolation(Generic[T]):
-    """The result of a step, and the nodes hidden from it by id, each with its exception."""
-
-    result: T
-    defects: Mapping[int, Exception]
-
-
-def isolate_defects(graph: Graph, step: Callable[[Graph], T]) -> Isolation[T]:
+def isolate_defects(graph: Graph, step: Callable[[Graph], T]) -> tuple[T, Mapping[int, Exception]]:
     """Runs `step` on `graph`, with the nodes on which it fails hidden.
 
+    Returns its result, and the hidden nodes by id, each with its exception.
     A hidden node keeps its id, name and tensors; its operator is replaced by an unknown one. If
     hiding single nodes does not help, all are hidden. Raises OptionError, as a user error, and any
     exception of `step` with all nodes hidden.
     """
     defects: dict[int, Exception] = {}
     while True:
-        seen = _hide_nodes(graph, defects)
+        nodes = (_hidden(n) if n.id in defects else n for n in graph.nodes)
+        seen = replace(graph, nodes=tuple(nodes)) if defects else graph
         try:
-            return Isolation(step(seen), defects)
+            return step(seen), defects
         except OptionError:
             raise
         except Exception as error:
@@ -435,11 +411,5 @@ def _culprit(graph: Graph, step: Callable[[Graph], T]) -> GraphNode:
     return graph.nodes[fails - 1]
 
 
-def _hide_nodes(graph: Graph, ids: Collection[int]) -> Graph:
-    if not ids:
-        return graph
-    return replace(graph, nodes=tuple(_hide_node(n) if n.id in ids else n for n in graph.nodes))
-
-
-def _hide_node(node: GraphNode) -> GraphNode:
+def _hidden(node: GraphNode) -> GraphNode:
     return replace(node, op_type="Hidden", domain="ep_nnapi.hidden", attributes=NO_ATTRIBUTES)

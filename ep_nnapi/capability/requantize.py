@@ -75,15 +75,12 @@ class _Requantizer:
             yield from self._requantize_results(call, sources, results)
 
     def _track_rounding(self, call: Call, sources: list[Value], results: list[Value]) -> None:
-        rounded = next((s.name for s in sources if s.name in self._rounded), None)
-        if rounded is None:
-            if not call.spec.traits.selects:
-                self._rounded.update(r.name for r in results)
-            return
-        if not call.spec.traits.selects:
+        rounded, selects = any(s.name in self._rounded for s in sources), call.spec.traits.selects
+        if rounded and not selects:
             detail = "it takes several operations, each of which rounds"
             raise Reject(Reason.QUANTIZATION, detail)
-        self._rounded.update(r.name for r in results)
+        if rounded or not selects:
+            self._rounded.update(r.name for r in results)
 
     def _requantize_sources(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
         """Yields requantizations of the sources to the parameters of `like`, then the call."""
@@ -156,17 +153,13 @@ def _unify_signedness(call: Call) -> Call:
 
 def _to_unsigned(call: Call) -> Call:
     """Converts the call to unsigned types, with the pad value of PAD_V2, a raw integer."""
-    found = _map_values(call, _unsigned_value)
+    found = _map_values(call, lambda v: as_type(v, DType.UINT8) if is_8bit(v) else v)
     padded = value_of(call.inputs[0])
     if call.spec != spec.PAD_V2 or padded is None or padded.dtype is not DType.INT8:
         return found
     *rest, added = found.inputs
     stored = added - np.iinfo(np.int8).min if isinstance(added, int) else added
     return replace(found, inputs=(*rest, stored))
-
-
-def _unsigned_value(value: Value) -> Value:
-    return as_type(value, DType.UINT8) if is_8bit(value) else value
 
 
 def _map_values(call: Call, change: Change) -> Call:

@@ -140,11 +140,6 @@ class _GroupQuery:
         before = write("Sub", write("Add", self.seqlens, one), write.size(self.rows, DType.INT32))
         self.start = write("Max", before, none)
 
-    @property
-    def is_prompt(self) -> bool:
-        """True if there are no keys but the new ones."""
-        return self.total == self.rows
-
     def _lengths(self) -> tuple[int | None, int]:
         """The most keys of an entry, None if a run finds that, and the size of the cache."""
         limit, cache = self.given.input(6), [*self.given.node.outputs, None][1]
@@ -208,7 +203,7 @@ class _GroupQuery:
     def _cached(self, new: str, past: str, out: str) -> str:
         """The cache with the new rows [B, G, S, D] from `start` on, and zeros behind them."""
         write = self.write
-        if self.is_prompt:
+        if self.total == self.rows:  # there are no keys but the new ones
             return write("Identity", new, out=out)
         detail = f"{self.given.input(6).name} counts past keys, but past_key is missing"
         self.given.require(self.given.has(3), Reason.ATTRIBUTE, detail)

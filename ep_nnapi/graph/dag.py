@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import TypeAlias
 
 import networkx as nx
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import ITEM_BYTES, Value
 from ep_nnapi.nnapi.sizes import is_symbolic
-
-Bytes: TypeAlias = Mapping[str, Mapping[str, int]]
-"""The bytes of tensors by name, by kind."""
 
 
 def dag_of(graph: Graph) -> nx.DiGraph:
@@ -54,17 +50,16 @@ def mean_of(dags: Sequence[nx.DiGraph]) -> nx.DiGraph:
     if len(dags) == 1:
         return first
     for node, data in first.nodes(data=True):
-        for kind in ("inputs", "outputs"):
-            _average(data, kind, [dag.nodes[node] for dag in dags])
+        for kind in data.keys() & {"inputs", "outputs"}:
+            data[kind] = _mean([dag.nodes[node][kind] for dag in dags])
     for *ends, data in first.edges(data=True):
-        _average(data, "tensors", [dag.edges[ends] for dag in dags])
+        data["tensors"] = _mean([dag.edges[ends]["tensors"] for dag in dags])
     return first
 
 
-def _average(data: dict[str, dict[str, int]], kind: str, of: Sequence[Bytes]) -> None:
-    """Replaces the bytes of tensors by the means of the same tensors."""
-    if kind in data:
-        data[kind] = {n: sum(each[kind][n] for each in of) // len(of) for n in data[kind]}
+def _mean(of: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The mean bytes of each tensor."""
+    return {name: sum(each[name] for each in of) // len(of) for name in of[0]}
 
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:

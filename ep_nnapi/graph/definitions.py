@@ -23,10 +23,9 @@ from onnx import (
 from ep_nnapi.graph.contributed import contributed
 from ep_nnapi.graph.function_writer import CONTRIBUTED
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
-from ep_nnapi.graph.onnx_io import node_of
+from ep_nnapi.graph.onnx_io import drop_constant_inputs, node_of, type_proto
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.sizes import now
 
 DOMAIN = "ep_nnapi.definitions"
 """The domain of functions that are inlined."""
@@ -122,7 +121,7 @@ def defining_graph(given: GraphNode, decide: Callable[[ModelProto], None]) -> Gr
 def _types(node: GraphNode) -> dict[str, TypeProto]:
     """The types of the node's values, by name."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    return {v.name: helper.make_tensor_type_proto(v.dtype, _sizes(v)) for v in values}
+    return {v.name: type_proto(v) for v in values}
 
 
 def _graph_of(
@@ -134,31 +133,19 @@ def _graph_of(
     """Returns the nodes of a function that the node calls."""
     inlined = _inlined(node, call, function, _types(node))
     if any(n.op_type in ("If", "Loop") for n in inlined.graph.node):
-        _add_constants(node, inlined)
+        known = {v.name: v.constant for v in node.inputs if v is not None and v.constant}
+        tensors = (numpy_helper.from_array(c.array, name) for name, c in known.items())
+        inlined.graph.initializer.extend(tensors)  # which may decide branches
+        drop_constant_inputs(inlined.graph)
         decide(inlined)
         inlined = shape_inference.infer_shapes(inlined)
     opsets = {o.domain: o.version for o in inlined.opset_import}
-    known = _named_values(node, inlined)
-    nodes = tuple(_graph_node(i, n, known, opsets) for i, n in enumerate(inlined.graph.node))
+    values = _named_values(node, inlined)
+    nodes = tuple(_graph_node(i, n, values, opsets) for i, n in enumerate(inlined.graph.node))
     read = {v.name: replace(v, folded=False) for v in node.inputs if v is not None}
     outputs = tuple(v for v in node.outputs if v is not None)
     kept = tuple(n for n in nodes if n.op_type != "Constant")
     return Graph("", kept, tuple(read.values()), outputs, opsets)
-
-
-def _add_constants(node: GraphNode, model: ModelProto) -> None:
-    """Makes the node's constant inputs initializers of the model, which may decide branches."""
-    read = {v.name: v.constant for v in node.inputs if v is not None and v.constant}
-    inputs = [v for v in model.graph.input if v.name not in read]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.graph.initializer.extend(numpy_helper.from_array(c.array, n) for n, c in read.items())
-
-
-def _sizes(value: Value) -> list[int | str | None] | None:
-    if value.dims is None:
-        return None
-    return [now(d) if isinstance(d, int) else d for d in value.dims]
 
 
 def _inlined(
@@ -186,8 +173,7 @@ def _named_values(node: GraphNode, inlined: ModelProto) -> dict[str, Value]:
     first = next(v.name for v in node.outputs if v is not None)
     for tensor in (t for t in graph.initializer if t.name not in known):
         constant = Constant.of(np.array(numpy_helper.to_array(tensor)))
-        inner = f"{first}/{tensor.name}"
-        known[tensor.name] = Value(inner, constant.dtype, constant.shape, constant=constant)
+        known[tensor.name] = Value.of(f"{first}/{tensor.name}", constant)
     for part in graph.node:
         for name in part.output:
             inner = f"{first}/{name}"
@@ -199,13 +185,10 @@ def _named_values(node: GraphNode, inlined: ModelProto) -> dict[str, Value]:
 
 
 def _constant(name: str, attribute: AttributeProto) -> Value:
-    given = helper.get_attribute_value(attribute)
-    if isinstance(given, TensorProto):
-        array = np.array(numpy_helper.to_array(given))
-    else:
-        array = np.array(given, np.int64 if "int" in attribute.name else np.float32)
-    constant = Constant.of(array)
-    return Value(name, constant.dtype, constant.shape, constant=constant)
+    given = _attribute(attribute)
+    if not isinstance(given, Constant):
+        given = Constant.of(np.array(given, np.int64 if "int" in attribute.name else np.float32))
+    return Value.of(name, given)
 
 
 def _graph_node(

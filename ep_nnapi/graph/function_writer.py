@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import GraphNode, NodeInputs
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen, replace
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
 CONTRIBUTED = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -35,22 +35,9 @@ class Body:
     function: FunctionProto
 
 
-@frozen
-class NodeReader:
+@immutable
+class NodeReader(NodeInputs):
     """A node whose inputs and attributes are read by their place and name."""
-
-    node: GraphNode
-
-    def has(self, index: int) -> bool:
-        """True if input `index` is given."""
-        return index < len(self.node.inputs) and self.node.inputs[index] is not None
-
-    def input(self, index: int) -> Value:
-        """Input `index`; raises Reject if it is omitted."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"input {index} is missing")
-        return value
 
     def number(self, name: str, default: float = 0) -> float:
         """An attribute that is a number."""
@@ -66,11 +53,6 @@ class NodeReader:
         found = self.integer(name)
         self.require(found > 0, Reason.ATTRIBUTE, f"{name} is {found}; it must be positive")
         return found
-
-    def require(self, holds: object, reason: Reason, detail: str) -> None:
-        """Raises Reject(reason, detail) unless `holds`."""
-        if not holds:
-            raise Reject(reason, detail)
 
     def refuse(self, **inputs: int) -> None:
         """Raises Reject for each of these inputs, by name, that is given."""
@@ -163,7 +145,7 @@ class FunctionWriter:
         """A size as an input of the function: a constant [1]."""
         constant, name = Constant.of_sizes((number,), (1,), dtype), f"size{len(self.more)}"
         first = next(v.name for v in self.given.node.outputs if v is not None)
-        self.more.append(Value(f"{first}/{name}", dtype, (1,), constant=constant))
+        self.more.append(Value.of(f"{first}/{name}", constant))
         return name
 
     def range(self, size: int) -> str:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
 Attribute: TypeAlias = (
@@ -63,6 +64,34 @@ class GraphNode:
     def originals(self) -> tuple[GraphNode, ...]:
         """The original ONNX nodes that it represents."""
         return self.parts or (self,)
+
+
+@immutable
+class NodeInputs:
+    """A node whose inputs are read by their place."""
+
+    node: GraphNode
+
+    def has(self, index: int) -> bool:
+        """True if input `index` is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """Input `index`; raises Reject(ATTRIBUTE) when it is omitted."""
+        return present(self.node.inputs, index, "input")
+
+    def require(self, holds: object, reason: Reason, detail: str) -> None:
+        """Raises Reject(reason, detail) unless `holds`."""
+        if not holds:
+            raise Reject(reason, detail)
+
+
+def present(values: Sequence[Value | None], index: int, side: str) -> Value:
+    """The value at a place on one side of a node; raises Reject(ATTRIBUTE) when it is omitted."""
+    value = values[index] if index < len(values) else None
+    if value is None:
+        raise Reject(Reason.ATTRIBUTE, f"{side} {index} is missing")
+    return value
 
 
 Change: TypeAlias = Callable[[Value | None], Value | None]
@@ -119,7 +148,10 @@ def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
     def copied_node(given: GraphNode) -> GraphNode:
         node = with_values(given, copied_value, lambda output: output)
         if any(isinstance(a, Constant) for a in node.attributes.values()):
-            attributes = {k: _copied_attribute(a) for k, a in node.attributes.items()}
+            attributes = {
+                k: Constant.of(np.array(a.array, order="C")) if isinstance(a, Constant) else a
+                for k, a in node.attributes.items()
+            }
             node = replace(node, attributes=attributes)
         if not node.parts:
             return node
@@ -127,9 +159,3 @@ def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
         return replace(node, parts=tuple(map(copied_node, node.parts)), activation=activation)
 
     return tuple(copied_node(n) for n in nodes)
-
-
-def _copied_attribute(attribute: Attribute) -> Attribute:
-    if not isinstance(attribute, Constant):
-        return attribute
-    return Constant.of(np.array(attribute.array, order="C"))

@@ -12,11 +12,12 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.graph.value import Constant, Dim, Value
 from ep_nnapi.nnapi.immutable import replace
+from ep_nnapi.nnapi.sizes import now
 
 Loadable: TypeAlias = str | PathLike[str] | bytes
 """A path or the bytes of a model."""
@@ -144,6 +145,19 @@ def _named_once(nodes: Iterable[GraphNode]) -> list[NodeProto]:
         if found.setdefault(proto.name, proto) is not proto:
             proto.name = ""
     return protos
+
+
+def numbers_of(value: Value) -> tuple[Dim, ...] | None:
+    """The dimensions of a value with the numbers that its sizes are now.
+
+    Protocol Buffers' implementation in Python would compare a `Size` with limits: conditions.
+    """
+    return value.dims and tuple([now(d) if isinstance(d, int) else d for d in value.dims])
+
+
+def type_proto(value: Value) -> TypeProto:
+    """The type of a value, with these dimensions."""
+    return helper.make_tensor_type_proto(int(value.dtype), numbers_of(value))
 
 
 def node_of(node: GraphNode) -> NodeProto:

@@ -280,6 +280,11 @@ class Value:
     shape_producer: str = field(default="", compare=False)
     _shape: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
+    @staticmethod
+    def of(name: str, constant: Constant) -> Value:
+        """Returns a value for a constant."""
+        return Value(name, constant.dtype, constant.shape, constant=constant)
+
     @property
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) if unknown."""

@@ -35,14 +35,16 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
     fused: list[Call] = []
     producer: dict[str, int] = {}  # value name -> position in `fused`
     for call in calls:
-        source = _fusible(call, fused, producer)
-        if source is not None and readers[call_input(call)] == 1 and call_input(call) not in kept:
-            before = fused[source]
-            fused[source] = _with_activation(before, call)
-            producer[call.writes[0].name] = source
-            continue
-        producer.update([(v.name, len(fused)) for v in call.writes])
-        fused.append(call)
+        for x in call.reads if call.spec in FUSED else ():
+            at = producer.get(x.name) if readers[x.name] == 1 and x.name not in kept else None
+            alike = x.quantization == call.writes[0].quantization
+            if alike and at is not None and fused[at].named().get("activation") == FuseCode.NONE:
+                fused[at] = _with_activation(fused[at], call)
+                producer[call.writes[0].name] = at
+                break
+        else:
+            producer.update([(v.name, len(fused)) for v in call.writes])
+            fused.append(call)
     return fused
 
 
@@ -83,22 +85,6 @@ def _with_bias(product: Call, total: Call) -> Call | None:
     changed = {**named, "bias": row, "activation": total.named()["activation"]}
     origin = tuple(dict.fromkeys(product.origin + total.origin))
     return apply(FULLY_CONNECTED, out=total.outputs, **changed).with_origin(origin, product.whole)
-
-
-def call_input(call: Call) -> str:
-    """Returns the name of the value that a one-input call reads."""
-    return call.reads[0].name
-
-
-def _fusible(call: Call, fused: Sequence[Call], producer: dict[str, int]) -> int | None:
-    """Returns the position of the operation that the activation `call` can be fused into."""
-    if call.spec not in FUSED or not call.reads:
-        return None
-    at = producer.get(call_input(call))
-    if at is None or fused[at].named().get("activation") != FuseCode.NONE:
-        return None
-    same_type = call.reads[0].quantization == call.writes[0].quantization
-    return at if same_type else None
 
 
 def _with_activation(before: Call, activation: Call) -> Call:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.layout_rules import inverse
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.immutable import replace
@@ -34,8 +35,8 @@ def with_inner_transposes(lowered: Lowered) -> Lowered | None:
     model = lowered.model
     ends = _Ends(list(model.operands))
     inputs, outputs = list(model.inputs), list(model.outputs)
-    entering = tuple(ends.enter(c, inputs) for c in lowered.border.inputs)
-    leaving = tuple(ends.leave(c, outputs) for c in lowered.border.outputs)
+    entering = tuple(ends.moved(c, inputs, enters=True) for c in lowered.border.inputs)
+    leaving = tuple(ends.moved(c, outputs, enters=False) for c in lowered.border.outputs)
     if not ends.before and not ends.after:
         return None
     moved = replace(
@@ -60,48 +61,27 @@ class _Ends:
     before: list[Operation] = field(default_factory=list)
     after: list[Operation] = field(default_factory=list)
 
-    def enter(self, crossing: Crossing, inputs: list[int]) -> Crossing:
-        """Returns the crossing without permutation; `inputs` then has an operand in ONNX layout."""
-        inner = inputs[crossing.operand]
-        if crossing.perm is None or self.operands[inner].type not in _TRANSPOSED:
-            return crossing
-        outer = self._unpermuted(inner, crossing)
-        self.before.append(self._transpose(outer, inner, crossing.perm))
-        inputs[crossing.operand] = outer
-        return self._plain(crossing, outer)
+    def moved(self, crossing: Crossing, ends: list[int], *, enters: bool) -> Crossing:
+        """Returns the crossing without permutation; `ends` then has an operand in ONNX layout.
 
-    def leave(self, crossing: Crossing, outputs: list[int]) -> Crossing:
-        """Returns the crossing without permutation; `outputs` then has one in ONNX layout.
-
-        An operand that is several outputs keeps its place for the others.
+        ends   the inputs or the outputs of the model; an operand that is several outputs keeps its
+               place for the others
         """
-        inner = outputs[crossing.operand]
-        if (
-            crossing.perm is None
-            or self.operands[inner].type not in _TRANSPOSED
-            or outputs.count(inner) > 1
-        ):
+        inner = ends[crossing.operand]
+        shared = not enters and ends.count(inner) > 1
+        if crossing.perm is None or self.operands[inner].type not in _TRANSPOSED or shared:
             return crossing
-        outer = self._unpermuted(inner, crossing)
-        perm = tuple(crossing.perm.index(i) for i in range(len(crossing.perm)))
-        self.after.append(self._transpose(inner, outer, perm))
-        outputs[crossing.operand] = outer
-        return self._plain(crossing, outer)
-
-    def _unpermuted(self, inner: int, crossing: Crossing) -> int:
-        """Adds an operand like `inner` in ONNX layout; returns its index."""
-        held = self.operands[inner].dimensions
-        sizes = [0] * len(held)
-        for axis, source in enumerate(crossing.perm or ()):
-            sizes[source] = held[axis]
-        self.operands.append(replace(self.operands[inner], dimensions=tuple(sizes), value=None))
-        return len(self.operands) - 1
+        back, held = inverse(crossing.perm), self.operands[inner].dimensions
+        shape, outer = tuple(held[axis] for axis in back), len(self.operands)
+        self.operands.append(replace(self.operands[inner], dimensions=shape, value=None))
+        if enters:
+            self.before.append(self._transpose(outer, inner, crossing.perm))
+        else:
+            self.after.append(self._transpose(inner, outer, back))
+        ends[crossing.operand] = outer
+        return replace(crossing, perm=None, nnapi_shape=shape)
 
     def _transpose(self, source: int, result: int, perm: Sequence[int]) -> Operation:
         data = np.array(perm, np.int32)
         self.operands.append(Operand(OperandCode.TENSOR_INT32, (len(perm),), value=Data.of(data)))
         return Operation(TRANSPOSE, (source, len(self.operands) - 1), (result,))
-
-    def _plain(self, crossing: Crossing, outer: int) -> Crossing:
-        shape = self.operands[outer].dimensions
-        return replace(crossing, perm=None, nnapi_shape=shape)

@@ -93,13 +93,10 @@ def _uses_of(value: Value, tensors: dict[str, _TensorUses], costs: dict[int, int
     if found is None:
         cost = costs.get(id(value.dims))
         if cost is None:
-            cost = costs[id(value.dims)] = _cost(value.shape)
+            stays, shape = preserves_order(value.shape, NHWC), value.shape
+            cost = costs[id(value.dims)] = 1 if stays else 2 * prod(map(typical, shape))
         found = tensors[value.name] = _TensorUses(cost)
     return found
-
-
-def _cost(shape: Sequence[int]) -> int:
-    return 1 if preserves_order(shape, NHWC) else 2 * prod(map(typical, shape))
 
 
 def _nhwc_rewrites(
@@ -186,8 +183,8 @@ def _nhwc_calls(
         edges.append((writer, ("is ONNX", name), {"capacity": 8 * tensor.cost - entering}))
         edges.append((("is NHWC", name), writer, {"capacity": 8 * tensor.cost - leaving}))
         for reader in tensor.readers:
-            if _accepts_either_layout(reader, calls, tensor):
-                continue
+            if reader is not None and tensor.cost == 1 and calls[reader].spec is RESHAPE:
+                continue  # it takes either layout, as no element moves
             end = _cut_node(reader, name, calls, rewrites)
             edges.append((("is ONNX", name), end, {}))
             edges.append((end, ("is NHWC", name), {}))
@@ -215,11 +212,6 @@ def _reached(start: _Node, following: Mapping[_Node, Sequence[_Node]]) -> set[_N
         found |= new
         waiting += new
     return found
-
-
-def _accepts_either_layout(reader: int | None, calls: Sequence[Call], tensor: _TensorUses) -> bool:
-    """Returns True if the reader is a reshape that takes either layout, as no element moves."""
-    return reader is not None and tensor.cost == 1 and calls[reader].spec is RESHAPE
 
 
 def _cut_node(

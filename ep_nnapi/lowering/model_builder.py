@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -93,56 +93,31 @@ def lower(
     if any(c.spec is TRANSPOSE for c in fused) and not all(map(is_, choices[0], fused)):
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
-    best = _cheapest(
-        choices, lambda: PermuteInserter(inputs, target.feature_level, declined), outputs
-    )
-    return _write(best.inserter, best.boundary_outputs, target, Operators.of(calls))
-
-
-@immutable
-class _Permuted:
-    """Calls with all their permutes, and the cluster's outputs."""
-
-    inserter: PermuteInserter
-    boundary_outputs: Sequence[BoundaryValue]
-
-    def permuted_elements(self) -> int:
-        """Returns the number of elements that are permuted, inside or at the border."""
-        inside = [c.writes[0] for c in self.inserter.calls if c.spec is TRANSPOSE]
-        boundary = (*self.inserter.boundary_inputs, *self.boundary_outputs)
-        crossing = (
-            e.value for e in boundary if e.perm and not preserves_order(e.value.shape, e.perm)
-        )
-        return sum(typical(value.size) for value in (*inside, *crossing))
-
-
-def _cheapest(
-    choices: Sequence[Sequence[Call]],
-    new_inserter: Callable[[], PermuteInserter],
-    outputs: Sequence[Value],
-) -> _Permuted:
-    """Returns the choice that permutes the fewest elements.
-
-    Raises UnsupportedPermute if all choices do.
-    """
-    candidates: list[_Permuted] = []
-    unsupported: list[UnsupportedPermute] = []
-    for calls in choices:
+    found, unsupported = [], []
+    for choice in choices:
+        inserter = PermuteInserter(inputs, target.feature_level, declined)
         try:
-            candidates.append(_insert_permutes(calls, new_inserter(), outputs))
+            found.append(_with_permutes(choice, inserter, outputs))
         except UnsupportedPermute as error:
             unsupported.append(error)
-    if not candidates:
+    if not found:
         raise unsupported[0]
-    return min(candidates, key=_Permuted.permuted_elements)
+    _, inserter, leaving_values = min(found, key=lambda permuted: permuted[0])
+    return _write(inserter, leaving_values, target, Operators.of(calls))
 
 
-def _insert_permutes(
+def _with_permutes(
     calls: Sequence[Call], inserter: PermuteInserter, outputs: Sequence[Value]
-) -> _Permuted:
+) -> tuple[int, PermuteInserter, Sequence[BoundaryValue]]:
+    """Inserts all permutes; returns the number of elements that are permuted, and the outputs."""
     for call in calls:
         inserter.add(call)
-    return _Permuted(inserter, [inserter.boundary_output(v) for v in outputs])
+    leaving = [inserter.boundary_output(v) for v in outputs]
+    permuted = [c.writes[0] for c in inserter.calls if c.spec is TRANSPOSE]
+    for end in (*inserter.boundary_inputs, *leaving):
+        if end.perm and not preserves_order(end.value.shape, end.perm):
+            permuted.append(end.value)
+    return sum(typical(value.size) for value in permuted), inserter, leaving
 
 
 def _write(

@@ -28,7 +28,6 @@ from ep_nnapi.operators.lib.recurrent_layer import (
     initial_state,
     join_steps,
     recurrent_layer,
-    require_unrollable,
     write_outputs,
 )
 
@@ -53,7 +52,7 @@ def rnn(n: Node) -> Iterator[Call]:
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
     """
     layer = recurrent_layer(n, ("Tanh",))
-    x = yield from _rows(n, layer)
+    x = yield from flat_sequence(n, layer)
     yield from _each_way(n, layer, lambda way: _rnn(n, layer, way, x))
 
 
@@ -67,7 +66,7 @@ def gru(n: Node) -> Iterator[Call]:
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
     """
     layer = recurrent_layer(n, ("Sigmoid", "Tanh"))
-    x = yield from _rows(n, layer)
+    x = yield from flat_sequence(n, layer)
     yield from _each_way(n, layer, lambda way: _gru(n, layer, way, x))
 
 
@@ -125,12 +124,6 @@ def _each_way(n: Node, layer: RecurrentLayer, lower: Callable[[int], Direction])
         outputs.append(output)
         states.append(last)
     yield from write_outputs(n, layer, outputs, states)
-
-
-def _rows(n: Node, layer: RecurrentLayer) -> Computed:
-    """Return input 0 of a layer that is unrolled as [steps * batch, inputs]."""
-    require_unrollable(n, layer)
-    return (yield from flat_sequence(n, layer))
 
 
 def _unrolled(
@@ -212,7 +205,7 @@ def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
     results = _sequence_lstm_outputs(n, layer, direction, (h, c))
     if results is not None:
         return (yield from _sequence_lstm(n, layer, direction, (h, c), results))
-    x = yield from _rows(n, layer)
+    x = yield from flat_sequence(n, layer)
     return (yield from _unrolled(n, layer, direction, x, (h, c), _lstm_step(n, layer, direction)))
 
 

@@ -95,18 +95,10 @@ def _shape(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [sizes[slice(node.attributes.get("start", 0), node.attributes.get("end"))]]
 
 
-def _size(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return [_scalar(prod(node.inputs[0].shape if node.inputs[0] is not None else ()))]
-
-
 def _scalar(number: object) -> Array:
     found = np.empty((), object)
     found[()] = number
     return found
-
-
-def _concat(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return [np.concatenate(given, axis=_axis(node))]
 
 
 def _axis(node: GraphNode) -> int:
@@ -146,20 +138,12 @@ def _squeeze(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [np.squeeze(given[0], None if axes is None else tuple(axes))]
 
 
-def _unsqueeze(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return [np.expand_dims(given[0], tuple(_axes(node, given) or ()))]
-
-
 def _axes(node: GraphNode, given: Sequence[Array]) -> Sequence[int] | None:
     if len(given) > 1:
         found: list[int] = _plain(given[1]).reshape(-1).tolist()
         return found
     axes = node.attributes.get("axes")
     return [a for a in axes if isinstance(a, int)] if isinstance(axes, tuple) else None
-
-
-def _reshape(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return [given[0].reshape(_plain(given[1]).tolist())]
 
 
 def _product(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
@@ -176,17 +160,9 @@ def _range(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [objects(start + i * delta for i in range(count))]
 
 
-def _same(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return given[:1]
-
-
 def _expand(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     to = np.broadcast_shapes(given[0].shape, tuple(_plain(given[1]).tolist()))
     return [np.broadcast_to(given[0], to)]
-
-
-def _tile(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    return [np.tile(given[0], _plain(given[1]).tolist())]
 
 
 def _transpose(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
@@ -195,13 +171,16 @@ def _transpose(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [given[0].transpose(axes)]
 
 
-_STEPS_ON_SHAPES: Mapping[str, Step] = {"Shape": _shape, "Size": _size}
+_STEPS_ON_SHAPES: Mapping[str, Step] = {
+    "Shape": _shape,
+    "Size": lambda node, _: [_scalar(prod(v.shape if v is not None else ())) for v in node.inputs],
+}
 _STEPS: Mapping[str, Step] = {
     **_STEPS_ON_SHAPES,
-    **dict.fromkeys(("Cast", "Identity"), _same),
+    **dict.fromkeys(("Cast", "Identity"), lambda _, given: given[:1]),
     "Abs": _elementwise(abs),
     "Add": _elementwise(lambda a, b: a + b),
-    "Concat": _concat,
+    "Concat": lambda node, given: [np.concatenate(given, axis=_axis(node))],
     "Div": _elementwise(_quotient),
     "Equal": _elementwise(lambda a, b: a == b),
     "Expand": _expand,
@@ -217,14 +196,14 @@ _STEPS: Mapping[str, Step] = {
     "Neg": _elementwise(lambda a: -a),
     "Range": _range,
     "ReduceProd": _product,
-    "Reshape": _reshape,
+    "Reshape": lambda _, given: [given[0].reshape(_plain(given[1]).tolist())],
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
     "Sub": _elementwise(lambda a, b: a - b),
-    "Tile": _tile,
+    "Tile": lambda _, given: [np.tile(given[0], _plain(given[1]).tolist())],
     "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+    "Unsqueeze": lambda node, given: [np.expand_dims(given[0], tuple(_axes(node, given) or ()))],
     "Where": _elementwise(lambda c, a, b: a if c else b),
 }
 """How operators compute with arrays of objects, as numpy has it."""

@@ -6,9 +6,10 @@ nodes of all of them. Known is what follows from constants and from static shape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -16,7 +17,6 @@ from onnx import shape_inference as inference
 
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.sizes.inference import FOLDABLE
 
 MOST_NODES = 2000
@@ -41,68 +41,61 @@ def decide_control_flow(model: ModelProto) -> None:
         model.graph.node.extend(node for n, node in enumerate(before) if n not in decided)
         names, nodes = _Names(model), list[NodeProto]()
         for n, node in enumerate(before):
-            nodes += decided[n].nodes(node, names, model) if n in decided else [node]
+            nodes += decided[n](node, names, model) if n in decided else [node]
         del model.graph.node[:]
         model.graph.node.extend(nodes)
 
 
-@frozen
-class _Taken:
-    """The branch that an If takes."""
-
-    branch: GraphProto
-
-    def nodes(self, node: NodeProto, names: _Names, model: ModelProto) -> list[NodeProto]:
-        """The nodes that take the place of the If; constants are added to the model."""
-        copy = _Copy(self.branch, names, _label(node), {})
-        model.graph.initializer.extend(copy.graph.initializer)
-        return [*copy.graph.node, *_identities(copy.outputs, node.output)]
+_Decision: TypeAlias = Callable[[NodeProto, "_Names", ModelProto], list[NodeProto]]
+"""Returns the nodes that take the place of a decided one; adds constants to the model, once."""
 
 
-@frozen
-class _Unrolled:
-    """The body of a Loop and the number of its iterations."""
+def _taken(
+    branch: GraphProto, node: NodeProto, names: _Names, model: ModelProto
+) -> list[NodeProto]:
+    """The nodes of the branch that an If takes."""
+    copy = _Copy(branch, names, _label(node), {})
+    model.graph.initializer.extend(copy.graph.initializer)
+    return [*copy.graph.node, *_identities(copy.outputs, node.output)]
 
-    body: GraphProto
-    count: int
 
-    def nodes(self, node: NodeProto, names: _Names, model: ModelProto) -> list[NodeProto]:
-        """The nodes of all iterations; constants are added to the model once."""
-        carried = [*node.input[2:]]
-        shared = _Copy(GraphProto(initializer=self.body.initializer), names, _label(node), {})
-        model.graph.initializer.extend(shared.graph.initializer)
-        body = GraphProto(node=self.body.node, input=self.body.input, output=self.body.output)
-        true = _number(np.array(True), f"{_label(node)}/true", names, model)
-        made: list[NodeProto] = []
-        lists: list[list[str]] = []
-        for i in range(self.count):
-            label = f"{_label(node)}/{i}"
-            index = _number(np.array(i, np.int64), label, names, model)
-            given = zip([v.name for v in body.input], (index, true, *carried), strict=True)
-            copy = _Copy(body, names, label, {**shared.renamed, **dict(given)})
-            made += copy.graph.node
-            _, *results = copy.outputs
-            carried, each = results[: len(carried)], results[len(carried) :]
-            lists.append(each)
-        made += _identities(carried, node.output)
-        stacked = zip(zip(*lists, strict=True), node.output[len(carried) :], strict=False)
-        for parts, output in stacked:
-            made += _stacked(parts, output, names, model) if output else []
-        return made
+def _unrolled(
+    whole: GraphProto, count: int, node: NodeProto, names: _Names, model: ModelProto
+) -> list[NodeProto]:
+    """The nodes of all iterations of a Loop with this body."""
+    carried = [*node.input[2:]]
+    shared = _Copy(GraphProto(initializer=whole.initializer), names, _label(node), {})
+    model.graph.initializer.extend(shared.graph.initializer)
+    body = GraphProto(node=whole.node, input=whole.input, output=whole.output)
+    true = _number(np.array(True), f"{_label(node)}/true", names, model)
+    made: list[NodeProto] = []
+    lists: list[list[str]] = []
+    for i in range(count):
+        label = f"{_label(node)}/{i}"
+        index = _number(np.array(i, np.int64), label, names, model)
+        given = zip([v.name for v in body.input], (index, true, *carried), strict=True)
+        copy = _Copy(body, names, label, {**shared.renamed, **dict(given)})
+        made += copy.graph.node
+        _, *results = copy.outputs
+        carried, each = results[: len(carried)], results[len(carried) :]
+        lists.append(each)
+    made += _identities(carried, node.output)
+    stacked = zip(zip(*lists, strict=True), node.output[len(carried) :], strict=False)
+    for parts, output in stacked:
+        made += _stacked(parts, output, names, model) if output else []
+    return made
 
 
 def _label(node: NodeProto) -> str:
     return node.name or node.output[0]
 
 
-def _decided(
-    node: NodeProto, known: Mapping[str, Array], model: ModelProto
-) -> _Taken | _Unrolled | None:
+def _decided(node: NodeProto, known: Mapping[str, Array], model: ModelProto) -> _Decision | None:
     """What becomes of a node that is decided; None for others, and for none."""
     kind = "" if node.domain else node.op_type
     if kind == "If" and node.input[0] in known:
         branch = _subgraph(node, "then_branch" if known[node.input[0]].item() else "else_branch")
-        return None if branch is None else _Taken(branch)
+        return None if branch is None else partial(_taken, branch)
     return _iterations(node, known, model) if kind == "Loop" else None
 
 
@@ -112,7 +105,7 @@ def _subgraph(node: NodeProto, name: str) -> GraphProto | None:
     return None if found.sparse_initializer else found
 
 
-def _iterations(node: NodeProto, known: Mapping[str, Array], model: ModelProto) -> _Unrolled | None:
+def _iterations(node: NodeProto, known: Mapping[str, Array], model: ModelProto) -> _Decision | None:
     """The iterations of a loop that ends after a known number of them and by nothing else."""
     body, (trips, condition, *carried) = _subgraph(node, "body"), node.input
     if body is None or trips not in known or (condition and condition not in known):
@@ -124,7 +117,7 @@ def _iterations(node: NodeProto, known: Mapping[str, Array], model: ModelProto) 
     lists = [name for name in node.output[len(carried) :] if name]
     if again is None or not again.item() or (lists and not count):
         return None
-    return _Unrolled(body, count) if count * len(body.node) <= MOST_NODES else None
+    return partial(_unrolled, body, count) if count * len(body.node) <= MOST_NODES else None
 
 
 class _Names:
@@ -239,24 +232,18 @@ def _evaluated(
     """Adds what the nodes compute from known values and shapes."""
     found = dict(known)
     for node in nodes:
-        if node.op_type in ("Shape", "Size") and node.input[0] in shapes and not node.domain:
+        if node.domain:
+            continue
+        if node.op_type in ("Shape", "Size") and node.input[0] in shapes:
             sizes = shapes[node.input[0]]
             at = {a.name: a.i for a in node.attribute}
             value = sizes[at.get("start", 0) : at.get("end")]
             found[node.output[0]] = np.array(value if node.op_type == "Shape" else prod(sizes))
-        elif _is_constant(node) or (
-            _is_arithmetic(node) and {*filter(None, node.input)} <= {*found}
+        elif node.op_type == "Constant" or (
+            node.op_type in FOLDABLE and node.input and {*filter(None, node.input)} <= {*found}
         ):
             found.update(_computed(node, found, opset))
     return found
-
-
-def _is_constant(node: NodeProto) -> bool:
-    return node.op_type == "Constant" and not node.domain
-
-
-def _is_arithmetic(node: NodeProto) -> bool:
-    return not node.domain and node.op_type in FOLDABLE and bool(node.input)
 
 
 def _computed(node: NodeProto, known: Mapping[str, Array], opset: int) -> dict[str, Array]:

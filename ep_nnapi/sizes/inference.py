@@ -13,12 +13,12 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
+from onnx import TypeProto, defs, helper, numpy_helper, shape_inference
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.onnx_io import node_of
-from ep_nnapi.graph.value import Constant, Dim, DType, Value
+from ep_nnapi.graph.onnx_io import node_of, numbers_of, type_proto
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.sizes import Size, is_symbolic, now
@@ -153,9 +153,8 @@ def is_only_declared(node: GraphNode) -> bool:
     """True if its output shapes are declared and may be data-dependent: inference finds none."""
     if not _may_be_data_dependent(node) or not all(map(is_sized, outputs_of(node))):
         return False
-    unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
     try:
-        return not all(map(is_sized, infer_outputs(unsized)))
+        return not all(map(is_sized, infer_outputs(_unsized(node))))
     except shape_inference.InferenceError:
         return True
 
@@ -222,11 +221,11 @@ def _inferred_dims(node: GraphNode) -> dict[str, Dims]:
         types = shape_inference.infer_node_outputs(
             defs.get_schema(node.op_type, node.since, node.domain),
             node_of(node),
-            {v.name: _type_proto(v) for v in node.inputs if v is not None},
+            {v.name: type_proto(v) for v in node.inputs if v is not None},
             {
-                v.name: t
+                v.name: numpy_helper.from_array(c.load())
                 for v in node.inputs
-                if v is not None and (t := _shape_tensor(v)) is not None
+                if v is not None and (c := _shape_constant(v)) is not None
             },
             opset_imports=[helper.make_opsetid(node.domain, node.since)],
         )
@@ -244,7 +243,9 @@ def _read_by_inference(node: GraphNode) -> Hashable | None:
     if any(isinstance(value, Constant) for value in node.attributes.values()):
         return None
     outputs = tuple([v is not None for v in node.outputs])
-    inputs = [v and (v.dtype, _numbers_of(v), _shape_elements(v)) for v in node.inputs]
+    shapes = [v and _shape_constant(v) for v in node.inputs]
+    read = [c and (c.dtype, c.shape, c.load().tobytes()) for c in shapes]
+    inputs = [(v and (v.dtype, numbers_of(v)), c) for v, c in zip(node.inputs, read, strict=True)]
     return node.domain, node.op_type, node.since, repr(node.attributes), tuple(inputs), outputs
 
 
@@ -267,27 +268,8 @@ def _merge_shape(value: Value, inferred: Dims) -> Value:
     return replace(value, dims=tuple(k if isinstance(k, int) or d is None else d for k, d in pairs))
 
 
-def _type_proto(value: Value) -> TypeProto:
-    return helper.make_tensor_type_proto(int(value.dtype), _numbers_of(value))
-
-
-def _numbers_of(value: Value) -> tuple[Dim, ...] | None:
-    # protobuf's implementation in Python compares a `Size` with limits, which would be conditions
-    return value.dims and tuple([now(d) if isinstance(d, int) else d for d in value.dims])
-
-
-def _shape_tensor(value: Value) -> TensorProto | None:
-    """The elements of a constant that may be a shape; None for others."""
-    constant = _shape_constant(value)
-    return None if constant is None else numpy_helper.from_array(constant.load())
-
-
-def _shape_elements(value: Value) -> Hashable | None:
-    constant = _shape_constant(value)
-    return constant and (constant.dtype, constant.shape, constant.load().tobytes())
-
-
 def _shape_constant(value: Value) -> Constant | None:
+    """The constant of a value that may be a shape; None for others."""
     constant = value.constant
     if constant is None or not value.dtype.readable or prod(constant.shape) > _MAX_SHAPE_ELEMENTS:
         return None
@@ -302,11 +284,15 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
         return outputs
     if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
         return outputs
+    from onnx.reference import ReferenceEvaluator  # slow import, which few models need
+
     try:
         if node.op_type == "GatherElements" and not _indices_fit(node):
             return outputs
         with np.errstate(all="ignore"):  # a result of a division by zero may be unused
-            arrays = _evaluate(node)
+            given = {v.name: _input_array(v, node) for v in node.inputs if v is not None}
+            evaluator = ReferenceEvaluator(node_of(node), opsets={"": node.since})
+            arrays = [np.asarray(a) for a in evaluator.run(None, given)]
     except Exception:  # invalid for the current sizes: the error is left to the run
         return outputs
     pairs = list(zip(outputs, arrays, strict=True))
@@ -337,16 +323,8 @@ def _indices_fit(node: GraphNode) -> bool:
     return bool(np.all((-size <= indices) & (indices < size)))
 
 
-def _evaluate(node: GraphNode) -> list[Array]:
-    """Evaluates the node; those in `_READ_SHAPES_ONLY` get a broadcast zero of no size."""
-    from onnx.reference import ReferenceEvaluator  # slow import, which few models need
-
-    given = {v.name: _input_array(v, node) for v in node.inputs if v is not None}
-    evaluator = ReferenceEvaluator(node_of(node), opsets={"": node.since})
-    return [np.asarray(a) for a in evaluator.run(None, given)]
-
-
 def _input_array(value: Value, node: GraphNode) -> Array:
+    """The elements of an input; for a node of `_READ_SHAPES_ONLY` a broadcast zero of no size."""
     if node.op_type in _READ_SHAPES_ONLY or value.constant is None:
         shape = tuple(now(size) for size in value.shape)
         return np.broadcast_to(np.zeros((), value.dtype.numpy), shape)

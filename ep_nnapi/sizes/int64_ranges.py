@@ -100,7 +100,7 @@ def suppose_ranges(graph: Graph) -> Graph:
         within = value is not None and value.dtype is DType.INT64 and value.name in supposed
         return replace(value, limit=supposed[value.name]) if value and within else value
 
-    return _with_values(graph, limited)
+    return replace(graph, nodes=tuple(with_values(n, limited, limited) for n in graph.nodes))
 
 
 def _has_integers(node: GraphNode) -> bool:
@@ -161,14 +161,7 @@ def mark_int32_ranges(graph: Graph, stated: Mapping[str, Interval] = NO_RANGES) 
         single = interval[0] if identical(interval[:1], interval[1:]) else None
         return replace(value, fits_int32=fits, magnitude=_magnitude(interval), single=single)
 
-    return _with_values(graph, marked)
-
-
-def _with_values(graph: Graph, change: Callable[[Value | None], Value | None]) -> Graph:
-    def changed(node: GraphNode) -> GraphNode:
-        return with_values(node, change, change)
-
-    return replace(graph, nodes=tuple(changed(n) for n in graph.nodes))
+    return replace(graph, nodes=tuple(with_values(n, marked, marked) for n in graph.nodes))
 
 
 def values_fitting_int32(graph: Graph, stated: Mapping[str, Interval]) -> frozenset[str]:

@@ -107,16 +107,11 @@ def _has_empty_axes(node: GraphNode) -> bool:
 
 def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | None]:
     """The tensors of a QLinear operator as floats, without scales, zero points and bias."""
-    found = [
-        _as_float(node.inputs[tensor]) for tensor, _, _ in equivalent.triples(len(node.inputs))
-    ]
+    given = (node.inputs[tensor] for tensor, _, _ in equivalent.triples(len(node.inputs)))
+    found = [v and replace(v, dtype=DType.FLOAT, constant=None) for v in given]
     for position, source in (equivalent.unquantized or {}).items():
         found.insert(position, node.inputs[source])
     return found
-
-
-def _as_float(value: Value | None) -> Value | None:
-    return value and replace(value, dtype=DType.FLOAT, constant=None)
 
 
 def _as_read(node: GraphNode) -> list[Value | None]:

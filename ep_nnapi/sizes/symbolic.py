@@ -7,7 +7,7 @@ rule, the sizes become the numbers that they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -137,15 +137,7 @@ class Given:
         return value
 
 
-Rule: TypeAlias = Callable[[Given], Iterator[Sequence[int] | None]]
-
-
-def _first(g: Given) -> Iterator[Dims]:
-    yield g.dims(0)
-
-
-def _elementwise(g: Given) -> Iterator[Dims]:
-    yield broadcast(*g.every())
+Rule: TypeAlias = Callable[[Given], Iterable[Sequence[int] | None]]
 
 
 def _normalized(g: Given) -> Iterator[Dims]:
@@ -226,17 +218,14 @@ def _reduced(g: Given) -> Iterator[Dims]:
     axes = g.numbers(1, "axes")
     if not axes:
         axes = () if g.integer("noop_with_empty_axes", 0) else tuple(range(len(x)))
-    yield _without(x, axes, kept=g.integer("keepdims", 1))
+    yield _without(g, axes)
 
 
-def _arg(g: Given) -> Iterator[Dims]:
+def _without(g: Given, axes: Dims) -> Dims:
+    """The first input's sizes without these axes, which are 1 where the node keeps them."""
     x = g.dims(0)
-    yield _without(x, (g.integer("axis", 0),), kept=g.integer("keepdims", 1))
-
-
-def _without(x: Dims, axes: Dims, *, kept: int) -> Dims:
     gone = {axis + len(x) if axis < 0 else axis for axis in axes}
-    if kept:
+    if g.integer("keepdims", g.node.op_type != "Squeeze"):
         return tuple(1 if i in gone else size for i, size in enumerate(x))
     return tuple(size for i, size in enumerate(x) if i not in gone)
 
@@ -251,7 +240,7 @@ def _top_k(g: Given) -> Iterator[Dims]:
 def _squeeze(g: Given) -> Iterator[Dims]:
     x = g.dims(0)
     axes = g.numbers(1, "axes")
-    yield _without(x, tuple(i for i, s in enumerate(x) if s == 1) if axes is None else axes, kept=0)
+    yield _without(g, tuple(i for i, s in enumerate(x) if s == 1) if axes is None else axes)
 
 
 def _unsqueeze(g: Given) -> Iterator[Dims]:
@@ -280,16 +269,8 @@ def _reshape(g: Given) -> Iterator[Dims]:
     yield tuple(shape)
 
 
-def _expand(g: Given) -> Iterator[Dims]:
-    yield broadcast(g.dims(0), g.numbers(1) or ())
-
-
 def _tile(g: Given) -> Iterator[Dims]:
     yield tuple(size * n for size, n in zip(g.dims(0), g.numbers(1) or (), strict=True))
-
-
-def _of_contents(g: Given) -> Iterator[Dims]:
-    yield g.numbers(0) or ()
 
 
 def _range(g: Given) -> Iterator[Dims]:
@@ -340,11 +321,6 @@ def _pool(g: Given) -> Iterator[Dims]:
     x = g.dims(0)
     found = (*x[:2], *_windows(g, x[2:], g.integers("kernel_shape")))
     yield from (found, found)
-
-
-def _global_pool(g: Given) -> Iterator[Dims]:
-    x = g.dims(0)
-    yield (*x[:2], *(1,) * (len(x) - 2))
 
 
 def _conv_transpose(g: Given) -> Iterator[Dims]:
@@ -423,18 +399,6 @@ def _shape(g: Given) -> Iterator[Dims]:
     yield (Span.of_slice(g.integer("start", 0), g.integer("end", rank), 1, rank).size,)
 
 
-def _number(g: Given) -> Iterator[Dims]:
-    yield ()
-
-
-def _dynamic_quantize(g: Given) -> Iterator[Dims]:
-    yield from (g.dims(0), (), ())
-
-
-def _second(g: Given) -> Iterator[Dims]:
-    yield g.dims(1)
-
-
 def _einsum(g: Given) -> Iterator[Dims]:
     equation = str(g.node.attributes["equation"]).replace(" ", "")
     left, _, right = equation.partition("->")
@@ -478,27 +442,33 @@ _ELEMENTWISE = (
 )
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _RULES: Mapping[tuple[str, str], Rule] = {
-    **{("", name): _first for name in _FIRST},
-    **{("", name): _elementwise for name in _ELEMENTWISE},
+    **{("", name): lambda g: [g.dims(0)] for name in _FIRST},
+    **{("", name): lambda g: [broadcast(*g.every())] for name in _ELEMENTWISE},
     **{("", f"Reduce{name}"): _reduced for name in _REDUCTIONS},
     **{("", name): _pool for name in ("AveragePool", "LpPool", "MaxPool")},
-    **{("", f"Global{name}Pool"): _global_pool for name in ("Average", "Lp", "Max")},
+    **{
+        ("", f"Global{name}Pool"): lambda g: [(*g.dims(0)[:2], *(1,) * len(g.dims(0)[2:]))]
+        for name in ("Average", "Lp", "Max")
+    },
     **{("", name): _matmul for name in ("MatMul", "MatMulInteger")},
     **{("", name): _conv for name in ("Conv", "ConvInteger")},
     **{("", name): _recurrent for name in ("GRU", "LSTM", "RNN")},
-    **{("", name): _arg for name in ("ArgMax", "ArgMin")},
+    **{
+        ("", f"Arg{name}"): lambda g: [_without(g, (g.integer("axis", 0),))]
+        for name in ("Max", "Min")
+    },
     **{("", name): _resize for name in ("Resize", "Upsample")},
     ("", "Attention"): _attention,
     ("", "Concat"): _concat,
-    ("", "ConstantOfShape"): _of_contents,
+    ("", "ConstantOfShape"): lambda g: [g.numbers(0) or ()],
     ("", "ConvTranspose"): _conv_transpose,
     ("", "DepthToSpace"): _depth_to_space,
-    ("", "DynamicQuantizeLinear"): _dynamic_quantize,
+    ("", "DynamicQuantizeLinear"): lambda g: [g.dims(0), (), ()],
     ("", "Einsum"): _einsum,
-    ("", "Expand"): _expand,
+    ("", "Expand"): lambda g: [broadcast(g.dims(0), g.numbers(1) or ())],
     ("", "Flatten"): _flatten,
     ("", "Gather"): _gather,
-    ("", "GatherElements"): _second,
+    ("", "GatherElements"): lambda g: [g.dims(1)],
     ("", "GatherND"): _gather_nd,
     ("", "Gemm"): _gemm,
     ("", "LayerNormalization"): _normalized,
@@ -507,7 +477,7 @@ _RULES: Mapping[tuple[str, str], Rule] = {
     ("", "Range"): _range,
     ("", "Reshape"): _reshape,
     ("", "Shape"): _shape,
-    ("", "Size"): _number,
+    ("", "Size"): lambda _: [()],
     ("", "Slice"): _slice,
     ("", "SpaceToDepth"): _space_to_depth,
     ("", "Split"): _split,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.nnapi.array import Array
 from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.provider.cluster_record import Listener
 from ep_nnapi.report.report import Notice
 

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_one, is_symbolic
 from ep_nnapi.operators.lib.movement import equal_parts, expanded
 from ep_nnapi.operators.lib.node import Computed, Node, broadcast_shape, each, int32
-from ep_nnapi.operators.lib.quantizing import bias, scales_along_rows
+from ep_nnapi.operators.lib.quantizing import bias
 
 MATRIX_TRANSPOSE = (1, 0)
 MAX_BATCH_LAYERS = 64
@@ -92,13 +92,19 @@ def write_fully_connected(
     detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
     n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
     (count, depth), units = rows.shape, y.shape[1]
-    turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
+    shape = (units, 1, 1, depth)
+    taps = replace(
+        matrix,
+        dims=shape,
+        constant=matrix.constant.transposed(perm).reshaped(shape),
+        quantization=replace(q, axis=0),
+    )
     pixels = yield from n.reshaped(rows, (1, count, 1, depth))
     result = n.temp(y, (1, count, 1, units))
     yield apply(
         spec.CONV_2D,
         pixels,
-        filter=scales_along_rows(turned, (units, 1, 1, depth)),
+        filter=taps,
         bias=shift,
         padding=PaddingCode.VALID,
         stride_width=1,

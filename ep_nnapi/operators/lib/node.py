@@ -250,7 +250,8 @@ class Node(NodeView):
 
     def mirrored_indices(self, places: Value, size: int, y: Value) -> Iterator[Call]:
         """Emit `y` = size - 1 - `places`, of type INT32 or float."""
-        yield apply(spec.GATHER, _countdown(size, y.dtype), axis=0, indices=places, out=y)
+        down = Constant.of(np.arange(size, dtype=y.dtype.numpy)[::-1])
+        yield apply(spec.GATHER, down, axis=0, indices=places, out=y)
 
 
 def each(steps: Iterable[Computed]) -> Generator[Call, None, list[Value]]:
@@ -308,10 +309,6 @@ def _wrapped(n: Node, x: Value, constant: Constant, size: int) -> Constant:
     return Constant.of(np.where(array < 0, array + now(size), array).astype(np.int32))
 
 
-def _countdown(size: int, dtype: DType) -> Constant:
-    return Constant.of(np.arange(size, dtype=dtype.numpy)[::-1])
-
-
 def widened(lower: Lowering) -> Lowering:
     """Return `lower` wrapped so that float16 nodes are computed in float32 between casts.
 
@@ -327,7 +324,10 @@ def widened(lower: Lowering) -> Lowering:
         inputs = []
         for x in n.node.inputs:
             inputs.append((yield from _wide(n, x)))
-        outputs = [_recast(n, y) for y in n.node.outputs]
+        outputs = [
+            n.temp(y, dtype=DType.FLOAT) if y is not None and y.dtype is DType.FLOAT16 else y
+            for y in n.node.outputs
+        ]
         inner = replace(n.node, inputs=tuple(inputs), outputs=tuple(outputs))
         yield from lower(replace(n, node=inner))
         for y, result in zip(n.node.outputs, outputs, strict=True):
@@ -343,12 +343,6 @@ def _wide(n: Node, x: Value | None) -> Generator[Call, None, Value | None]:
     if x.constant is not None:
         return replace(x, dtype=DType.FLOAT, constant=x.constant.cast(DType.FLOAT))
     return (yield from n.compute(spec.CAST, x, dtype=DType.FLOAT))
-
-
-def _recast(n: Node, y: Value | None) -> Value | None:
-    if y is None or y.dtype is not DType.FLOAT16:
-        return y
-    return n.temp(y, dtype=DType.FLOAT)
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.graph.graph import Attribute, GraphNode
+from ep_nnapi.graph.graph import Attribute, NodeInputs, present
 from ep_nnapi.graph.value import Constant, DType, Value, only_element, require_finite
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.array import Array
@@ -21,13 +21,12 @@ from ep_nnapi.options.target import Target
 
 
 @immutable
-class NodeView:
+class NodeView(NodeInputs):
     """A graph node and the target that it is lowered for.
 
     Accessors raise Reject when an input, output or attribute is missing.
     """
 
-    node: GraphNode
     target: Target
     _serial: Iterator[int] = field(default_factory=count, compare=False, repr=False)
 
@@ -41,21 +40,13 @@ class NodeView:
         """All outputs up to the last; raises Reject(ATTRIBUTE) when one is omitted."""
         return tuple(self.output(i) for i in range(len(self.node.outputs)))
 
-    def has(self, index: int) -> bool:
-        """True if input `index` is given."""
-        return index < len(self.node.inputs) and self.node.inputs[index] is not None
-
     def has_output(self, index: int) -> bool:
         """True if output `index` exists, i.e. is not omitted."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
-    def input(self, index: int) -> Value:
-        """Input `index`; raises Reject(ATTRIBUTE) when it is omitted."""
-        return _present(self.node.inputs, index, "input")
-
     def output(self, index: int = 0) -> Value:
         """Output `index`; raises Reject(ATTRIBUTE) when it is omitted."""
-        return _present(self.node.outputs, index, "output")
+        return present(self.node.outputs, index, "output")
 
     def constant(self, index: int) -> Constant:
         """The constant at input `index`, not loaded; raises Reject(CONSTANT) if not constant."""
@@ -102,8 +93,8 @@ class NodeView:
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """An attribute of integers; an empty list is as good as none, as in ONNX Runtime."""
-        given = self._attribute(name, tuple(default) if default is not None else None)
-        return tuple(int(i) for i in given or default or ())  # type: ignore[union-attr]
+        given = self._attribute(name, default) or default or ()
+        return tuple(int(i) for i in given)  # type: ignore[union-attr]
 
     def integers_like(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """An attribute of as many integers as `default` has.
@@ -117,23 +108,21 @@ class NodeView:
 
     def reals(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """An attribute of floats."""
-        given = self._attribute(name, tuple(default) if default is not None else None)
-        return tuple(float(i) for i in given)  # type: ignore[union-attr]
+        return tuple(float(i) for i in self._attribute(name, default))  # type: ignore[union-attr]
 
     def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
         """An attribute of strings."""
-        given = self._attribute(name, tuple(default) if default is not None else None)
-        return tuple(str(i) for i in given)  # type: ignore[union-attr]
+        return tuple(str(i) for i in self._attribute(name, default))  # type: ignore[union-attr]
 
     def has_attribute(self, name: str) -> bool:
         """True if the node has the attribute."""
         return name in self.node.attributes
 
-    def _attribute(self, name: str, default: Attribute | None) -> Attribute:
+    def _attribute(self, name: str, default: Attribute | Sequence[object] | None) -> Attribute:
         found = self.node.attributes.get(name, default)
         if found is None:
             raise Reject(Reason.ATTRIBUTE, f"attribute {name} is missing")
-        return found
+        return found  # type: ignore[return-value]
 
     def axis(self, default: int | None = None, name: str = "axis") -> int:
         """The `axis` attribute as a non-negative axis of input 0."""
@@ -145,11 +134,6 @@ class NodeView:
         if not -rank <= axis < rank:
             raise Reject(Reason.ATTRIBUTE, f"{name} is {axis}, the rank is {rank}")
         return axis % rank
-
-    def require(self, holds: bool, reason: Reason, detail: str) -> None:
-        """Raise Reject(reason, detail) unless `holds`."""
-        if not holds:
-            raise Reject(reason, detail)
 
     def temp(
         self, like: Value, shape: Sequence[int] | None = None, dtype: DType | None = None
@@ -193,19 +177,12 @@ class NodeView:
 
     def value(self, name: str, constant: Constant) -> Value:
         """A value for a constant that the lowering creates."""
-        return Value(name, constant.dtype, constant.shape, constant=constant)
+        return Value.of(name, constant)
 
     def supports(self, call: Call) -> bool:
         """True if the target's feature level and kernels take the operation and its operands."""
         target = self.target
         return call.is_supported(target.feature_level, target.kernel_level)
-
-
-def _present(values: Sequence[Value | None], index: int, side: str) -> Value:
-    value = values[index] if index < len(values) else None
-    if value is None:
-        raise Reject(Reason.ATTRIBUTE, f"{side} {index} is missing")
-    return value
 
 
 def _holds(to: np.dtype[np.integer[Any]], number: float) -> bool:

@@ -211,7 +211,8 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
             f"{given.name} is not constant; NNAPI takes a bias in steps of {wanted[0]:g}, "
             f"the product of the scales of {x.name} and {weights.name}",
         )
-    steps = np.rint(_numbers(given) / wanted.astype(np.float64))
+    real = dequantized(given).constant or given.constant
+    steps = np.rint(real.array.astype(np.float64) / wanted.astype(np.float64))
     if np.any(np.abs(steps) > np.iinfo(np.int32).max):
         raise Reject(
             Reason.QUANTIZATION,
@@ -220,14 +221,6 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
         )
     stored = Constant.of(steps.astype(np.int32))
     return Value(f"{given.name} of {x.name}", DType.INT32, given.dims, own, stored)
-
-
-def _numbers(given: Value) -> Array:
-    """Return the real numbers of a constant as float64, dequantized if necessary."""
-    constant = dequantized(given).constant
-    if constant is None:
-        raise Reject(Reason.CONSTANT, f"{given.name} must be constant")
-    return constant.array.astype(np.float64)
 
 
 def _fits(stated: Quantization, wanted: Array) -> bool:
@@ -255,18 +248,3 @@ def value_range(value: Value) -> tuple[float, float]:
     limits = np.iinfo(value.dtype.numpy)
     least, greatest = ((int(s) - q.zero_point[0]) * q.scale[0] for s in (limits.min, limits.max))
     return least, greatest
-
-
-def scales_along_rows(value: Value, shape: Sequence[int]) -> Value:
-    """Return a per-channel quantized constant reshaped to `shape`, with its scales along axis 0."""
-    q = value.quantization
-    if q is None or value.constant is None:
-        raise Reject(
-            Reason.CONSTANT, f"{value.name} must be constant, as it has per-channel scales"
-        )
-    return replace(
-        value,
-        dims=tuple(shape),
-        constant=value.constant.reshaped(shape),
-        quantization=replace(q, axis=0),
-    )

@@ -105,12 +105,6 @@ def _activation(name: str) -> OperationSpec:
     return row
 
 
-def require_unrollable(n: Node, layer: RecurrentLayer) -> None:
-    """Raise Reject(SIZE) for a layer of more than MAX_UNROLLED_STEPS steps, too many to unroll."""
-    detail = f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled"
-    n.require(layer.steps <= MAX_UNROLLED_STEPS, Reason.SIZE, detail)
-
-
 def gate_weights(n: Node, index: int, direction: int, gates: slice) -> Constant:
     """Return rows of the constant weights or biases at input `index`, for one direction."""
     known = n.constant(index)
@@ -127,8 +121,13 @@ def gate_bias(n: Node, direction: int, *gates: slice) -> Constant:
 
 
 def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
-    """Return input 0 reshaped to [steps * batch, inputs]."""
+    """Return input 0 of a layer that is unrolled, reshaped to [steps * batch, inputs].
+
+    Raises Reject(SIZE) for more than MAX_UNROLLED_STEPS steps.
+    """
     x = n.input(0)
+    detail = f"{x.name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled"
+    n.require(layer.steps <= MAX_UNROLLED_STEPS, Reason.SIZE, detail)
     reads = x.shape[2]
     if layer.batch_first and layer.batch > 1:
         x = yield from transposed(n, x, (1, 0, 2))
