@@ -15,6 +15,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
+from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import equal_parts, sliced
 from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened, zeros
@@ -270,6 +271,9 @@ def _sequence_lstm(
     x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
     if layer.reverse[direction]:
         x = yield from n.reverse_axis(x, time)
+    if None in first and is_symbolic((layer.batch,)):  # a constant would have the size of now
+        none = yield from n.full(0, (layer.batch, layer.units), x.dtype)
+        first = [state or none for state in first]
     yield _sequence_lstm_call(n, layer, direction, x, first, results)
     if not states and n.has_output(1):
         taken = [Span.whole(size) for size in output.shape]

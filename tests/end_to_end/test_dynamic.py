@@ -148,3 +148,26 @@ def test_bodies_of_loops_with_constants_have_other_sizes(options: dict[str, str]
         clusters = ep_nnapi.receipts()[-1]["clusters"]
     (body,) = [cluster for cluster in clusters if "row" in cluster["nodes"]]
     assert body["runs"] == 6 * 3
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("states", ["", ", , h", ", , h, h"])
+def test_an_lstm_of_any_batch_is_compiled_once(direction: str, states: str) -> None:
+    """A state that the model omits is zeros, whose number is the batch."""
+    rng, ways = np.random.default_rng(0), 1 + (direction == "bidirectional")
+    shapes = {"w": (ways, 64, 8), "r": (ways, 64, 16), "b": (ways, 128)}
+    weights = {k: rng.standard_normal(s).astype(np.float32) / 4 for k, s in shapes.items()}
+    first = f", float[{ways},batch,16] h" if states else ""
+    text = f"""(float[6,batch,8] x{first}) => (y) {{
+        y = LSTM <hidden_size = 16, direction = "{direction}"> (x, w, r, b{states}) }}"""
+    proto = parsed(text, **weights).SerializeToString()
+    made, cpu = session(proto, device="host-cpu"), session_of(proto)
+    for batch in (4, 1, 2, 70, 3):
+        feeds = {"x": rng.standard_normal((6, batch, 8)).astype(np.float32)}
+        if states:
+            feeds["h"] = rng.standard_normal((ways, batch, 16)).astype(np.float32)
+        (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=CLOSE)
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)
