@@ -78,6 +78,8 @@ _OF_ONE: Mapping[str, Callable[[Interval], Interval]] = {
     "Neg": lambda a: (-a[1], -a[0]),
     "Sign": lambda a: (-1, 1),
 }
+_BOUNDED_BY_INPUTS = frozenset((*_SELECTORS, *_SUMS, *_OF_ONE, *_ARITHMETIC))
+"""Operators whose results have a range if their inputs have one."""
 
 
 def suppose_ranges(graph: Graph) -> Graph:
@@ -234,6 +236,8 @@ def _output_interval(
         return 0, _MAX_DIM
     if _INDEX_OUTPUTS.get(kind) == output:
         return 0, _largest_dim(node, longest) - 1
+    if kind not in _BOUNDED_BY_INPUTS:
+        return None  # before constants are read
     given = [
         _interval(v, found) for v in node.inputs[_SELECTORS.get(kind, slice(None))] if v is not None
     ]

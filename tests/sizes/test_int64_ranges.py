@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 import ep_nnapi
-from ep_nnapi.graph.value import DType
+from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes.int64_ranges import (
     mark_int32_ranges,
@@ -222,6 +222,20 @@ def limits_of(text: str, **constants: np.ndarray) -> dict[str, int]:
     made = suppose_ranges(replace(graph, key=""))
     values = (v for n in made.nodes for v in n.inputs if v is not None)
     return {v.name: v.limit for v in values if v.name in inputs}
+
+
+def test_constants_are_read_for_a_range_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an addition are; the weights of a product, whose results have none, are not."""
+    read = []
+    array = Constant.array.fget
+    monkeypatch.setattr(Constant, "array", property(lambda c: read.append(c.shape) or array(c)))
+    weights = {"w": np.ones((3, 5), np.uint8), "c": integers(1, 2)}
+    text = "y = MatMulInteger (x, w) t = Add (a, c)"
+    inputs = {"x": (TensorProto.UINT8, (2, 3)), "a": (WIDE, (2,))}
+    graph = graph_of(model(text, inputs, {"y": TensorProto.INT32, "t": WIDE}, weights))
+    assert {n.op_type for n in graph.nodes} == {"MatMulInteger", "Add"}
+    mark_int32_ranges(graph)
+    assert set(read) == {(2,)}
 
 
 def test_limits_are_no_lower_than_arithmetic_needs() -> None:
