@@ -242,11 +242,12 @@ class _OperandWriter:
     def _later(self, constant: Constant, recipe: Recipe) -> Data:
         """Returns the data of a constant that is made when it is read, from copies of its sources.
 
-        A composite that keeps these has the same copies.
+        A composite that keeps these has the same copies. What lives as long is not copied.
         """
         for source in recipe.sources:  # which the calls keep alive
             if id(source) not in self._sources:
-                self._sources[id(source)] = np.array(source.array)
+                array = source.array
+                self._sources[id(source)] = array if source.owned else np.array(array)
         arrays = [self._sources[id(source)] for source in recipe.sources]
         size = prod(constant.shape) * constant.dtype.numpy.itemsize
         return Data(lambda: recipe.of(arrays), later=size)

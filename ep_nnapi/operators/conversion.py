@@ -281,7 +281,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
         Reason.QUANTIZATION,
         f"{x.name} is read both as stored integers and as dequantized numbers; use one of the two",
     )
-    numbers = yield from _as_floats(n, x)
+    numbers = yield from _as_floats(n, x, later=True)  # host-cpu takes the operator, with bytes
     if not n.has(index):
         return numbers
     zero = n.input(index)
@@ -289,8 +289,8 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
     less = yield from n.reshaped((yield from _as_floats(n, zero)), shape)
     if numbers.constant is None or less.constant is None:
         return (yield from n.compute(spec.SUB, numbers, less, shape=x.shape))
-    whole, minus = numbers.constant, less.constant
-    centred = whole.map(x.shape, lambda a: a - minus.array.astype(np.float32))
+    minus = less.constant.array.astype(np.float32)
+    centred = numbers.constant.map(x.shape, lambda a: a - minus)
     return replace(numbers, name=f"{x.name} centred", constant=centred)
 
 
@@ -309,7 +309,7 @@ def _zero_point_shape(x: Value, zero: Value, axis: int | None) -> tuple[int, ...
     raise Reject(Reason.SHAPE, f"{zero.name} is {list(zero.shape)}; {x.name} takes {allowed}")
 
 
-def _as_floats(n: Node, x: Value) -> Computed:
+def _as_floats(n: Node, x: Value, *, later: bool = False) -> Computed:
     if x.constant is not None:
-        return dequantized(x)
+        return dequantized(x, later=later)
     return (yield from n.compute(spec.DEQUANTIZE, x, dtype=DType.FLOAT))

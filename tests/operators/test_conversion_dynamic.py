@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 import ep_nnapi
+from ep_nnapi.capability.node import judge
+from ep_nnapi.graph.graph import copy_constants
+from ep_nnapi.lowering.model_builder import lower
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end import quantized as q
-from tests.onnx_graph import parsed
+from tests.onnx_graph import graph_of, parsed
 from tests.operators.test_conversion import assert_equal, feeds, one, refused, results
+from tests.oracle import FL
 
 U8, S8 = np.uint8, np.int8
 
@@ -66,6 +72,28 @@ def test_conv_integer_matches(pads):
     w = np.arange(54, dtype=U8).reshape(3, 2, 3, 3)
     given = [0, w, np.uint8(120), np.uint8(9)]
     assert_equal(*results(one("ConvInteger", [(U8, (1, 2, 6, 6))], given, np.int32, pads=pads)))
+
+
+@pytest.mark.parametrize(
+    ("op_type", "x", "shape"),
+    [("MatMulInteger", (3, 8), (8, 5)), ("ConvInteger", (1, 2, 6, 6), (3, 2, 3, 3))],
+)
+@pytest.mark.parametrize("zero", [9, None])
+def test_weights_become_floats_when_they_are_read(op_type, x, shape, zero):
+    """host-cpu reads the bytes alone, which are not copied where they live as long."""
+    w = np.arange(np.prod(shape), dtype=U8).reshape(shape)
+    given = [0, w, np.uint8(120), *([] if zero is None else [np.uint8(zero)])]
+    graph = propagate_quantization(graph_of(one(op_type, [(U8, x)], given, np.int32)))
+    (node,) = copy_constants(graph.nodes)
+    model = lower(judge(node, FL[8]).calls, graph.inputs, graph.outputs, FL[8]).model
+    (floats,) = (o for o in model.operands if isinstance(o.value, Data) and o.value.later)
+    assert callable(floats.value.source)
+    want = w.astype(np.float32) - (zero or 0)
+    np.testing.assert_array_equal(np.sort(floats.array, None), np.sort(want, None))
+    (composite,) = (c for c in model.composites if c.name == op_type)
+    kept = composite.inputs[1].operand
+    assert isinstance(kept, Operand)
+    assert np.shares_memory(kept.array, node.inputs[1].constant.array)
 
 
 def test_matmul_integer_of_a_vector_is_refused():

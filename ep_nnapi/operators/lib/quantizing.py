@@ -56,24 +56,29 @@ def _flipped(value: Value, dtype: DType) -> Constant | None:
     )
 
 
-def dequantized(value: Value, dtype: DType = DType.FLOAT) -> Value:
-    """Return a quantized constant dequantized to `dtype`, computed when read."""
+def dequantized(value: Value, dtype: DType = DType.FLOAT, *, later: bool = False) -> Value:
+    """Return a quantized constant dequantized to `dtype`, computed when read.
+
+    later   True if models, too, compute it only when it is read: most devices do not need it
+    """
     q, stored = value.quantization, value.constant
     if q is None or stored is None:
         return value
     to = dtype.numpy
-    name = f"{value.name} dequantized"
-    numbers = Constant(stored.shape, dtype, lambda: _dequantized(stored, q, to))
-    return Value(name, dtype, value.dims, constant=numbers)
+    recipe = Recipe((stored,), lambda arrays: _dequantized(arrays[0], q, to))
+    numbers = Constant.made(stored.shape, dtype, recipe)
+    if not later:
+        numbers = Constant(stored.shape, dtype, numbers.load)
+    return Value(f"{value.name} dequantized", dtype, value.dims, constant=numbers)
 
 
-def _dequantized(stored: Constant, q: Quantization, to: np.dtype[np.generic]) -> Array:
-    shape: list[int] = [1] * stored.rank
+def _dequantized(stored: Array, q: Quantization, to: np.dtype[np.generic]) -> Array:
+    shape: list[int] = [1] * stored.ndim
     if q.axis is not None:
         shape[q.axis] = -1
     scale = np.array(q.scale, np.float32).reshape(shape)
     zero = np.array(q.zero_point, np.int64).reshape(shape)
-    found: Array = ((stored.array.astype(np.int64) - zero).astype(np.float32) * scale).astype(to)
+    found: Array = ((stored.astype(np.int64) - zero).astype(np.float32) * scale).astype(to)
     return found
 
 
