@@ -20,9 +20,10 @@ typedef struct {
   uint32_t alternative;
   preference kind;
   const ctx_device *device; /* NULL: not of NNAPI */
-  ctx_container container;  /* of the alternative, from when it is opened */
-  uint8_t *data;            /* of that; NULL: it is the first one's */
-  ctx_engine *engine;       /* NULL until it is opened; stays, as runs may still use it */
+  char name[160];
+  ctx_container container; /* of the alternative, from when it is opened */
+  uint8_t *data;           /* of that; NULL: it is the first one's */
+  ctx_engine *engine;      /* NULL until it is opened; stays, as runs may still use it */
   uint32_t *tensors;     /* of its inputs, then its outputs: which of the container's first ones */
   _Atomic uint64_t runs; /* that ended well */
 } candidate;
@@ -45,7 +46,6 @@ struct ctx_choice {
   _Atomic uint32_t current; /* the candidate that is chosen */
   ctx_tried *tried;         /* room for all, as they are read while others are added */
   _Atomic uint32_t tried_count;
-  char name[160];
   atomic_bool proved;                      /* it has run */
   atomic_bool settled;                     /* and begun to with the caller's tensors */
   bool stuck;                              /* a driver hangs */
@@ -73,32 +73,27 @@ bool ctx_check_prefer(const char *names, ctx_error *error) {
   }
 }
 
-static void name_of(const ctx_choice *x, const candidate *c, char *out, size_t capacity) {
-  const ctx_range name = x->container.alternatives[c->alternative].name;
-  const char *on = c->device != NULL ? c->device->name : kind_names[c->kind];
-  if (c->kind == CPU)
-    snprintf(out, capacity, "%.*s", (int)name.count, x->container.text + name.first);
-  else
-    snprintf(out, capacity, "%.*s on %.80s", (int)name.count, x->container.text + name.first, on);
-}
-
 /* Notes that a candidate gives way. */
 static void give_way(ctx_choice *x, const candidate *c, const ctx_error *reason) {
-  ctx_tried *next = &x->tried[x->tried_count];
   if (x->tried_count == x->count) return; /* each is noted once */
-  name_of(x, c, next->name, sizeof next->name);
-  next->reason = *reason;
-  next->runs = c->runs;
+  x->tried[x->tried_count] = (ctx_tried){c->name, *reason, c->runs};
   x->tried_count++;
 }
 
 static bool add_candidate(ctx_choice *x, uint32_t alternative, preference kind,
                           const ctx_device *device, ctx_error *error) {
   const candidate made = {.alternative = alternative, .kind = kind, .device = device};
+  const ctx_range name = x->container.alternatives[alternative].name;
   candidate *grown = realloc(x->candidates, (x->count + 1) * sizeof *grown);
   if (grown == NULL) return ctx_out_of_memory(error);
   x->candidates = grown;
-  grown[x->count++] = made;
+  grown += x->count++;
+  *grown = made;
+  snprintf(grown->name, sizeof grown->name, "%.*s%s%.80s", (int)name.count,
+           x->container.text + name.first, kind == CPU ? "" : " on ",
+           kind == CPU      ? ""
+           : device != NULL ? device->name
+                            : kind_names[kind]);
   return true;
 }
 
@@ -278,13 +273,11 @@ static bool is_free(const ctx_choice *x, const candidate *c, ctx_error *error) {
 /* Begins it: the CPU provider's is done at once, others have a deadline and a note. */
 static bool begin(ctx_choice *x, void (*work)(void *), trial *t, attempt *out, ctx_error *error) {
   ctx_note note;
-  char name[160];
   out->trial = t;
   out->call = NULL;
   if (t->candidate->kind == CPU) return work(t), true;
   note = note_of(x, t->candidate);
-  name_of(x, t->candidate, name, sizeof name);
-  ctx_note_begin(&note, name);
+  ctx_note_begin(&note, t->candidate->name);
   out->call = ctx_begin_call(&note, x->system->settings.trial_timeout, work, free_trial, t, error);
   if (out->call != NULL) return true;
   x->stuck = true;
@@ -363,7 +356,6 @@ static bool choose(ctx_choice *x, ctx_error *error) {
     candidate *c = &x->candidates[x->next];
     if (c->engine != NULL || end_opening(x, c, error)) {
       atomic_store(&x->current, x->next);
-      name_of(x, c, x->name, sizeof x->name);
       atomic_store(&x->proved, c->kind == CPU);
       atomic_store(&x->settled, c->kind == CPU);
       return true;
@@ -380,7 +372,7 @@ static bool choose_from(ctx_choice *x, uint32_t index, ctx_error *error) {
 
 static void note_choice(const ctx_choice *x) {
   const ctx_note note = note_of(x, NULL);
-  ctx_note_write(&note, "chosen", x->name);
+  ctx_note_write(&note, "chosen", ctx_choice_name(x));
 }
 
 /* The first alternative alone. */
@@ -533,7 +525,7 @@ static bool run_proved(ctx_choice *x, void *const *tensors, ctx_error *error) {
   if (atomic_load(&x->settled) || atomic_exchange(&x->settled, true))
     return run_candidate(c, tensors, error);
   note = note_of(x, c);
-  ctx_note_begin(&note, x->name);
+  ctx_note_begin(&note, c->name);
   ran = run_candidate(c, tensors, error);
   ctx_note_end(&note);
   return ran;
@@ -584,8 +576,9 @@ ctx_record ctx_choice_record(ctx_choice *x) {
 
 bool ctx_choice_is_alone(const ctx_choice *x) { return x->alone; }
 
-const char *ctx_choice_name(ctx_choice *x) {
-  return x->alone ? ctx_program_device(x->candidates[0].engine->program)->name : x->name;
+const char *ctx_choice_name(const ctx_choice *x) {
+  const candidate *c = &x->candidates[x->current];
+  return x->alone ? ctx_program_device(c->engine->program)->name : c->name;
 }
 
 /* The device of a program alone is tried once it was left for the fallback. */
@@ -594,7 +587,7 @@ static void note_left(ctx_choice *x) {
   if (why[0] == '\0') return;
   pthread_mutex_lock(&x->lock);
   if (x->tried_count == 0) {
-    snprintf(x->tried->name, sizeof x->tried->name, "%.80s", x->system->options.device->name);
+    x->tried->name = x->system->options.device->name;
     ctx_fail(&x->tried->reason, "%s", why);
     x->tried_count = 1;
   }
@@ -605,6 +598,25 @@ const ctx_tried *ctx_choice_tried(ctx_choice *x, uint32_t *count) {
   if (x->alone && x->tried_count == 0) note_left(x);
   *count = x->tried_count;
   return x->tried;
+}
+
+uint32_t ctx_choice_tell(ctx_choice *x, const char *node, uint32_t told, ctx_error *said) {
+  uint32_t count;
+  const ctx_tried *tried = ctx_choice_tried(x, &count);
+  /* another thread that changes it tells what came of that */
+  if (count == told || pthread_mutex_trylock(&x->lock) != 0) return told;
+  count = x->tried_count;
+  said->text[0] = '\0';
+  if (count > 0 && x->alone)
+    ctx_fail(said, "%.100s runs on %.60s from now on: %.300s", node, ctx_choice_name(x),
+             tried->reason.text);
+  else if (count > 0)
+    ctx_fail(said, "%.100s runs as %.100s, as %.100s gave way: %.200s", node, ctx_choice_name(x),
+             tried[count - 1].name, tried[count - 1].reason.text);
+  else if (!x->alone)
+    ctx_fail(said, "%.100s runs as %.160s", node, ctx_choice_name(x));
+  pthread_mutex_unlock(&x->lock);
+  return count;
 }
 
 ctx_container ctx_choice_container(const ctx_choice *x) {

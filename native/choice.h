@@ -10,7 +10,7 @@
 
 /* An alternative on a device that was tried before, and why it gave way. */
 typedef struct {
-  char name[160]; /* such as "nnapi:4 on gpu" */
+  const char *name; /* such as "nnapi:4 on gpu" */
   ctx_error reason;
   uint64_t runs; /* that ended well before */
 } ctx_tried;
@@ -47,8 +47,12 @@ bool ctx_choice_is_alone(const ctx_choice *choice);
 
 /* What is chosen now: such as "nnapi:4 on gpu", of a program alone its device; and those that were
  * tried before, in order. */
-const char *ctx_choice_name(ctx_choice *choice);
+const char *ctx_choice_name(const ctx_choice *choice);
 const ctx_tried *ctx_choice_tried(ctx_choice *choice, uint32_t *count);
+
+/* How many gave way, if they are other than were `told`, with a sentence about the node on what is
+ * chosen now and why the last one gave way; empty if there is nothing to say. Threads may run it. */
+uint32_t ctx_choice_tell(ctx_choice *choice, const char *node, uint32_t told, ctx_error *said);
 
 /* What became of it: its runs, those of alternatives before it, times of all if they are measured. */
 ctx_record ctx_choice_record(ctx_choice *choice);

@@ -18,7 +18,7 @@ typedef struct Compute {
   ctx_container container;
   ctx_weights weights;
   ctx_choice *choice;
-  atomic_uint told; /* alternatives that gave way when that was said last */
+  atomic_uint told; /* alternatives that gave way when that was said last; UINT32_MAX: never */
   ep_tensors tensors;
 } Compute;
 
@@ -167,24 +167,13 @@ static void free_compute(Compute *compute) {
   free(compute);
 }
 
-/* Logs, if `first`, which alternative was chosen; else what has changed since it was said last. */
-static OrtStatus *tell(Compute *compute, bool first) {
-  uint32_t count;
-  const bool alone = ctx_choice_is_alone(compute->choice);
-  const ctx_tried *tried = ctx_choice_tried(compute->choice, &count);
-  const char *name = ctx_choice_name(compute->choice);
+/* Logs which alternative was chosen, and then each time that another one took its place. */
+static OrtStatus *tell(Compute *compute) {
+  uint32_t told = atomic_load(&compute->told);
   ctx_error said;
-  if (!first && atomic_load(&compute->told) == count) return NULL;
-  if (count > 0 && atomic_exchange(&compute->told, count) == count) return NULL;
-  if (count > 0 && alone)
-    ctx_fail(&said, "%.100s runs on %.60s from now on: %.300s", compute->name, name,
-             tried->reason.text);
-  else if (count > 0)
-    ctx_fail(&said, "%.100s runs as %.100s, as %.100s gave way: %.200s", compute->name, name,
-             tried[count - 1].name, tried[count - 1].reason.text);
-  else if (!alone)
-    ctx_fail(&said, "%.100s runs as %.160s", compute->name, name);
-  else
+  const uint32_t count = ctx_choice_tell(compute->choice, compute->name, told, &said);
+  if (count == told || !atomic_compare_exchange_strong(&compute->told, &told, count) ||
+      said.text[0] == '\0')
     return NULL;
   return ort->Logger_LogMessage(compute->ep->logger, count > 0 ? LOG_WARNING : LOG_INFO, said.text,
                                 "ep.c", __LINE__, EP_NAME);
@@ -220,7 +209,7 @@ static OrtStatus *decide(Ep *ep) {
   ep->undecided = NULL;
   if (compute == NULL) return NULL;
   if (!ctx_choice_end(compute->choice, &error)) return no_choice(compute, &error);
-  return tell(compute, true);
+  return tell(compute);
 }
 
 static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *path) {
@@ -243,7 +232,7 @@ static OrtStatus *run(Compute *compute, OrtKernelContext *context, void **tensor
     ORT_TRY(ep_contents(&compute->tensors, context, i, &tensors[i]));
   if (!ctx_choice_run(compute->choice, tensors, &error))
     return ep_named_status(compute->name, error.text);
-  return tell(compute, false);
+  return tell(compute);
 }
 
 static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
@@ -285,10 +274,16 @@ static OrtStatus *only_node(const OrtGraph *graph, const OrtNode **out) {
   return ort->Graph_GetNodes(graph, out, 1);
 }
 
+/* *out is to be freed also if it fails. */
 static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fused,
-                               Compute *compute) {
+                               OrtNodeComputeInfo **out) {
+  Compute *compute = calloc(1, sizeof *compute);
   const OrtNode *node = NULL;
   const char *path = NULL, *name = NULL;
+  *out = (OrtNodeComputeInfo *)compute;
+  if (compute == NULL) return ep_status("out of memory");
+  compute->weights.descriptor = -1;
+  compute->told = UINT32_MAX;
   compute->base.ort_version_supported = IMPLEMENTED_VERSION;
   compute->base.CreateState = Compute_CreateState;
   compute->base.Compute = Compute_Compute;
@@ -307,18 +302,16 @@ static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fus
 
 static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused,
                              size_t count, OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
+  OrtStatus *status = NULL;
   size_t i;
   (void)context_nodes;
-  for (i = 0; i < count; i++) {
-    Compute *compute = calloc(1, sizeof *compute);
-    OrtStatus *status;
-    if (compute == NULL) return ep_status("out of memory");
-    compute->weights.descriptor = -1;
-    status = compile_node((Ep *)base, graphs[i], fused[i], compute);
-    if (status != NULL) return free_compute(compute), drop_receipt((Ep *)base), status;
-    infos[i] = &compute->base;
-  }
-  return NULL;
+  for (i = 0; i < count && status == NULL; i++)
+    status = compile_node((Ep *)base, graphs[i], fused[i], &infos[i]);
+  if (status == NULL) return NULL;
+  drop_receipt((Ep *)base);
+  for (; i > 0; infos[--i] = NULL) /* ONNX Runtime need not free them after an error */
+    free_compute((Compute *)infos[i - 1]);
+  return status;
 }
 
 /* Adds what became of a node to the receipt. */

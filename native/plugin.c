@@ -77,11 +77,9 @@ static OrtStatus *add_device(Factory *f, uint32_t index, const OrtHardwareDevice
 
 /* One for each device of the system's NNAPI runtime. Without a runtime there is one on the CPU: a
  * session may name another library with the option `runtime`. */
-static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
-                                              const OrtHardwareDevice *const *hardware,
-                                              size_t hardware_count, OrtEpDevice **devices,
-                                              size_t capacity, size_t *count) {
-  Factory *f = (Factory *)factory;
+static OrtStatus *add_devices(Factory *f, const OrtHardwareDevice *const *hardware,
+                              size_t hardware_count, OrtEpDevice **devices, size_t capacity,
+                              size_t *count) {
   uint32_t i;
   *count = 0;
   for (i = 0; i < f->system.devices.count && *count < capacity; i++) {
@@ -92,10 +90,20 @@ static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
   }
   for (i = 0; *count == 0 && capacity > 0 && i < hardware_count; i++)
     if (ort->HardwareDevice_Type(hardware[i]) == HARDWARE_CPU) {
-      ORT_TRY(ort_ep->CreateEpDevice(factory, hardware[i], NULL, NULL, &devices[0]));
+      ORT_TRY(ort_ep->CreateEpDevice(&f->base, hardware[i], NULL, NULL, &devices[0]));
       *count = 1;
     }
   return NULL;
+}
+
+static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
+                                              const OrtHardwareDevice *const *hardware,
+                                              size_t hardware_count, OrtEpDevice **devices,
+                                              size_t capacity, size_t *count) {
+  OrtStatus *status =
+      add_devices((Factory *)factory, hardware, hardware_count, devices, capacity, count);
+  while (status != NULL && *count > 0) ort_ep->ReleaseEpDevice(devices[--*count]);
+  return status;
 }
 
 /* Sets the options of the session's configuration that are this provider's. */

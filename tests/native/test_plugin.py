@@ -19,6 +19,7 @@ from models.quantized import quantized
 from models.zoo import MODELS
 from tests.native import sessions
 from tests.onnx_graph import parsed
+from tests.programs import python
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = range(1, 9)
@@ -90,6 +91,50 @@ def test_devices_are_nnapis() -> None:
     assert reference.ep_metadata["nnapi_type"] == "CPU"
     assert reference.ep_metadata["nnapi_feature_level"] == "8"
     assert reference.device.type == onnxruntime.OrtHardwareDeviceType.CPU
+
+
+FAILING = """
+import re
+from pathlib import Path
+import cffi
+import ep_nnapi
+ffi = cffi.FFI()
+ffi.cdef(re.sub("^#.*", "", Path("native/ort_api.h").read_text(), flags=re.MULTILINE))
+made = "OrtStatus *CreateEpFactories"
+ffi.cdef(f"{made}(void *, OrtApiBase *, void *, OrtEpFactory **, size_t, size_t *);")
+library, failed, first = ffi.dlopen(ep_nnapi.context_library_path()), ffi.cast("OrtStatus *", 8), 64
+api, ep, base = ffi.new("OrtApi *"), ffi.new("OrtEpApi *"), ffi.new("OrtApiBase *")
+version, released, kept = ffi.new("char[]", b"1.25.0"), [], []
+
+def create(factory, hardware, facts, options, out):
+    out[0] = ffi.cast("OrtEpDevice *", first)
+    return failed if len(kept) > size else kept.append(out) or ffi.NULL
+
+functions = {
+    (base, "GetApi"): lambda number: api,
+    (base, "GetVersionString"): lambda: version,
+    (api, "GetEpApi"): lambda: ep,
+    (api, "CreateKeyValuePairs"): lambda out: None,
+    (api, "AddKeyValuePair"): lambda pairs, key, value: None,
+    (api, "ReleaseKeyValuePairs"): lambda pairs: None,
+    (api, "HardwareDevice_Type"): lambda hardware: 0,
+    (ep, "CreateEpDevice"): create,
+    (ep, "ReleaseEpDevice"): lambda device: released.append(int(ffi.cast("uintptr_t", device))),
+}
+for (table, name), function in functions.items():
+    kept.append(ffi.callback(ffi.typeof(getattr(table, name)), function))
+    setattr(table, name, kept[-1])
+size, count = len(kept), ffi.new("size_t *")
+factories, devices = ffi.new("OrtEpFactory *[1]"), ffi.new("OrtEpDevice *[8]")
+hardware = ffi.new("const OrtHardwareDevice *[1]", [ffi.cast("OrtHardwareDevice *", 8)])
+assert library.CreateEpFactories(ffi.NULL, base, ffi.NULL, factories, 1, count) == ffi.NULL
+status = factories[0].GetSupportedDevices(factories[0], hardware, 1, devices, 8, count)
+assert (status, count[0], released) == (failed, 0, [first]), (status, count[0], released)
+"""
+
+
+def test_a_list_of_devices_that_fails_midway_releases_its_beginning() -> None:
+    python(FAILING)
 
 
 def test_the_device_of_the_session_is_used(tmp_path: Path) -> None:
