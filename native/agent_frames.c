@@ -46,32 +46,20 @@ static uint32_t header_crc(const frame_header *header) {
   return crc32_of((const uint8_t *)header, offsetof(frame_header, header_crc));
 }
 
-static bool read_all(int descriptor, uint8_t *data, size_t size, frame_wait wait, void *context,
-                     ctx_error *error) {
+/* Reads or writes all of it; at the end of a stream that is read, the error has no text. */
+static bool transfer(int descriptor, uint8_t *data, size_t size, bool writing, frame_wait wait,
+                     void *context, ctx_error *error) {
   while (size > 0) {
     ssize_t count;
-    if (wait != NULL && !wait(context, descriptor, false, error)) return false;
-    count = read(descriptor, data, size);
+    if (wait != NULL && !wait(context, descriptor, writing, error)) return false;
+    count = writing ? write(descriptor, data, size) : read(descriptor, data, size);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count <= 0 && writing) return ctx_fail(error, "the stream is closed");
     if (count <= 0) {
       error->text[0] = '\0';
       error->code = 0;
       return false;
     }
-    data += count;
-    size -= (size_t)count;
-  }
-  return true;
-}
-
-static bool write_all(int descriptor, const uint8_t *data, size_t size, frame_wait wait,
-                      void *context, ctx_error *error) {
-  while (size > 0) {
-    ssize_t count;
-    if (wait != NULL && !wait(context, descriptor, true, error)) return false;
-    count = write(descriptor, data, size);
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) return ctx_fail(error, "the stream is closed");
     data += count;
     size -= (size_t)count;
   }
@@ -102,13 +90,14 @@ static bool check_header(const frame_header *header, ctx_error *error) {
 bool frame_read(int descriptor, frame *out, bool check, frame_wait wait, void *context,
                 ctx_error *error) {
   size_t have = 0;
-  TRY(read_all(descriptor, (uint8_t *)&out->header, sizeof out->header, wait, context, error));
+  TRY(transfer(descriptor, (uint8_t *)&out->header, sizeof out->header, false, wait, context,
+               error));
   TRY(check_header(&out->header, error));
   while (have < out->header.length) {
     size_t next = have < FIRST_BYTES ? FIRST_BYTES : 2 * have;
     if (next > out->header.length) next = out->header.length;
     if (!reserve(out, next)) return ctx_out_of_memory(error);
-    TRY(read_all(descriptor, out->data + have, next - have, wait, context, error));
+    TRY(transfer(descriptor, out->data + have, next - have, false, wait, context, error));
     have = next;
   }
   return !check || out->header.payload_crc == crc32_of(out->data, out->header.length) ||
@@ -116,9 +105,9 @@ bool frame_read(int descriptor, frame *out, bool check, frame_wait wait, void *c
 }
 
 bool frame_write(int descriptor, const frame *f, frame_wait wait, void *context, ctx_error *error) {
-  const uint8_t *header = (const uint8_t *)&f->header;
-  return write_all(descriptor, header, sizeof f->header, wait, context, error) &&
-         write_all(descriptor, f->data, f->header.length, wait, context, error);
+  frame_header header = f->header;
+  return transfer(descriptor, (uint8_t *)&header, sizeof header, true, wait, context, error) &&
+         transfer(descriptor, f->data, f->header.length, true, wait, context, error);
 }
 
 void *frame_extend(frame *f, size_t size) {
@@ -168,14 +157,15 @@ const void *frame_take(frame_reader *reader, size_t size) {
   return taken;
 }
 
+static bool take_into(frame_reader *reader, void *out, size_t size) {
+  const void *taken = frame_take(reader, size);
+  return taken != NULL && memcpy(out, taken, size) != NULL;
+}
+
 bool frame_take_u32(frame_reader *reader, uint32_t *out) {
-  const void *taken = frame_take(reader, sizeof *out);
-  if (taken != NULL) memcpy(out, taken, sizeof *out);
-  return taken != NULL;
+  return take_into(reader, out, sizeof *out);
 }
 
 bool frame_take_u64(frame_reader *reader, uint64_t *out) {
-  const void *taken = frame_take(reader, sizeof *out);
-  if (taken != NULL) memcpy(out, taken, sizeof *out);
-  return taken != NULL;
+  return take_into(reader, out, sizeof *out);
 }

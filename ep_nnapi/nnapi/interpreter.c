@@ -35,33 +35,39 @@ typedef struct {
 
 typedef void *py_object;
 
+/* X(returns, field, name, parameters): Python's functions; the last one is there once all are, as a
+ * process may have a Python that lacks some. */
+#define NN_PYTHON(X)                                                           \
+  X(void, initialize, "Py_InitializeEx", (int))                                \
+  X(wchar_t *, decode, "Py_DecodeLocale", (const char *, size_t *))            \
+  X(int, ensure, "PyGILState_Ensure", (void))                                  \
+  X(void, release, "PyGILState_Release", (int))                                \
+  X(int, holds, "PyGILState_Check", (void))                                    \
+  X(void *, save_thread, "PyEval_SaveThread", (void))                          \
+  X(py_object, import, "PyImport_ImportModule", (const char *))                \
+  X(py_object, attribute, "PyObject_GetAttrString", (py_object, const char *)) \
+  X(py_object, call, "PyObject_CallObject", (py_object, py_object))            \
+  X(size_t, as_size, "PyLong_AsSize_t", (py_object))                           \
+  X(py_object, decode_path, "PyUnicode_DecodeFSDefault", (const char *))       \
+  X(py_object, sys_object, "PySys_GetObject", (const char *))                  \
+  X(int, append, "PyList_Append", (py_object, py_object))                      \
+  X(void, fetch, "PyErr_Fetch", (py_object *, py_object *, py_object *))       \
+  X(py_object, string, "PyObject_Str", (py_object))                            \
+  X(const char *, text, "PyUnicode_AsUTF8AndSize", (py_object, size_t *))      \
+  X(void, clear, "PyErr_Clear", (void))                                        \
+  X(int, pending, "PyErr_ExceptionMatches", (py_object))                       \
+  X(void, set_interrupt, "PyErr_SetInterrupt", (void))                         \
+  X(void, forget, "Py_DecRef", (py_object))                                    \
+  X(void, before_fork, "PyOS_BeforeFork", (void))                              \
+  X(void, after_fork_parent, "PyOS_AfterFork_Parent", (void))                  \
+  X(void, after_fork_child, "PyOS_AfterFork_Child", (void))                    \
+  X(int, is_initialized, "Py_IsInitialized", (void))
+
 static struct {
-  int (*is_initialized)(void);
-  void (*initialize)(int);
+#define NN_FIELD(returns, field, name, parameters) returns(*field) parameters;
+  NN_PYTHON(NN_FIELD)
   void (*set_program_name)(const wchar_t *);
-  wchar_t *(*decode)(const char *, size_t *);
-  int (*ensure)(void);
-  void (*release)(int);
-  int (*holds)(void);
-  void *(*save_thread)(void);
-  py_object (*import)(const char *);
-  py_object (*attribute)(py_object, const char *);
-  py_object (*call)(py_object, py_object);
-  size_t (*as_size)(py_object);
-  py_object (*decode_path)(const char *);
-  py_object (*sys_object)(const char *);
-  int (*append)(py_object, py_object);
-  void (*fetch)(py_object *, py_object *, py_object *);
-  py_object (*string)(py_object);
-  const char *(*text)(py_object, size_t *);
-  void (*clear)(void);
-  int (*pending)(py_object);
   py_object *interrupt; /* KeyboardInterrupt */
-  void (*set_interrupt)(void);
-  void (*forget)(py_object);
-  void (*before_fork)(void);
-  void (*after_fork_parent)(void);
-  void (*after_fork_child)(void);
 } py;
 
 static _Atomic(const nn_table *) nn_connected;
@@ -170,27 +176,13 @@ static bool nn_program(const char *prefix, int minor, char program[PATH_MAX]) {
   return access(program, X_OK) == 0;
 }
 
-#define NN_FIND(field, name) ((*(void **)&py.field = dlsym(from, name)) != NULL)
-
-/* `is_initialized` last, which is there once all are: a process may have a Python that lacks some. */
 static bool nn_symbols(void *from) {
-  (void)NN_FIND(set_program_name, "Py_SetProgramName"); /* gone from Python 3.15 on: may lack */
-  return NN_FIND(initialize, "Py_InitializeEx") && NN_FIND(decode, "Py_DecodeLocale") &&
-         NN_FIND(ensure, "PyGILState_Ensure") && NN_FIND(release, "PyGILState_Release") &&
-         NN_FIND(holds, "PyGILState_Check") && NN_FIND(save_thread, "PyEval_SaveThread") &&
-         NN_FIND(import, "PyImport_ImportModule") && NN_FIND(attribute, "PyObject_GetAttrString") &&
-         NN_FIND(call, "PyObject_CallObject") && NN_FIND(as_size, "PyLong_AsSize_t") &&
-         NN_FIND(decode_path, "PyUnicode_DecodeFSDefault") &&
-         NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
-         NN_FIND(fetch, "PyErr_Fetch") && NN_FIND(string, "PyObject_Str") &&
-         NN_FIND(text, "PyUnicode_AsUTF8AndSize") && NN_FIND(clear, "PyErr_Clear") &&
-         NN_FIND(pending, "PyErr_ExceptionMatches") &&
-         NN_FIND(interrupt, "PyExc_KeyboardInterrupt") &&
-         NN_FIND(set_interrupt, "PyErr_SetInterrupt") && NN_FIND(forget, "Py_DecRef") &&
-         NN_FIND(before_fork, "PyOS_BeforeFork") &&
-         NN_FIND(after_fork_parent, "PyOS_AfterFork_Parent") &&
-         NN_FIND(after_fork_child, "PyOS_AfterFork_Child") &&
-         NN_FIND(is_initialized, "Py_IsInitialized");
+  *(void **)&py.set_program_name = dlsym(from, "Py_SetProgramName"); /* gone from Python 3.15 on */
+  if ((*(void **)&py.interrupt = dlsym(from, "PyExc_KeyboardInterrupt")) == NULL) return false;
+#define NN_FIND(returns, field, name, parameters) \
+  if ((*(void **)&py.field = dlsym(from, name)) == NULL) return false;
+  NN_PYTHON(NN_FIND)
+  return true;
 }
 
 /* A process forked while another thread computes would wait for ever for the interpreter's lock,
