@@ -160,10 +160,6 @@ class Container:
         """Returns the container without weights, which are stored at `location`."""
         return self._program(location) + TERMINATOR
 
-    def weight_blocks(self) -> Iterator[bytes]:
-        """Yields the weights with their padding, block by block."""
-        yield from padded(self.weights)
-
     def _program(self, location: WeightsLocation) -> bytes:
         """Returns the header and the tables."""
         fields = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ep_nnapi.epcontext.container import Container, WeightsLocation
 from ep_nnapi.epcontext.layout import ALIGNMENT, EP_SOURCE
+from ep_nnapi.epcontext.pool import padded
 from ep_nnapi.nnapi.errors import ModelError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _write_weights(
         if id(one.weights) in places:
             continue
         digest, begin = hashlib.sha256(), stream.tell()
-        for block in one.weight_blocks():
+        for block in padded(one.weights):
             stream.write(block)
             digest.update(block)
         stream.write(b"\0" * (-stream.tell() % ALIGNMENT))

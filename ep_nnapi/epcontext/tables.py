@@ -159,23 +159,25 @@ class TableWriter:
 
     def _operand(self, operand: Operand) -> tuple[Any, ...]:
         channels = operand.channels
+        kind, *place = self._value(operand)
         return (
             operand.type,
-            _kind(operand),
+            kind,
             operand.scale,
             operand.zero_point,
             channels.dim if channels else 0,
             self._add("numbers", operand.dimensions),
             self._add("scales", channels.scales if channels else ()),
-            *self._value(operand),
+            *place,
         )
 
-    def _value(self, operand: Operand) -> tuple[int, int]:
+    def _value(self, operand: Operand) -> tuple[int, int, int]:
+        """The value kind of an operand, and where the value is."""
         if isinstance(operand.value, Data):
-            return self._pool.add(operand.value.bytes)
+            return CONSTANT, *self._pool.add(operand.value.bytes)
         if isinstance(operand.value, Model):
-            return self._index[id(operand.value)], 0
-        return 0, 0
+            return REFERENCED_MODEL, self._index[id(operand.value)], 0
+        return COMPUTED if operand.value is None else OMITTED, 0, 0
 
     def _crossing(self, crossing: Crossing) -> tuple[Any, ...]:
         return (
@@ -191,15 +193,6 @@ def _encoded(table: Table, rows: Sequence[Any]) -> bytes:
     """The bytes of a table, up to where the next one begins."""
     data = bytes(rows) if isinstance(rows, bytearray) else np.array(rows, table.dtype).tobytes()
     return data + bytes(-len(data) % 8)
-
-
-def _kind(operand: Operand) -> int:
-    """The value kind of an operand."""
-    if isinstance(operand.value, Data):
-        return CONSTANT
-    if isinstance(operand.value, Model):
-        return REFERENCED_MODEL
-    return COMPUTED if operand.value is None else OMITTED
 
 
 def _in_order(model: Model) -> list[Model]:

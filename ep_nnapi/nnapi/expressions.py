@@ -60,6 +60,10 @@ Monomial: TypeAlias = tuple[Atom, ...]
 _Terms: TypeAlias = tuple[tuple[Monomial, int], ...]
 
 
+_cached = lru_cache(1 << 12)
+"""Sizes of one network are the results of a few operations, over and over."""
+
+
 class Expression:
     """A polynomial with integer coefficients over symbols and quotients, in canonical order.
 
@@ -143,9 +147,13 @@ class Expression:
             found += product
         return found
 
+    @_cached
     def __add__(self, other: Expression) -> Expression:
         """The sum."""
-        return _sum(self, other)
+        found = dict(self.terms)
+        for monomial, factor in other.terms:
+            found[monomial] = found.get(monomial, 0) + factor
+        return _expression(found)
 
     def __neg__(self) -> Expression:
         """The negated expression."""
@@ -153,22 +161,49 @@ class Expression:
 
     def __sub__(self, other: Expression) -> Expression:
         """The difference."""
-        return _sum(self, _scaled(other, -1))
+        return self + -other
 
+    @_cached
     def __mul__(self, other: Expression) -> Expression:
         """The product."""
-        return _product(self, other)
+        found: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in other.terms:
+                monomial = (*left, *right)
+                if left and right:
+                    monomial = tuple(sorted(monomial, key=_order))
+                found[monomial] = found.get(monomial, 0) + a * b
+        return _expression(found)
 
+    @_cached
     def scaled(self, factor: int) -> Expression:
         """The product with a number."""
-        return _scaled(self, factor)
+        return Expression(tuple((m, f * factor) for m, f in self.terms) if factor else ())
 
+    @_cached
     def __floordiv__(self, other: Expression) -> Expression:
         """The quotient rounded down; the divisor must not be 0.
 
         Terms that the divisor divides are divided: (4 n + 3) // 4 = n, as 3 // 4 = 0.
         """
-        return _divided(self, other)
+        if len(other.terms) != 1:
+            exact = _exact_quotient(self, other)
+            return _quotient(self, other) if exact is None else exact
+        ((monomial_by, divisor),) = other.terms
+        divided: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, factor in self.terms:
+            left = _without(monomial, monomial_by)
+            if left is None or factor % divisor:
+                rest[monomial] = factor
+            else:
+                divided[left] = factor // divisor
+        remainder = _expression(rest)
+        if remainder.constant is None or monomial_by:
+            last = _quotient(remainder, other) if rest else _expression({})
+        else:
+            last = _number(remainder.constant // divisor)
+        return _expression(divided) + last
 
     def __mod__(self, other: Expression) -> Expression:
         """What the division rounded down leaves."""
@@ -202,60 +237,11 @@ def _sample(expression: Expression, every: _Every) -> int | None:
 
 
 _SAMPLES = tuple(map(_Every, (1, 2, 17, 1 << 20)))
-_cached = lru_cache(1 << 12)
-"""Sizes of one network are the results of a few operations, over and over."""
 
 
 @_cached
 def _number(value: int) -> Expression:
     return Expression((((), value),) if value else ())
-
-
-@_cached
-def _sum(left: Expression, right: Expression) -> Expression:
-    found = dict(left.terms)
-    for monomial, factor in right.terms:
-        found[monomial] = found.get(monomial, 0) + factor
-    return _expression(found)
-
-
-@_cached
-def _scaled(expression: Expression, factor: int) -> Expression:
-    return Expression(tuple((m, f * factor) for m, f in expression.terms) if factor else ())
-
-
-@_cached
-def _product(one: Expression, other: Expression) -> Expression:
-    found: dict[Monomial, int] = {}
-    for left, a in one.terms:
-        for right, b in other.terms:
-            monomial = (*left, *right)
-            if left and right:
-                monomial = tuple(sorted(monomial, key=_order))
-            found[monomial] = found.get(monomial, 0) + a * b
-    return _expression(found)
-
-
-@_cached
-def _divided(dividend: Expression, by: Expression) -> Expression:
-    if len(by.terms) != 1:
-        exact = _exact_quotient(dividend, by)
-        return _quotient(dividend, by) if exact is None else exact
-    ((monomial_by, divisor),) = by.terms
-    divided: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, factor in dividend.terms:
-        left = _without(monomial, monomial_by)
-        if left is None or factor % divisor:
-            rest[monomial] = factor
-        else:
-            divided[left] = factor // divisor
-    remainder = _expression(rest)
-    if remainder.constant is None or monomial_by:
-        last = _quotient(remainder, by) if rest else _expression({})
-    else:
-        last = _number(remainder.constant // divisor)
-    return _expression(divided) + last
 
 
 def _lower_bound(terms: _Terms) -> int | None:

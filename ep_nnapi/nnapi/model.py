@@ -173,6 +173,11 @@ class Operand:
         return prod(self.dimensions)
 
     @property
+    def quantization(self) -> tuple[float, int]:
+        """Scale and zero point."""
+        return self.scale, self.zero_point
+
+    @property
     def array(self) -> Array:
         """A constant's value with its element type and shape (a view; rank 0 for a scalar)."""
         if not isinstance(self.value, Data):

@@ -107,7 +107,7 @@ class Group:
     def own_type(self, i: int) -> str:
         """The constant input `i`, not converted to another type."""
         operand = self.operand(self.input(i))
-        return self.scope.weight(("own type", id(operand.value)), lambda: operand.array)
+        return self.graph.constants.lazy(("own type", id(operand.value)), lambda: operand.array)
 
     def stored_shape(self, port: CompositePort) -> Shape:
         """The shape of a port's operand in the layout of ONNX."""
@@ -323,7 +323,7 @@ def _convolution_of_integers(group: Group) -> None:
         numbers: Array = taps.array.astype(np.float32)
         return numbers if less is None else numbers - less.reshape(-1, *[1] * (numbers.ndim - 1))
 
-    weights = group.scope.weight(("centred", id(taps.value)), centred)
+    weights = group.graph.constants.lazy(("centred", id(taps.value)), centred)
     total = group.node("Conv", image, weights, **group.composite.attributes)
     group.deliver(group.graph.cast(total, TensorProto.INT32, exact_from=TensorProto.FLOAT))
 
@@ -345,11 +345,7 @@ def _indicator(group: Group) -> None:
 def _same_numbers(group: Group) -> bool:
     """True if data and result are stored alike."""
     data, result = (group.operand(port) for port in (group.input(0), group.output))
-    return (data.type, data.scale, data.zero_point) == (
-        result.type,
-        result.scale,
-        result.zero_point,
-    )
+    return (data.type, data.quantization) == (result.type, result.quantization)
 
 
 def _gather(group: Group) -> None:

@@ -326,7 +326,7 @@ class OnnxGraph:
             return value
         if activation == FuseCode.RELU:
             return self.node("Relu", value)
-        ends = (self.constant(np.array(e, dtype)) for e in activation_range(activation))
+        ends = (self.constants.array(np.array(e, dtype)) for e in activation_range(activation))
         return self.node("Clip", value, *ends)
 
     def output(self, value: str) -> str:
@@ -344,11 +344,7 @@ class OnnxGraph:
         """Name of an int64 tensor [n]: shapes, axes and the like; constant without a `Size`."""
         if any(isinstance(n, Size) for n in values):
             return self.sizes.vector(self, values)
-        return self.constant(np.array(values, np.int64))
-
-    def constant(self, value: Array) -> str:
-        """Name of a small constant."""
-        return self.constants.array(value)
+        return self.constants.array(np.array(values, np.int64))
 
     def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
         """The whole model."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from math import prod
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from onnx import TensorProto
@@ -297,30 +297,21 @@ _Op = TypeVar("_Op")
 """An operation as the lowerings of one table see it."""
 
 
-@frozen
-class Row(Generic[_Op]):
-    """One row; `codes` are the types of the signature's type variable T, empty for all types."""
-
-    spec: OperationSpec
-    lower: Callable[[_Op], None]
-    codes: tuple[OperandCode, ...]
-
-
 Table: TypeAlias = Mapping[tuple[OperationSpec, OperandCode | None], Callable[[_Op], None]]
+"""Lowerings by operation and type of the signature's type variable T; None: any type."""
 
 
-def row(spec: OperationSpec, lower: Callable[[_Op], None], *codes: OperandCode) -> Row[_Op]:
-    """A row of the table."""
-    return Row(spec, lower, codes)
+def row(spec: OperationSpec, lower: Callable[[_Op], None], *codes: OperandCode) -> Table[_Op]:
+    """The table of one lowering, for these types; none for all types."""
+    return {(spec, code): lower for code in codes or (None,)}
 
 
-def table(*rows: Row[_Op]) -> Table[_Op]:
-    """Lowerings by operation and type (None: any type); each pair may occur only once."""
+def table(*rows: Table[_Op]) -> Table[_Op]:
+    """All rows together; each operation and type may occur only once."""
     found: dict[tuple[OperationSpec, OperandCode | None], Callable[[_Op], None]] = {}
-    for each in rows:
-        for code in each.codes or (None,):
-            if (each.spec, code) in found:
-                types = code.name if code is not None else "any type"
-                raise ValueError(f"{each.spec} has two lowerings for {types}")
-            found[each.spec, code] = each.lower
+    for (spec, code), lower in (item for each in rows for item in each.items()):
+        if (spec, code) in found:
+            types = code.name if code is not None else "any type"
+            raise ValueError(f"{spec} has two lowerings for {types}")
+        found[spec, code] = lower
     return found

@@ -12,7 +12,7 @@ real    real numbers in float32, or the elements as stored. Float16 is computed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -177,16 +177,10 @@ class Scope(OperandFacts):
         if (perm, not real) in known:
             other = known[perm, not real]
             return self._dequantized(other, operand) if real else self.quantized(other, operand)
-        for (have, is_real), name in known.items():
-            if is_real == real:
-                return self.graph.node("Transpose", name, perm=composed(inverse(have), perm))
         require(bool(known), f"operand {index} is not computed")
-        (have, _), *_ = known
-        return self._made_through(index, have, perm, real=real)
-
-    def _made_through(self, index: int, have: Perm, perm: Perm, *, real: bool) -> str:
-        """Convert the numbers in the layout there is, then transpose."""
-        between = self.value(index, have, real=real)
+        alike = [have for have, is_real in known if is_real == real]
+        have = (*alike, *(have for have, _ in known))[0]
+        between = self.value(index, have, real=real)  # converted in the layout there is
         return self.graph.node("Transpose", between, perm=composed(inverse(have), perm))
 
     def owned(self, operand: Operand) -> str:
@@ -215,10 +209,6 @@ class Scope(OperandFacts):
         self.graph.shapes[value] = (len(numbers),)
         return self.graph.reshape(value, operand.dimensions or ())
 
-    def weight(self, key: object, make: Callable[[], Array]) -> str:
-        """A constant computed from constants, identified by `key`."""
-        return self.graph.constants.lazy(key, make)
-
     def stacked(self, indexes: Sequence[int], zeros: int = 0) -> str:
         """Constant operands one below the other, then that many zeros, after an axis of size 1."""
         operands = [self.operand(index) for index in indexes]
@@ -227,7 +217,8 @@ class Scope(OperandFacts):
             parts = [converted(o.array, o.type) for o in operands]
             return np.concatenate([*parts, np.zeros(zeros, np.float32)] if zeros else parts)[None]
 
-        return self.weight(("stacked", *(id(o.value) for o in operands), zeros), make)
+        key = ("stacked", *(id(o.value) for o in operands), zeros)
+        return self.graph.constants.lazy(key, make)
 
     def _dequantized(self, value: str, operand: Operand) -> str:
         return self.graph.node("DequantizeLinear", value, *self.quantization(operand))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import logging
 import math
 import time
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ import onnxruntime
 
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.deadline import called_for
-from ep_nnapi.nnapi.forks import renew_after_fork
+from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
@@ -34,7 +32,6 @@ from ep_nnapi.sessions.device_session import (
     SPIN_ALWAYS,
     SPIN_IN_RUNS,
     SPIN_NEVER,
-    DeviceModel,
     DeviceSession,
     PythonSession,
     Termination,
@@ -45,7 +42,6 @@ from ep_nnapi.sessions.device_session import (
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
 
-logger = logging.getLogger(__name__)
 
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
@@ -65,15 +61,8 @@ class PreparedSession:
     _largest: tuple[int, float] = (0, 0.0)  # the most elements of inputs, and seconds of that run
 
     def __post_init__(self) -> None:
-        renew_after_fork(self)
-
-    def after_fork(self) -> None:
-        """Keep the session in a forked child, also while Python goes down.
-
-        It can run there, but not be destroyed: ONNX Runtime would wait forever for its threads,
-        which the child does not have.
-        """
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.session))
+        # a forked child can run it, but not destroy it: ONNX Runtime would wait for its threads
+        keep_in_children(self)
 
     def execute(self, inputs: Arrays, outputs: Arrays, options: RunOptions) -> list[Array]:
         """Run the model, as `device.PreparedModel.execute`."""
@@ -137,9 +126,7 @@ _SLOWER = "SkipLayerNormFusion"
 _INEXACT = "WeightBiasQuantization"
 """It rounds float weights to 8 bits where a model dequantizes before and quantizes after them."""
 _MISTYPES = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
-"""Before ONNX Runtime 1.28 they give the transposed int8 filter of a ConvTranspose another type."""
-_MISTYPED = "does not match expected type"
-"""What ONNX Runtime says then."""
+"""In ONNX Runtime 1.25 they give the transposed int8 filter of a ConvTranspose another type."""
 _SETTINGS = {Spin.ALWAYS: SPIN_ALWAYS, Spin.IN_RUNS: SPIN_IN_RUNS, Spin.NEVER: SPIN_NEVER}
 
 
@@ -167,30 +154,14 @@ def open_model(
 
     Raises Inexpressible unless all operations are supported.
     """
-    content = convert(model, kernels(chosen), latest).model()
+    found = convert(model, kernels(chosen), latest)
     with CONCURRENT_RUNS.without_blas:
         try:
-            session = open_session(content, _without(threads, _SLOWER, _INEXACT))
-        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-            if _MISTYPED not in str(error):
-                raise
-            session = _untransposed(content, threads, error)
+            session = open_session(found.model(), _without(threads, _SLOWER, _INEXACT))
+        except Exception:  # ONNX Runtime's exceptions have no common base of their own
+            fewer = _without(threads, _SLOWER, _INEXACT, *_MISTYPES)
+            session = open_session(found.model(), fewer)
     return PreparedSession(session, most_work(model) / _RATE)
-
-
-def _untransposed(content: DeviceModel, threads: Threads, error: Exception) -> DeviceSession:
-    """A session without _MISTYPES; raises `error`, that of the session with them, if it fails."""
-    try:
-        session = open_session(content, _without(threads, _SLOWER, _INEXACT, *_MISTYPES))
-    except Exception:  # as above
-        raise error from None
-    logger.warning(
-        "a cluster runs without ONNX Runtime's transpose optimizers, perhaps slower: "
-        "onnxruntime %s makes no session with them (%s); 1.28 or newer does",
-        onnxruntime.__version__,
-        _sentence(error),
-    )
-    return session
 
 
 def kernels(chosen: bool | None) -> Kernels:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reject, RuntimeFailure
-from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, named_operations
+from ep_nnapi.nnapi.host.execution_plan import merged
+from ep_nnapi.nnapi.host.kernel import NamedOperation, mapped, named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes
@@ -30,11 +30,8 @@ from ep_nnapi.sessions.device_session import DeviceModel
 _SMALL = 1 << 16
 """Bytes of constants of an operation that is computed here."""
 
-Inference = Callable[[Model], Mapping[int, Dims]]
-"""Sizes of the operands of a model."""
 
-
-def folded(model: Model, operations: list[NamedOperation], inference: Inference) -> Model:
+def folded(model: Model, operations: list[NamedOperation]) -> Model:
     """Return a model without such operations, whose outputs are constants in it.
 
     Only operations that have no form in ONNX are computed.
@@ -46,8 +43,7 @@ def folded(model: Model, operations: list[NamedOperation], inference: Inference)
     if not known:
         return model
     model = _with_constants(model, known)
-    dims = inference(model)
-    return _with_constants(model, dict(_empty(model, dims)))
+    return _with_constants(model, dict(_empty(model)))
 
 
 def _is_unlowered(named: NamedOperation) -> bool:
@@ -75,8 +71,9 @@ def _computed(model: Model, n: int) -> dict[int, Operand]:
     return {index: _constant(model.operands[index], result) for index, result in pairs}
 
 
-def _empty(model: Model, dims: Mapping[int, Dims]) -> Iterator[tuple[int, Operand]]:
+def _empty(model: Model) -> Iterator[tuple[int, Operand]]:
     """Outputs of operations all of whose outputs have known sizes, and no elements."""
+    dims = operand_dims(model, named_operations(model, FEATURE_LEVEL, model.operands))
     for operation in model.operations:
         found = [dims.get(index, (None,)) for index in operation.outputs]
         shapes = [tuple(size for size in each if size is not None) for each in found]
@@ -195,7 +192,7 @@ def convert(
 
 def _lower_model(given: Model, kernels: Kernels) -> WholeModel:
     operations = named_operations(given, FEATURE_LEVEL, given.operands)
-    model = folded(given, operations, _sizes)
+    model = folded(given, operations)
     if model is not given:
         operations = named_operations(model, FEATURE_LEVEL, model.operands)
     scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
@@ -209,10 +206,6 @@ def _lower_model(given: Model, kernels: Kernels) -> WholeModel:
     _lower_all(scope, operations, kernels)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
     return WholeModel(given, kernels, scope, inputs, outputs)
-
-
-def _sizes(model: Model) -> dict[int, Dims]:
-    return operand_dims(model, named_operations(model, FEATURE_LEVEL, model.operands))
 
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
@@ -246,12 +239,7 @@ def operand_dims(model: Model, operations: Sequence[NamedOperation]) -> dict[int
         return {i: operand.dimensions for i, operand in enumerate(model.operands)}
     found = {i: dims for i, o in enumerate(model.operands) if (dims := _declared(o)) is not None}
     for named in (operations[n] for n in execution_order(model)):
-        facts = {
-            name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))
-            if isinstance(index, tuple)
-            else _fact(model.operands[index], found.get(index))
-            for name, index in named.inputs.items()
-        }
+        facts = mapped(named.inputs, lambda i: _fact(model.operands[i], found.get(i)))
         try:
             inferred = infer(named.operation.spec, facts, len(named.operation.outputs))
         except (ShapeError, Reject):  # the operation is declined for lack of its output's shape
@@ -259,7 +247,13 @@ def operand_dims(model: Model, operations: Sequence[NamedOperation]) -> dict[int
                 found.pop(index, None)
             continue
         for index, each in zip(named.operation.outputs, inferred, strict=True):
-            _unify(found, index, each)
+            try:
+                sizes = merged(each, model.operands[index])
+            except ShapeError:
+                found.pop(index, None)
+                continue
+            if sizes is not None:
+                found[index] = sizes
     return found
 
 
@@ -268,23 +262,6 @@ def _declared(operand: Operand) -> Dims | None:
     if operand.known or isinstance(operand.value, Data):
         return operand.dimensions
     return tuple(size or None for size in operand.dimensions) or None
-
-
-def _unify(found: dict[int, Dims], index: int, inferred: Dims | None) -> None:
-    """Add the sizes inferred of an operand; it has none if they are not those declared."""
-    declared = found.get(index)
-    if inferred is None:
-        return
-    if declared is None:
-        found[index] = inferred
-    elif len(declared) != len(inferred):
-        del found[index]
-    else:
-        both = zip(declared, inferred, strict=True)
-        try:
-            found[index] = tuple(unify(*sizes) for sizes in both)
-        except ShapeError:
-            del found[index]
 
 
 def _fact(operand: Operand, dims: Dims | None) -> Known:

@@ -14,6 +14,7 @@ from functools import cache, partial
 import numpy as np
 
 from ep_nnapi.epcontext.container import WeightsLocation, pack
+from ep_nnapi.epcontext.pool import padded
 from ep_nnapi.lowering.border import Border
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array, Arrays
@@ -161,7 +162,7 @@ def _send(
     if container.size <= _EMBEDDED:
         program = container.with_embedded_weights()
     else:
-        blocks = list(container.weight_blocks())
+        blocks = list(padded(container.weights))
         weights = np.frombuffer(b"".join(blocks), np.uint8)
         digest = hashlib.sha256(weights.data).digest()
         agent.put(request, digest, weights)

@@ -130,7 +130,7 @@ def test_an_exact_cast_is_undone_by_none():
 
 def test_what_nothing_reads_is_left_out():
     graph = OnnxGraph()
-    graph.node("Add", graph.node("Neg", "x"), graph.constant(np.zeros(INLINE, np.float32)))
+    graph.node("Add", graph.node("Neg", "x"), graph.constants.array(np.zeros(INLINE, np.float32)))
     y = graph.node("Abs", "x")
     built = graph.build([value("x", TensorProto.FLOAT, 3)], [value(y, TensorProto.FLOAT, 3)])
     assert [node.op_type for node in built.proto.graph.node] == ["Abs"]

@@ -22,7 +22,6 @@ from ep_nnapi.ort_devices.to_onnx import (
     convert,
     folded,
     obstacles,
-    operand_dims,
 )
 from tests.ort_devices.networks import Network, chain, feed
 
@@ -188,12 +187,8 @@ SCORES = [[0.9, 0.1], [0.3, 0.8], [0.2, 0.7]]
 """Of three regions, in a background and a class."""
 
 
-def sizes(model: Model) -> object:
-    return operand_dims(model, named_operations(model, FEATURE_LEVEL))
-
-
 def fold(model: Model) -> Model:
-    return folded(model, named_operations(model, FEATURE_LEVEL), sizes)
+    return folded(model, named_operations(model, FEATURE_LEVEL))
 
 
 def suppressed(net: Network, threshold: float, scores: int | None = None) -> int:

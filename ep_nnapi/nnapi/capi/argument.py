@@ -31,6 +31,8 @@ class Argument:
 
     dimensions   as set; each run updates those of an output
     sufficient   False if the buffer was too small for the last run's output
+    target       the array of an input, or that a run writes an output into, if the dimensions are
+                 known
     """
 
     operand: Operand
@@ -38,12 +40,12 @@ class Argument:
     initial: Dimensions
     dimensions: Dimensions = field(init=False)
     sufficient: bool = True
-    _array: Array | None = field(init=False, default=None)
+    target: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.dimensions = self.initial
         if isinstance(self.storage, np.ndarray) and self.known:
-            self._array = self.storage.view(self.operand.type.numpy).reshape(self.initial)
+            self.target = self.storage.view(self.operand.type.numpy).reshape(self.initial)
 
     @property
     def known(self) -> bool:
@@ -58,11 +60,7 @@ class Argument:
         if storage is not None and self.operand.type in _BOOLS:
             # C's true may be any nonzero byte, numpy's is 1
             return np.not_equal(storage, 0).reshape(self.dimensions)
-        return self._array
-
-    def target(self) -> Array | None:
-        """Returns the array a run writes an output into; None if its dimensions are unknown."""
-        return self._array
+        return self.target
 
     def reset(self) -> None:
         """Discards the dimensions and the size check of an earlier run."""

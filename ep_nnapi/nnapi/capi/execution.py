@@ -310,7 +310,7 @@ class Execution:
         outputs = [a for a in self._outputs if a is not None]
         for output in outputs:
             output.reset()
-        targets = [o.target() for o in outputs]
+        targets = [o.target for o in outputs]
         options = RunOptions(self._remaining(requested, ready, limit), self.loop_timeout)
         started = time.monotonic_ns()
         results = self.compilation.run(inputs, targets, options)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,14 +50,6 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi.memory import Memory
 
 
-class ModelState(Enum):
-    """State of a model under construction."""
-
-    OPEN = auto()
-    FINISHED = auto()
-    INVALID = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class FinishedModel:
     """A finished model.
@@ -68,7 +59,6 @@ class FinishedModel:
     """
 
     model: Model | None
-    operands: tuple[AnyOperand, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     order: tuple[int, ...]
@@ -84,7 +74,7 @@ class ModelBuilder:
     ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     identified: set[int] = field(default_factory=set)
     relaxed: bool = False
-    state: ModelState = ModelState.OPEN
+    closed: bool = False
     _finished: FinishedModel | None = None
 
     @staticmethod
@@ -101,8 +91,8 @@ class ModelBuilder:
 
     def require_unfinished(self) -> None:
         """Raises Refused(BAD_STATE) if the model is no longer open for changes."""
-        if self.state is not ModelState.OPEN:
-            raise bad_state(f"the model is {self.state.name.lower()}")
+        if self.closed:
+            raise bad_state(f"the model is {'invalid' if self._finished is None else 'finished'}")
 
     def operand(self, index: int) -> AnyOperand:
         """Returns the operand at `index` of an open model."""
@@ -249,7 +239,7 @@ class ModelBuilder:
     def finish(self) -> None:
         """Validates the model; it cannot be changed afterwards."""
         self.require_unfinished()
-        self.state = ModelState.INVALID
+        self.closed = True
         stray = self.identified.difference(*self.ends)
         if stray:
             raise bad_data(f"operand {min(stray)} was named an input or output in another call")
@@ -257,7 +247,6 @@ class ModelBuilder:
             self._finished = self._vendor() or self._ordinary()
         except SpecError as error:
             raise bad_data(str(error)) from error
-        self.state = ModelState.FINISHED
 
     def _vendor(self) -> FinishedModel | None:
         """Returns the finished model if it contains a vendor operation or type, else None."""
@@ -266,9 +255,7 @@ class ModelBuilder:
             return None
         if not self.operations:
             raise SpecError("a model takes at least one operation")
-        return FinishedModel(
-            None, tuple(self.operands), *self.ends, tuple(range(len(self.operations)))
-        )
+        return FinishedModel(None, *self.ends, tuple(range(len(self.operations))))
 
     def _ordinary(self) -> FinishedModel:
         operands = tuple(o for o in self.operands if isinstance(o, Operand))
@@ -279,7 +266,7 @@ class ModelBuilder:
         model = unordered  # with what its validation has found
         if order != tuple(range(len(operations))):
             model = replace(unordered, operations=tuple(operations[i] for i in order))
-        return FinishedModel(model, operands, *self.ends, order)
+        return FinishedModel(model, *self.ends, order)
 
     def _known(self, indexes: Sequence[int]) -> bool:
         """True if all are NNAPI's own operands; raises Refused for an index out of range."""

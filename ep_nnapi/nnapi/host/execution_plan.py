@@ -13,12 +13,12 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array, Arrays
-from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes
+from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, mapped
 from ep_nnapi.nnapi.host.kernel_call import BoundKernel
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.runtime import TimedOperation
-from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.validate import MAX_BYTES
@@ -195,13 +195,10 @@ def infer_step(
         scalar = not operands[index].type.tensor
         return Pending.PENDING if scalar and isinstance(value, Tensor) else value
 
-    given: Operands = {
-        name: tuple(map(known, index)) if isinstance(index, tuple) else known(index)
-        for name, index in step.op.inputs.items()
-    }
+    given = mapped(step.op.inputs, known)
     found = infer(step.op.operation.spec, given, len(step.outputs))
     outputs = [operands[index] for index in step.outputs]
-    known_now = [_declared(dims, operand) for dims, operand in zip(found, outputs, strict=True)]
+    known_now = [merged(dims, operand) for dims, operand in zip(found, outputs, strict=True)]
     for dims, operand in zip(known_now, outputs, strict=True):
         _check_size(dims, operand)
     return known_now
@@ -214,7 +211,7 @@ def _check_size(dims: Dims | None, operand: Operand) -> None:
         raise ShapeError(f"{operand.type.name} {sizes} takes more than {MAX_BYTES} bytes")
 
 
-def _declared(dims: Dims | None, operand: Operand) -> Dims | None:
+def merged(dims: Dims | None, operand: Operand) -> Dims | None:
     """Merge inferred and declared dimensions of one output; raises ShapeError if they differ."""
     if not operand.type.tensor:
         return ()

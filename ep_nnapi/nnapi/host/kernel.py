@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.immutable import immutable
@@ -119,6 +119,7 @@ def table(*kernels: Kernel) -> Mapping[tuple[OperationSpec, OperandCode | None],
     return found
 
 
+_T = TypeVar("_T")
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
 
@@ -183,6 +184,13 @@ def name_operands(
 def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:
     """The operand indexes of a name, as a tuple."""
     return index if isinstance(index, tuple) else (index,)
+
+
+def mapped(names: Names, of: Callable[[int], _T]) -> dict[str, _T | tuple[_T, ...]]:
+    """What a function says of each operand, by the same names."""
+    return {
+        name: tuple(map(of, at)) if isinstance(at, tuple) else of(at) for name, at in names.items()
+    }
 
 
 def _named(form: Params, indexes: Sequence[int]) -> Names:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import Reject
-from ep_nnapi.nnapi.host.kernel import NamedOperation, name_operands
+from ep_nnapi.nnapi.host.kernel import NamedOperation, mapped, name_operands
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
 
@@ -69,12 +69,7 @@ def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
     tensors = [o for o in read if o.type.tensor]
     if op.operation.spec not in SCRATCH or scalars or not all(o.known for o in tensors):
         return True
-    named: Operands = {
-        name: tuple(_known(operands[i]) for i in index)
-        if isinstance(index, tuple)
-        else _known(operands[index])
-        for name, index in op.inputs.items()
-    }
+    named = mapped(op.inputs, lambda i: _known(operands[i]))
     if any(named.get(name) == 0 for name in _ADAPTIVE):
         return True
     outputs = [operands[i] for i in op.operation.outputs]

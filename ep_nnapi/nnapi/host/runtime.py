@@ -88,17 +88,12 @@ class HostRuntime:
         if not 1 <= feature_level <= 8:
             raise OptionError(f"feature level {feature_level} is not one of 1 to 8")
         self._devices = (ReferenceDevice(),) if devices is None else tuple(devices)
-        self._feature_level = feature_level
-
-    @property
-    def feature_level(self) -> int:
-        """The runtime's feature level, 1 to 8."""
-        return self._feature_level
+        self.feature_level = feature_level
 
     def devices(self) -> tuple[Device, ...]:
         """The devices, their feature levels limited to the runtime's."""
         return tuple(
-            Device(d.name, d.type, d.version, min(d.feature_level, self._feature_level))
+            Device(d.name, d.type, d.version, min(d.feature_level, self.feature_level))
             for d in self._devices
         )
 
@@ -108,7 +103,7 @@ class HostRuntime:
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """One bool for each operation of `model`: True if `device` supports it."""
-        validate(model, self._feature_level)
+        validate(model, self.feature_level)
         with _failing(FINISH):
             answers = tuple(self._find(device).supported(model))
         if len(answers) != len(model.operations):
@@ -122,7 +117,7 @@ class HostRuntime:
         self, model: Model, device: Device, options: CompileOptions | None = None
     ) -> Compilation:
         """Compile `model` for `device` only; one with sizes for devices that take them."""
-        validate(model, self._feature_level)
+        validate(model, self.feature_level)
         if model.conditions and not self.takes_sizes(device):
             raise failure(FINISH, ResultCode.BAD_DATA, f"{device.name} compiles numbers only")
         with _failing(FINISH):

@@ -28,13 +28,8 @@ class LibraryRuntime:
     """
 
     def __init__(self, functions: Functions) -> None:
-        self.functions = functions
+        self.functions, self.feature_level = functions, functions.feature_level
         self._weights = SharedWeights(functions)
-
-    @property
-    def feature_level(self) -> int:
-        """The runtime's feature level, 1 to 8."""
-        return self.functions.feature_level
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; the nameless default one below feature level 3."""

@@ -129,24 +129,16 @@ class ProfiledRuntime:
     """
 
     def __init__(self, profile: Profile, host: Runtime) -> None:
-        self.profile = profile
-        self._host = host
+        self.profile, self.feature_level = profile, profile.runtime_level
+        self._host, self.share = host, host.share
         self._reference = next(d for d in host.devices() if d.name == REFERENCE_DEVICE)
-
-    @property
-    def feature_level(self) -> int:
-        """The feature level of the runtime that the profile was recorded with."""
-        return self.profile.runtime_level
+        self.verdicts = profile.verdicts
 
     def devices(self) -> tuple[Device, ...]:
         """The recorded device, then nnapi-reference at the runtime's level."""
         level = min(self._reference.feature_level, self.feature_level)
         others = (replace(self._reference, feature_level=level),)
         return (self.profile.device, *(d for d in others if d.name != self.profile.device.name))
-
-    def share(self, model: Model) -> Model:
-        """The model as the host runtime shares it."""
-        return self._host.share(model)
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """One bool for each operation of `model`: True if the recorded device supports it.
@@ -163,10 +155,6 @@ class ProfiledRuntime:
     def answers(self, model: Model) -> Iterator[Answer]:
         """The profile's answers for the operations of a valid model."""
         return (self.profile.answer(use, form_of(use)) for use in uses(model))
-
-    def verdicts(self, model: Model, declined: Iterable[int]) -> Mapping[int, tuple[Reason, str]]:
-        """The flaws of these operations; see `ExaminedDevice`."""
-        return self.profile.verdicts(model, declined)
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the recorded device does not support these operations, for a message."""

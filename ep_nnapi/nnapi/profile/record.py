@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeAlias
 
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model
@@ -69,12 +70,8 @@ def record_operation(
     return recorder.groups, recorder.supported or []
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Probes that are asked about in one query, and their model."""
-
-    probes: Sequence[Probe]
-    model: Model
+_Batch: TypeAlias = tuple[Sequence[Probe], Model]
+"""Probes that are asked about in one query, and their model."""
 
 
 def _batches(probes: Iterable[Probe]) -> list[_Batch]:
@@ -82,13 +79,13 @@ def _batches(probes: Iterable[Probe]) -> list[_Batch]:
 
     The order within a group is kept for probes that need the same.
     """
-    batches = []
+    batches = list[_Batch]()
     by_need = sorted(probes, key=lambda p: (p.use.relaxed, p.level))
     for _, members in groupby(by_need, key=lambda p: (p.use.relaxed, p.level)):
         alike = list(members)
         for start in range(0, len(alike), _MOST_ASKED):
             batch = alike[start : start + _MOST_ASKED]
-            batches.append(_Batch(batch, model_of([p.use for p in batch])))
+            batches.append((batch, model_of([p.use for p in batch])))
     return batches
 
 
@@ -156,13 +153,12 @@ class _Recorder:
             self.groups[group] = None if base is None else Conditions.of(found, base.form.traits)
 
     def _answers(self, batches: Sequence[_Batch]) -> Iterator[tuple[Probe, bool]]:
-        for batch in batches:
-            if batch.probes[0].level <= self.runtime.feature_level:
-                answers = self._ask(batch.model, batch.probes)
+        for probes, model in batches:
+            if probes[0].level <= self.runtime.feature_level:
+                answers = [*zip(probes, self._ask(model, probes), strict=True)]
                 if self.supported is not None:
-                    taken = zip(batch.probes, answers, strict=True)
-                    self.supported.extend(probe for probe, yes in taken if yes)
-                yield from zip(batch.probes, answers, strict=True)
+                    self.supported.extend(probe for probe, yes in answers if yes)
+                yield from answers
 
     def _ask(self, model: Model, probes: Sequence[Probe]) -> list[bool]:
         """The device's answers, in one query; if that fails, in smaller ones.

@@ -52,13 +52,11 @@ def sliding(op: Op, window: WindowGeometry, taps: tuple[int, int]) -> dict[str, 
 
 
 def conv_2d(op: Op) -> None:
-    """2-D convolution, filter [O, kH, kW, C]. Source: NDK ANEURALNETWORKS_CONV_2D."""
-    _convolve(op, _OIHW, 1)
+    """2-D convolution, filter [O, kH, kW, C / groups].
 
-
-def grouped_conv_2d(op: Op) -> None:
-    """Convolution in groups of channels. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
-    _convolve(op, _OIHW, op.number("num_groups"))
+    Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_GROUPED_CONV_2D.
+    """
+    _convolve(op, _OIHW, op.number("num_groups", 1))
 
 
 def depthwise_conv_2d(op: Op) -> None:
@@ -120,7 +118,7 @@ def weights(op: Op, name: str, perm: Perm) -> tuple[str, str, str]:
 
     if isinstance(operand.value, Data):
         key = (id(operand.value), perm, dtype)
-        value = op.scope.weight(key, lambda: make().transpose(perm))
+        value = op.scope.graph.constants.lazy(key, lambda: make().transpose(perm))
     else:
         value = op.stored(name, perm)
         if operand.channels:
@@ -203,8 +201,7 @@ def max_pool_2d(op: Op) -> None:
 def max_pool_2d_quantized(op: Op) -> None:
     """Max pooling of stored numbers, requantized where the output's quantization differs."""
     window, attributes = _window(op)
-    source, output = op.operand("input"), op.operand("output")
-    if (source.scale, source.zero_point) != (output.scale, output.zero_point):
+    if op.operand("input").quantization != op.operand("output").quantization:
         max_pool_2d(op)
         return
     layout = to_nhwc(window)
@@ -246,7 +243,7 @@ def l2_pool_2d(op: Op) -> None:
 
 ROWS = (
     row(spec.CONV_2D, conv_2d, *DATA),
-    row(spec.GROUPED_CONV_2D, grouped_conv_2d, *DATA),
+    row(spec.GROUPED_CONV_2D, conv_2d, *DATA),
     row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *DATA),
     row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *DATA),
     row(spec.MAX_POOL_2D, max_pool_2d, F32, F16),

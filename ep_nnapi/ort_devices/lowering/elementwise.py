@@ -77,9 +77,7 @@ def _extreme(op_type: str) -> Lowering:
     def lower(op: Op) -> None:
         perm = op.layout("input1", "input2")
         output = op.operand("output")
-        same = {(o.scale, o.zero_point) for o in map(op.operand, BINARY)} == {
-            (output.scale, output.zero_point)
-        }
+        same = all(op.operand(name).quantization == output.quantization for name in BINARY)
         if is_coded(output) and same:
             sides = [op.broadcast(name, perm, real=False) for name in BINARY]
             op.keep(op.node(op_type, *sides), perm)

@@ -9,7 +9,6 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.movement import spans
 from ep_nnapi.nnapi.sizes import identical, now
 from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8S
@@ -50,10 +49,6 @@ def transpose(op: Op) -> None:
     op.keep(op.node("Transpose", op.stored("input"), perm=perm))
 
 
-def _quantization(operand: Operand) -> tuple[float, int]:
-    return operand.scale, operand.zero_point
-
-
 def _joined_layout(op: Op, indexes: Sequence[int]) -> Perm:
     """The layout of convolutions if at most half of the elements need a transpose for it.
 
@@ -80,7 +75,7 @@ def concatenation(op: Op) -> None:
     indexes = op.indexes("inputs")
     perm = _joined_layout(op, indexes)
     at = perm.index(axis)
-    alike = [_quantization(op.scope.operand(i)) == _quantization(output) for i in indexes]
+    alike = [op.scope.operand(i).quantization == output.quantization for i in indexes]
     if not is_coded(output) or all(alike):
         parts = [op.scope.value(index, perm, real=False) for index in indexes]
         op.keep(op.joined(parts, at), perm)

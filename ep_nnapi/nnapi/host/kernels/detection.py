@@ -27,7 +27,7 @@ def require_scale(types: Types, *names: str) -> None:
     """Raises ShapeError unless quantized coordinates have scale `SCALE` and zero point 0."""
     for name in names:
         operand = types[name]
-        if operand.type.quantized and (operand.scale, operand.zero_point) != (SCALE, 0):
+        if operand.type.quantized and operand.quantization != (SCALE, 0):
             found = f"{operand.scale:g} from {operand.zero_point}"
             raise ShapeError(f"{name} must have scale {SCALE:g} from 0, not {found}")
 

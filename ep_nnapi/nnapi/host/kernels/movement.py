@@ -39,7 +39,7 @@ def concatenation_quantized(
     for array, operand in zip(inputs, types.many("inputs"), strict=True):
         part = ends[start : start + array.shape[axis]]
         start += array.shape[axis]
-        if (operand.scale, operand.zero_point) == (output.scale, output.zero_point):
+        if operand.quantization == output.quantization:
             np.copyto(part, np.moveaxis(array, axis, 0))
         else:
             encode(np.moveaxis(decode(array, operand), axis, 0), output, part)

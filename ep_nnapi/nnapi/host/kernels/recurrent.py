@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, Signature
 from typing import Protocol, TypeAlias
 
@@ -12,12 +12,13 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.concurrent_runs import Run
-from ep_nnapi.nnapi.host.kernel import Function, real
+from ep_nnapi.nnapi.host.kernel import Function, Kernel, real
 from ep_nnapi.nnapi.host.kernels import elementwise
 from ep_nnapi.nnapi.host.kernels.elementwise import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import F16, F32
 
 State: TypeAlias = tuple[Array, ...]
@@ -185,6 +186,30 @@ def over_both_directions(states: Sequence[str], auxiliary: str) -> Function:
     return compute
 
 
+def cell_kernels(
+    rows: Sequence[OperationSpec],
+    whole: Gathered,
+    auxiliary: str,
+    receivers: Callable[[State], State],
+) -> tuple[Kernel, ...]:
+    """The kernels of a cell's step, of a sequence, and of both directions.
+
+    whole   of the cell's tensors, those of the state included
+    The others are as in `over_both_directions` and `step_of`.
+    """
+    tensors = tuple(name for name in whole.names if not name.endswith("_in"))
+    states = tuple(name for name in whole.names if name.endswith("_in"))
+    cell, forward, backward = (
+        replace(whole, names=tensors, prefix=prefix) for prefix in ("", "fw_", "bw_")
+    )
+    both = over_both_directions(states, auxiliary)
+    return (
+        real(rows[0], step_of(states, receivers), F32, F16, cell=cell),
+        real(rows[1], over_sequence(states), F32, F16, cell=cell),
+        real(rows[2], both, F32, F16, forward=forward, backward=backward),
+    )
+
+
 def _run_both(
     traversals: tuple[Traversal, Traversal],
     out: Array | State,
@@ -303,21 +328,13 @@ def svdf(
     moved[..., -1:] = 0
 
 
-_STATES = ("hidden_state_in",)
-_TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))
-_CELL, _FORWARD, _BACKWARD = (
-    Gathered(RnnCell.of, _TENSORS, ("activation",), prefix) for prefix in ("", "fw_", "bw_")
-)
+_RNNS = spec.RNN, spec.UNIDIRECTIONAL_SEQUENCE_RNN, spec.BIDIRECTIONAL_SEQUENCE_RNN
 KERNELS = (
-    real(spec.RNN, step_of(_STATES, lambda out: out[::-1]), F32, F16, cell=_CELL),
-    real(spec.UNIDIRECTIONAL_SEQUENCE_RNN, over_sequence(_STATES), F32, F16, cell=_CELL),
-    real(
-        spec.BIDIRECTIONAL_SEQUENCE_RNN,
-        over_both_directions(_STATES, "aux_weights"),
-        F32,
-        F16,
-        forward=_FORWARD,
-        backward=_BACKWARD,
+    *cell_kernels(
+        _RNNS,
+        Gathered(RnnCell.of, (*RNN_CELL,), ("activation",)),
+        "aux_weights",
+        lambda out: out[::-1],
     ),
     real(spec.SVDF, svdf, F32, F16),
 )

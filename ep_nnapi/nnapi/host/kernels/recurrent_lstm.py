@@ -9,22 +9,18 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.elementwise import logistic
 from ep_nnapi.nnapi.host.kernels.normalization import subtract_mean
 from ep_nnapi.nnapi.host.kernels.recurrent import (
     Gathered,
     State,
     activate,
+    cell_kernels,
     columns,
-    over_both_directions,
-    over_sequence,
     product,
-    step_of,
 )
 from ep_nnapi.nnapi.shapes import recurrent as parts
 from ep_nnapi.nnapi.shapes.operands import require
-from ep_nnapi.nnapi.spec import F16, F32
 
 _EPSILON = 1e-8
 """Added to the variance by layer normalization, as Android does."""
@@ -136,21 +132,7 @@ def _receivers(out: State) -> State:
     return (output, *states)
 
 
-_TENSORS = tuple(name for name in parts.LSTM_CELL if not name.endswith("_in"))
+_LSTMS = spec.LSTM, spec.UNIDIRECTIONAL_SEQUENCE_LSTM, spec.BIDIRECTIONAL_SEQUENCE_LSTM
 _SCALARS = ("activation", "cell_clip", "projection_clip")
-_STATES = ("output_state_in", "cell_state_in")
-_CELL, _FORWARD, _BACKWARD = (
-    Gathered(LstmCell.of, _TENSORS, _SCALARS, prefix) for prefix in ("", "fw_", "bw_")
-)
-KERNELS = (
-    real(spec.LSTM, step_of(_STATES, _receivers), F32, F16, cell=_CELL),
-    real(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, over_sequence(_STATES), F32, F16, cell=_CELL),
-    real(
-        spec.BIDIRECTIONAL_SEQUENCE_LSTM,
-        over_both_directions(_STATES, parts.AUXILIARY[1]),
-        F32,
-        F16,
-        forward=_FORWARD,
-        backward=_BACKWARD,
-    ),
-)
+_CELL = Gathered(LstmCell.of, (*parts.LSTM_CELL,), _SCALARS)
+KERNELS = cell_kernels(_LSTMS, _CELL, parts.AUXILIARY[1], _receivers)
