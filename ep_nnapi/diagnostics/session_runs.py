@@ -33,7 +33,6 @@ from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import Cluster
 from ep_nnapi.provider.provider import Provider, handed_over
-from ep_nnapi.provider.receipt import conclude
 from ep_nnapi.sessions.cpu import (
     CPU,
     advice,
@@ -307,14 +306,9 @@ def first_line(error: Exception) -> str:
 def run_on_nnapi(
     model: ModelSource, feeds: Feeds, options: Options
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
-    """Runs a stock session on NNAPI; returns the provider and the outputs of each run.
-
-    Raises OptionError if its receipt cannot be written.
-    """
+    """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
     provider, session = nnapi_session(model, options)
-    outputs = [outputs_of(session, f, provider) for f in feeds.runs]
-    conclude(provider)
-    return provider, outputs
+    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
 
 
 def nnapi_session(

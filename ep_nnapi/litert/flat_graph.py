@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.sizes import Size, at_present
 from ep_nnapi.ort_devices.graph import require
+from ep_nnapi.ort_devices.scope import Perm, permuted
 
 _SCHEMA_VERSION = 3
 _IDENTIFIER = b"TFL3"
@@ -62,13 +63,12 @@ class _FlatOperator:
 
     def packed(self, tables: dict[object, _Once]) -> object:
         """The operator as an object of the schema; `tables`: of options, by what they say."""
-        made = schema().OperatorT()
-        made.opcodeIndex = self.code
-        made.inputs, made.outputs = _ints(self.inputs), _ints(self.outputs)
+        ends = {"inputs": _ints(self.inputs), "outputs": _ints(self.outputs)}
+        made = _table("OperatorT", opcodeIndex=self.code, **ends)
         if self.options is not None:
             kind, fields = self.options
             made.builtinOptionsType = getattr(schema().BuiltinOptions, f"{kind}Options")
-            options = _options(f"{kind}OptionsT", fields)
+            options = _table(f"{kind}OptionsT", **fields)
             said = kind, repr(sorted(vars(options).items()))
             made.builtinOptions = tables.setdefault(said, _Once(options))
         return made
@@ -213,6 +213,13 @@ class FlatGraph:
         self._reshape(value, made)
         return made
 
+    def transposed(self, value: int, perm: Perm) -> int:
+        """Add a transposition."""
+        given = self.tensors[value]
+        made = self.tensor(replace(given, shape=permuted(given.shape, perm)))
+        self.operator("TRANSPOSE", [value, self.ints(perm)], [made], ("Transpose", {}))
+        return made
+
     def _reshape(self, value: int, result: int) -> None:
         """Add the operator; a single size that is open follows from the others."""
         shape = self.tensors[result].shape
@@ -314,16 +321,18 @@ class FlatGraph:
 
     def _packed(self, store: Callable[[Array], int]) -> object:
         """The graph as an object of the schema; `store` returns the buffer of a constant."""
-        made = schema().SubGraphT()
-        made.name = "main" if self is self._shared.graphs[0] else "inner"
         options = dict[object, _Once]()
-        made.operators = [each.packed(options) for each in self._operators]
-        made.inputs, made.outputs = self.inputs, self.outputs
-        made.tensors = [
-            _tensor(tensor, name, 0 if load is None else store(load()))
-            for tensor, name, load in zip(self.tensors, self._names, self._buffers, strict=True)
-        ]
-        return made
+        tensors = zip(self.tensors, self._names, self._buffers, strict=True)
+        return _table(
+            "SubGraphT",
+            name="main" if self is self._shared.graphs[0] else "inner",
+            operators=[each.packed(options) for each in self._operators],
+            inputs=self.inputs,
+            outputs=self.outputs,
+            tensors=[
+                _tensor(t, name, 0 if load is None else store(load())) for t, name, load in tensors
+            ],
+        )
 
     def _add(self, tensor: FlatTensor, name: str | None, load: Callable[[], Array] | None) -> int:
         require(tensor.dtype in _TYPES, f"LiteRT has no kernels for {tensor.dtype}")
@@ -364,7 +373,8 @@ def _ints(values: Sequence[int]) -> Array:
     return np.array(values, np.int32)
 
 
-def _options(kind: str, fields: Mapping[str, OptionValue]) -> object:
+def _table(kind: str, **fields: object) -> Any:  # noqa: ANN401 (of a package without types)
+    """A table of the schema with these fields."""
     made = getattr(schema(), kind)()
     for name, value in fields.items():
         if not hasattr(made, name):
@@ -374,43 +384,33 @@ def _options(kind: str, fields: Mapping[str, OptionValue]) -> object:
 
 
 def _code(name: str, number: int) -> object:
-    made = schema().OperatorCodeT()
-    made.builtinCode = getattr(schema().BuiltinOperator, name)
+    code = getattr(schema().BuiltinOperator, name)
     # readers of before 2020 know the old field only, which holds codes up to 127
-    made.deprecatedBuiltinCode = min(made.builtinCode, 127)
-    made.version = number
-    return made
+    old = min(code, 127)
+    return _table("OperatorCodeT", builtinCode=code, deprecatedBuiltinCode=old, version=number)
 
 
 def _tensor(tensor: FlatTensor, name: str | None, buffer: int) -> object:
-    made = schema().TensorT()
-    made.name, made.buffer = name, buffer
+    made = _table("TensorT", name=name, buffer=buffer, hasRank=True)
     made.shape = _ints([at_present(size) for size in tensor.shape])
     if any(isinstance(size, Size) for size in tensor.shape):
         made.shapeSignature = _ints([-1 if isinstance(n, Size) else n for n in tensor.shape])
     made.type = getattr(schema().TensorType, _TYPES[tensor.dtype])
-    made.hasRank = True
     given = tensor.parameters
     if given is not None:
-        quantized = schema().QuantizationParametersT()
-        quantized.scale = np.array(given.scales, np.float32)
-        quantized.zeroPoint = np.full(len(given.scales), given.zero_point, np.int64)
-        quantized.quantizedDimension = given.axis
-        made.quantization = quantized
+        made.quantization = _table(
+            "QuantizationParametersT",
+            scale=np.array(given.scales, np.float32),
+            zeroPoint=np.full(len(given.scales), given.zero_point, np.int64),
+            quantizedDimension=given.axis,
+        )
     return made
 
 
 def _signature(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> object:
-    made = schema().SignatureDefT()
-    made.signatureKey, made.subgraphIndex = SIGNATURE, 0
-    made.inputs, made.outputs = _map(inputs), _map(outputs)
-    return made
+    ends = {"inputs": _map(inputs), "outputs": _map(outputs)}
+    return _table("SignatureDefT", signatureKey=SIGNATURE, subgraphIndex=0, **ends)
 
 
 def _map(tensors: Mapping[str, int]) -> list[object]:
-    found = []
-    for name, index in tensors.items():
-        entry = schema().TensorMapT()
-        entry.name, entry.tensorIndex = name, index
-        found.append(entry)
-    return found
+    return [_table("TensorMapT", name=name, tensorIndex=i) for name, i in tensors.items()]

@@ -85,16 +85,11 @@ def _first(*rules: tuple[Callable[[Signature], bool], int]) -> Callable[[Signatu
     return found
 
 
-def _int8(used: Signature) -> bool:
-    return used.holds(np.int8)
+def _of(dtype: type[np.generic]) -> Callable[[Signature], bool]:
+    return lambda used: used.holds(dtype)
 
 
-def _bool(used: Signature) -> bool:
-    return used.holds(np.bool_)
-
-
-def _int32(used: Signature) -> bool:
-    return used.holds(np.int32)
+_int8, _bool, _int32 = map(_of, (np.int8, np.bool_, np.int32))
 
 
 def _byte(used: Signature) -> bool:

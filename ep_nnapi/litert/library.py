@@ -5,9 +5,8 @@ What computes is native/litert.c; Python only compiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,8 +83,7 @@ class Library:
     def accelerators(self) -> Accelerator:
         """Those of which the library has an implementation; whether they work is seen later."""
         mask = ffi.new("int *")
-        with _failing() as error:
-            error.done = lib.ctx_litert_accelerators(self._struct[0], mask, error.struct)
+        _done(lib.ctx_litert_accelerators, self._struct[0], mask)
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
     def compile(
@@ -107,37 +105,17 @@ class Library:
         flatbuffer.mapped = isinstance(behind.base, np.memmap)
         cache = settings.weight_cache
         path = ffi.NULL if cache is None else ffi.new("char[]", cache.encode())
-        options = ffi.new(
-            "ctx_litert_options *",
-            {
-                "accelerator": int(settings.accelerator),
-                "threads": settings.threads,
-                "half": settings.half,
-                "instances": settings.instances,
-                "weight_cache": path,
-            },
-        )
+        options = ffi.new("ctx_litert_options *", {**asdict(settings), "weight_cache": path})
         out = ffi.new("ctx_litert_model **")
-        with _failing() as error:
-            error.done = lib.ctx_litert_compile(
-                self._struct[0], flatbuffer, options, out, error.struct
-            )
+        _done(lib.ctx_litert_compile, self._struct[0], flatbuffer, options, out)
         return CompiledModel(ffi.gc(out[0], lib.ctx_litert_free))
 
 
-class _Error:
-    """What a function in C returned, and its error."""
-
-    def __init__(self) -> None:
-        self.struct, self.done = ffi.new("ctx_error *"), False
-
-
-@contextmanager
-def _failing() -> Iterator[_Error]:
-    error = _Error()
-    yield error
-    if not error.done:
-        raise LiteRtError(_sentence(error.struct))
+def _done(call: Callable[..., bool], *given: object) -> None:
+    """Have C do it; raises LiteRtError with what it says."""
+    error = ffi.new("ctx_error *")
+    if not call(*given, error):
+        raise LiteRtError(_sentence(error))
 
 
 def _sentence(error: Error) -> str:
@@ -200,16 +178,11 @@ class CompiledModel:
             for out, port in zip(places, ports, strict=True)
         ]
         read, written = _pointers(given), _pointers(results)
-        with _failing() as error:
-            if shapes is None:
-                error.done = lib.ctx_litert_run(self._struct, read, written, error.struct)
-            else:
-                sizes = ffi.new(
-                    "int32_t[]", [n for a in (*given, *results) for n in a.shape] or [0]
-                )
-                error.done = lib.ctx_litert_run_sized(
-                    self._struct, sizes, read, written, error.struct
-                )
+        if shapes is None:
+            _done(lib.ctx_litert_run, self._struct, read, written)
+        else:
+            sizes = ffi.new("int32_t[]", [n for a in (*given, *results) for n in a.shape] or [0])
+            _done(lib.ctx_litert_run_sized, self._struct, sizes, read, written)
         return results
 
     def run_options(self) -> NoOptions:

@@ -18,7 +18,7 @@ from ep_nnapi.litert.flat_graph import FlatGraph
 from ep_nnapi.litert.flat_operator import FlatTensor, OptionValue, Parameters
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import NamedOperation, Names, indexes
+from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, mapped
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8C, Q8S, Q8Y
@@ -28,7 +28,6 @@ from ep_nnapi.ort_devices.scope import (
     TO_NCHW,
     TO_NHWC,
     OperandFacts,
-    Perm,
     Shape,
     is_coded,
     permuted,
@@ -215,7 +214,7 @@ class FlatOp(OperandAccess):
         """The tensor of an operand with the output's quantization, if that is quantized."""
         value, output = self.scope.value(index, signed=signed), self.operand("output")
         operand = self.scope.operand(index)
-        if not is_coded(output) or _quantization(operand) == _quantization(output):
+        if not is_coded(output) or operand.quantization == output.quantization:
             return value
         wanted = replace(self.described(signed=signed), shape=self.scope.shape(index))
         return self.computed("QUANTIZE", [value], wanted, "Quantize")
@@ -226,21 +225,26 @@ class FlatOp(OperandAccess):
         for index in (i for name in names for i in self.indexes(name)):
             require(
                 not is_coded(output)
-                or _quantization(self.scope.operand(index)) == _quantization(output),
+                or self.scope.operand(index).quantization == output.quantization,
                 f"operand {index} has another quantization than the output, which LiteRT requires",
             )
 
     def run(
-        self, operator: str, names: Sequence[str], kind: str = "", **fields: OptionValue
+        self, operator: str, given: Sequence[str | int], kind: str = "", **fields: OptionValue
     ) -> None:
         """Add an operator that computes the operation's output.
 
-        names    operands that are its inputs
+        given    its inputs: operands by name, which the output is signed as, and other tensors
         kind     name of its options' table without "Options"; "": it has none
         fields   of the options
         """
-        signed = self.signed(*names)
-        inputs = [self.tensor(name, signed=signed) for name in names]
+        signed = self.signed(*[name for name in given if isinstance(name, str)])
+        inputs = list[int]()
+        for each in given:
+            if isinstance(each, int):
+                inputs.append(each)
+            else:
+                inputs += [self.scope.value(i, signed=signed) for i in self.indexes(each)]
         options = (kind, fields) if kind else None
         self.graph.operator(operator, inputs, [self.out(signed=signed)], options)
 
@@ -266,22 +270,10 @@ class FlatOp(OperandAccess):
         result = FlatTensor(np.dtype(dtype), self.graph.tensors[value].shape)
         return self.computed("CAST", [value], result)
 
-    def transposed(self, value: int, perm: Perm) -> int:
-        """Add a transposition."""
-        given = self.graph.tensors[value]
-        result = replace(given, shape=permuted(given.shape, perm))
-        return self.computed("TRANSPOSE", [value, self.graph.ints(perm)], result, "Transpose")
-
-    def reshaped(
-        self, value: int, shape: Sequence[int], *, parameters: Parameters | None = None
-    ) -> int:
-        """Add a change of shape, as `FlatGraph.reshaped`."""
-        return self.graph.reshaped(value, shape, parameters=parameters)
-
     def image(self, name: str, *, signed: bool) -> int:
         """The tensor of an image in NHWC."""
         value = self.tensor(name, signed=signed)
-        return self.transposed(value, TO_NHWC) if self.nchw else value
+        return self.graph.transposed(value, TO_NHWC) if self.nchw else value
 
     def image_shape(self, name: str) -> Shape:
         """The shape of an image in NHWC."""
@@ -305,11 +297,7 @@ class FlatOp(OperandAccess):
             self.graph.operator(operator, inputs, [self.out(signed=signed)], (kind, fields))
             return
         value = self.computed(operator, inputs, self.image_output(signed=signed), kind, **fields)
-        self.finish(self.transposed(value, TO_NCHW), signed=signed)
-
-
-def _quantization(operand: Operand) -> tuple[float, int]:
-    return operand.scale, operand.zero_point
+        self.finish(self.graph.transposed(value, TO_NCHW), signed=signed)
 
 
 FlatLowering: TypeAlias = Callable[[FlatOp], None]
@@ -321,16 +309,8 @@ def through_float(lower: FlatLowering) -> FlatLowering:
 
     def lowered(op: FlatOp) -> None:
         scope, named = op.scope, op.named
-
-        def real(names: Names, *, computed: bool) -> Names:
-            return {
-                name: tuple(scope.real(i, computed=computed) for i in index)
-                if isinstance(index, tuple)
-                else scope.real(index, computed=computed)
-                for name, index in names.items()
-            }
-
-        inputs, outputs = real(named.inputs, computed=True), real(named.outputs, computed=False)
+        inputs = mapped(named.inputs, scope.real)
+        outputs = mapped(named.outputs, lambda i: scope.real(i, computed=False))
         lower(FlatOp(scope, replace(named, inputs=inputs, outputs=outputs, code=F32)))
         for name, index in named.outputs.items():
             for whole, made in zip(indexes(index), indexes(outputs[name]), strict=True):

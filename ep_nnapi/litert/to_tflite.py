@@ -66,7 +66,9 @@ def enter(scope: TensorScope, ports: Sequence[FlatPort]) -> dict[str, int]:
         if port.name not in named:
             named[port.name] = scope.graph.tensor(port.outside(scope, index), port.name)
             scope.graph.sizes.enter(named[port.name], port.shape)
-        value = _transposed(scope.graph, named[port.name], port.perm)
+        value = named[port.name]
+        if port.perm is not None:
+            value = scope.graph.transposed(value, port.perm)
         wanted = scope.described(index, signed=signed)
         scope.define(index, _like(scope.graph, value, wanted), signed=signed)
     return named
@@ -83,22 +85,13 @@ def leave(scope: TensorScope, ports: Sequence[FlatPort]) -> dict[str, int]:
         if port.perm is not None:
             inner = replace(scope.graph.tensors[value], shape=permuted(port.shape, port.perm))
             value = _like(scope.graph, value, inner)
-            value = _transposed(scope.graph, value, inverse(port.perm))
+            value = scope.graph.transposed(value, inverse(port.perm))
         value = _like(scope.graph, value, wanted)
         if value in named.values():
             value = _copied(scope.graph, value)
         scope.graph.rename(value, port.name)
         named[port.name] = value
     return named
-
-
-def _transposed(graph: FlatGraph, value: int, perm: Perm | None) -> int:
-    if perm is None:
-        return value
-    given = graph.tensors[value]
-    made = graph.tensor(replace(given, shape=permuted(given.shape, perm)))
-    graph.operator("TRANSPOSE", [value, graph.ints(perm)], [made], ("Transpose", {}))
-    return made
 
 
 def _like(graph: FlatGraph, value: int, wanted: FlatTensor) -> int:

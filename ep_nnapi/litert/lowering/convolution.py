@@ -120,7 +120,7 @@ def bias(op: FlatOp, weights: str, *, signed: bool) -> int:
     found = Parameters(tuple(float(np.float32(source.scale * s)) for s in scales))
     tensor = replace(op.described("bias", signed=signed), parameters=found)
     if not op.scope.constant(op.index("bias")):
-        return op.reshaped(op.tensor("bias"), tensor.shape, parameters=found)
+        return op.graph.reshaped(op.tensor("bias"), tensor.shape, parameters=found)
     array = op.constant("bias")
     return op.graph.constant(tensor, (id(op.operand("bias").value),), lambda: array)
 

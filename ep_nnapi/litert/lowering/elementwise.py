@@ -55,7 +55,7 @@ def _comparison(operator: str, kind: str) -> FlatLowering:
         inputs = [op.tensor(name) for name in BINARY]
         if op.operand("input1").type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
             inputs = [op.cast(value, np.int32) for value in inputs]
-        op.graph.operator(operator, inputs, [op.out()], (kind, {}))
+        op.run(operator, inputs, kind)
 
     return lower
 
@@ -89,12 +89,7 @@ def elu(op: FlatOp) -> None:
     curve = op.computed("ELU", [x], result)
     below = op.computed("MINIMUM", [curve, zero], result, "MaximumMinimum")
     ends = op.computed("MUL", [below, factor], result, "Mul"), op.computed("RELU", [x], result)
-    op.graph.operator("ADD", ends, [op.out()], ("Add", {}))
-
-
-def dequantize(op: FlatOp) -> None:
-    """Real numbers of quantized ones. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
-    op.run("DEQUANTIZE", ["input"], "Dequantize")
+    op.run("ADD", ends, "Add")
 
 
 def quantize(op: FlatOp) -> None:
@@ -113,7 +108,7 @@ def cast(op: FlatOp) -> None:
     signed = is_signed(source)
     value = op.tensor("input", signed=signed)
     if source is result:
-        op.finish(op.reshaped(value, op.shape("output")), signed=signed)
+        op.finish(op.graph.reshaped(value, op.shape("output")), signed=signed)
         return
     if result is Q8:
         given = op.graph.tensors[value]
@@ -122,7 +117,7 @@ def cast(op: FlatOp) -> None:
             value = op.computed(operator, [value, limit], given, "MaximumMinimum")
     if result is F16:
         value = op.cast(value, np.float16)
-    op.graph.operator("CAST", [value], [op.out()])
+    op.run("CAST", [value])
 
 
 def divide_integers(op: FlatOp) -> None:
@@ -172,7 +167,7 @@ ROWS = (
     row(spec.RELU, _unary("RELU"), F32, *_CODED),
     row(spec.RELU1, _unary("RELU_N1_TO_1"), F32, *_CODED),
     row(spec.RELU6, _unary("RELU6"), F32, *_CODED),
-    row(spec.DEQUANTIZE, dequantize, Q8, Q8S, Q8Y, Q8C),
+    row(spec.DEQUANTIZE, _unary("DEQUANTIZE", "Dequantize"), Q8, Q8S, Q8Y, Q8C),
     row(spec.QUANTIZE, quantize, F32),
     row(spec.CAST, cast, F32, I32, Q8, Q8S, Q8Y, BOOL8),
 )

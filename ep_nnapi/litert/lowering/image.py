@@ -34,8 +34,8 @@ def channel_shuffle(op: FlatOp) -> None:
     at, groups = op.axis("axis", len(shape)), op.number("num_groups")
     wide = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
     order = (*range(at), at + 1, at, *range(at + 2, len(wide)))
-    value = op.reshaped(op.tensor("input", signed=signed), wide)
-    op.finish(op.reshaped(op.transposed(value, order), shape), signed=signed)
+    value = op.graph.reshaped(op.tensor("input", signed=signed), wide)
+    op.finish(op.graph.reshaped(op.graph.transposed(value, order), shape), signed=signed)
 
 
 def _blocks(operator: str, kind: str) -> FlatLowering:

@@ -38,21 +38,21 @@ def integer_matmul(op: FlatOp) -> None:
     (x, first), (y, second) = (
         _factor(op, *each) for each in zip(BINARY, ("adj_x", "adj_y"), strict=True)
     )
-    x = op.reshaped(x, (*first, 1))
-    y = op.reshaped(y, (*second[:-2], 1, *second[-2:]))
+    x = op.graph.reshaped(x, (*first, 1))
+    y = op.graph.reshaped(y, (*second[:-2], 1, *second[-2:]))
     result = op.described(signed=False)
     every = (*result.shape[:-1], first[-1], result.shape[-1])
     require(prod(every) <= _MOST_PRODUCTS, f"{prod(every)} products of integers in memory")
     products = op.computed("MUL", [x, y], replace(result, shape=every), "Mul")
     axis = op.graph.ints([len(every) - 2])
-    op.graph.operator("SUM", [products, axis], [op.out()], ("Reducer", {"keepDims": False}))
+    op.run("SUM", [products, axis], "Reducer", keepDims=False)
 
 
 def _factor(op: FlatOp, name: str, transposed: str) -> tuple[int, Shape]:
     """The tensor of a factor, transposed if it is to be, and its shape."""
     value, rank = op.tensor(name), op.rank(name)
     if op.scalar(transposed, default=False):
-        value = op.transposed(value, (*range(rank - 2), rank - 1, rank - 2))
+        value = op.graph.transposed(value, (*range(rank - 2), rank - 1, rank - 2))
     return value, op.graph.tensors[value].shape
 
 

@@ -20,16 +20,14 @@ def reshape(op: FlatOp) -> None:
     op.same_quantization("input")
     signed = op.signed("input")
     shape = op.shape("output")
-    op.finish(op.reshaped(op.tensor("input", signed=signed), shape), signed=signed)
+    op.finish(op.graph.reshaped(op.tensor("input", signed=signed), shape), signed=signed)
 
 
 def transpose(op: FlatOp) -> None:
     """Permutes the axes. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
     rank = op.rank("input")
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
-    signed = op.signed("input")
-    inputs = [op.tensor("input", signed=signed), op.graph.ints(perm)]
-    op.graph.operator("TRANSPOSE", inputs, [op.out(signed=signed)], ("Transpose", {}))
+    op.run("TRANSPOSE", ["input", op.graph.ints(perm)], "Transpose")
 
 
 def concatenation(op: FlatOp) -> None:
@@ -57,9 +55,7 @@ def pad_v2(op: FlatOp) -> None:
     value = op.tensor("input", signed=signed)
     number = np.array([op.scalar("pad_value")], operand.type.numpy)
     fill = filler(op, value, stored(number, operand.type, signed=signed).item())
-    op.graph.operator(
-        "PADV2", [value, op.tensor("paddings"), fill], [op.out(signed=signed)], ("PadV2", {})
-    )
+    op.run("PADV2", ["input", op.tensor("paddings"), fill], "PadV2")
 
 
 def mirror_pad(op: FlatOp) -> None:
@@ -79,10 +75,8 @@ def tile(op: FlatOp) -> None:
 
 def pack(op: FlatOp) -> None:
     """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
-    signed = op.signed("inputs")
-    parts = [op.scope.value(index, signed=signed) for index in op.indexes("inputs")]
-    fields = {"axis": op.axis("axis", op.rank("output")), "valuesCount": len(parts)}
-    op.graph.operator("PACK", parts, [op.out(signed=signed)], ("Pack", fields))
+    axis, count = op.axis("axis", op.rank("output")), len(op.indexes("inputs"))
+    op.run("PACK", ["inputs"], "Pack", axis=axis, valuesCount=count)
 
 
 def split(op: FlatOp) -> None:
@@ -104,7 +98,7 @@ def fill(op: FlatOp) -> None:
         value = op.graph.array(np.array(op.scalar("value"), result.dtype))
     else:
         value = op.tensor("value")
-    op.graph.operator("FILL", [op.tensor("dims"), value], [op.out()], ("Fill", {}))
+    op.run("FILL", [op.tensor("dims"), value], "Fill")
 
 
 def rank(op: FlatOp) -> None:
@@ -134,20 +128,16 @@ def strided_slice(op: FlatOp) -> None:
 def gather(op: FlatOp) -> None:
     """Gathers slices along an axis by index. Source: NDK ANEURALNETWORKS_GATHER."""
     op.same_quantization("input")
-    _check_indexes(op, "indices", op.shape("input")[op.axis("axis", op.rank("input"))])
     axis = op.axis("axis", op.rank("input"))
-    signed = op.signed("input")
-    inputs = [op.tensor("input", signed=signed), op.tensor("indices")]
-    op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": axis}))
+    _check_indexes(op, "indices", op.shape("input")[axis])
+    op.run("GATHER", ["input", op.tensor("indices")], "Gather", axis=axis)
 
 
 def embedding_lookup(op: FlatOp) -> None:
     """Rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
     op.same_quantization("values")
     _check_indexes(op, "lookups", op.shape("values")[0])
-    signed = op.signed("values")
-    inputs = [op.tensor("values", signed=signed), op.tensor("lookups")]
-    op.graph.operator("GATHER", inputs, [op.out(signed=signed)], ("Gather", {"axis": 0}))
+    op.run("GATHER", ["values", op.tensor("lookups")], "Gather", axis=0)
 
 
 def topk_v2(op: FlatOp) -> None:

@@ -62,11 +62,11 @@ def _along_last(
         op.graph.operator(operator, [value], [op.out(signed=signed)], (kind, fields))
         return
     perm: Perm = (*(i for i in range(rank) if i != axis), axis)
-    moved = op.transposed(value, perm)
+    moved = op.graph.transposed(value, perm)
     result = op.described(signed=signed)
     wanted = replace(result, shape=tuple(result.shape[i] for i in perm))
     value = op.computed(operator, [moved], wanted, kind, **fields)
-    op.finish(op.transposed(value, inverse(perm)), signed=signed)
+    op.finish(op.graph.transposed(value, inverse(perm)), signed=signed)
 
 
 def instance_normalization(op: FlatOp) -> None:
@@ -90,7 +90,7 @@ def instance_normalization(op: FlatOp) -> None:
     factor = op.computed("RSQRT", [shifted], each)
     scaled = op.computed("MUL", [factor, constant("gamma")], each, "Mul")
     product = op.computed("MUL", [centred, scaled], whole, "Mul")
-    op.graph.operator("ADD", [product, constant("beta")], [op.out()], ("Add", {}))
+    op.run("ADD", [product, constant("beta")], "Add")
 
 
 _DATA = (F32, Q8, Q8S)

@@ -59,10 +59,6 @@ class Cell:
         """The tensor of an operand."""
         return self.op.tensor(self.prefix + name)
 
-    def size(self, name: str) -> int:
-        """The first size of an operand."""
-        return self.op.shape(self.prefix + name)[0]
-
     def stacked(self, names: tuple[str, ...]) -> int:
         """One tensor of the gates' operands with these names, concatenated along axis 0.
 
@@ -238,11 +234,12 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     fixed(steps)
     require(steps <= _MOST_STEPS, f"a sequence of {steps} steps")
     rows = [
-        op.reshaped(v, (steps * batches, t.shape[2])) for v, t in zip(inputs, given, strict=True)
+        op.graph.reshaped(v, (steps * batches, t.shape[2]))
+        for v, t in zip(inputs, given, strict=True)
     ]
     sums = cell.sums(rows[0], rows[1] if len(rows) > 1 else None)
     width = graph.tensors[sums].shape[1]
-    whole = op.reshaped(sums, (*given[0].shape[:2], width))
+    whole = op.graph.reshaped(sums, (*given[0].shape[:2], width))
     each = [graph.tensor(replace(given[0], shape=(batches, width))) for _ in range(steps)]
     graph.operator("UNPACK", [whole], each, ("Unpack", {"num": steps, "axis": axis}))
     states: States = [cell.tensor(name) for name in cell.states]
@@ -326,17 +323,17 @@ def svdf(op: FlatOp) -> None:
         return op.computed("SUM", [value, graph.ints([2])], result, "Reducer", keepDims=False)
 
     newest = cell.product(op.tensor("input"), op.tensor("weights_feature"))
-    parts = [sliced(op.reshaped(op.tensor("state_in"), whole.shape), 0)]
-    parts.append(op.reshaped(newest, (batches, filters, 1)))
+    parts = [sliced(op.graph.reshaped(op.tensor("state_in"), whole.shape), 0)]
+    parts.append(op.graph.reshaped(newest, (batches, filters, 1)))
     results = op.computed("CONCATENATION", parts, whole, "Concatenation", axis=2)
     total = summed(cell.both("MUL", results, op.tensor("weights_time")))
-    total = summed(op.reshaped(total, (batches, filters // rank, rank)))
+    total = summed(op.graph.reshaped(total, (batches, filters // rank, rank)))
     if op.given("bias"):
         total = cell.both("ADD", total, op.tensor("bias"))
     op.finish(cell.activated(total))
     paddings = graph.array(np.array([[0, 0], [0, 0], [0, 1]], np.int32))
     moved = op.computed("PAD", [sliced(results, 1), paddings], whole, "Pad")
-    op.finish(op.reshaped(moved, op.shape("state_in")), output="state_out")
+    op.finish(op.graph.reshaped(moved, op.shape("state_in")), output="state_out")
 
 
 ROWS = (

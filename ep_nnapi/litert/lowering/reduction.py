@@ -16,17 +16,16 @@ def _reduction(operator: str) -> FlatLowering:
 
     def lower(op: FlatOp) -> None:
         op.same_quantization("input")
-        signed = op.signed("input")
         axes = axes_of(op.ints("axes"), op.rank("input"))
-        inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
         keep = op.scalar("keep_dims") > 0
         if not keep and len(axes) == op.rank("input"):
+            signed = op.signed("input")
             ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
+            inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
             whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)
-            op.finish(op.reshaped(whole, op.shape("output")), signed=signed)
+            op.finish(op.graph.reshaped(whole, op.shape("output")), signed=signed)
             return
-        out = [op.out(signed=signed)]
-        op.graph.operator(operator, inputs, out, ("Reducer", {"keepDims": keep}))
+        op.run(operator, ["input", op.graph.ints(axes)], "Reducer", keepDims=keep)
 
     return lower
 
@@ -35,15 +34,11 @@ def _arg(operator: str, kind: str) -> FlatLowering:
     """Index of the extreme element, the first of equal ones."""
 
     def lower(op: FlatOp) -> None:
-        axis = op.graph.ints([op.axis("axis", op.rank("input"))])
-        signed = op.signed("input")
-        fields = {"outputType": _INT32}
-        value = op.tensor("input", signed=signed)
-        shape = op.shape("input")
+        shape, axis = op.shape("input"), op.axis("axis", op.rank("input"))
+        value = op.tensor("input", signed=op.signed("input"))
         if len(shape) == 1:
-            value = op.reshaped(value, (1, *shape))
-            axis = op.graph.ints([1])
-        op.graph.operator(operator, [value, axis], [op.out()], (kind, fields))
+            value, axis = op.graph.reshaped(value, (1, *shape)), 1
+        op.run(operator, [value, op.graph.ints([axis])], kind, outputType=_INT32)
 
     return lower
 
