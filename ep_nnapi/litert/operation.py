@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, indexes, mapped
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.shapes import Dims
+from ep_nnapi.nnapi.shapes.operands import Dims
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import OperandAccess

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.shapes import Dims, ShapeError
+from ep_nnapi.nnapi.shapes.operands import Dims, ShapeError
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.nnapi.spec import F16, F32

@@ -33,9 +33,10 @@ def test_an_operation_has_one_family_wherever_it_is_computed():
     for package in (shapes, kernels, ort_devices, litert):
         for module in families(package.__name__, package.__path__):
             family = module.__name__.rsplit(".", 1)[-1].split("_")[0]
-            rows = (*getattr(module, "KERNELS", ()), *getattr(module, "ROWS", ()))
             if family == "table" or module is elementwise:
                 continue
-            for spec in (*getattr(module, "SHAPES", ()), *(r.spec for r in rows)):
+            rows = [spec for row in getattr(module, "ROWS", ()) for spec, _ in row]
+            rows += [kernel.spec for kernel in getattr(module, "KERNELS", ())]
+            for spec in (*getattr(module, "SHAPES", ()), *rows):
                 found[spec.name].add(family)
     assert {name for name, names in found.items() if len(names) > 1} == set()

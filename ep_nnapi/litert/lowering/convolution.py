@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from ep_nnapi.litert.flat_operator import OptionValue, Parameters
 from ep_nnapi.litert.flat_sizes import fixed
-from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
+from ep_nnapi.litert.operation import FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
@@ -246,37 +247,31 @@ def max_pool_2d(op: FlatOp) -> None:
     op.finish_image("MAX_POOL_2D", [image], "Pool2D", signed=signed, **fields)
 
 
-def _averaging(operator: str, root: bool = False) -> FlatLowering:
+def _averaging(operator: str, op: FlatOp, *, root: bool = False) -> None:
     """Pools that leave padding out of the mean, which LiteRT does with its own padding only.
 
     Of other padding the mean with zeros is multiplied by the share of taps that are in the image.
     root   True if it is the square root of a mean
     """
-
-    def lower(op: FlatOp) -> None:
-        op.same_quantization("input")
-        window, taps = _window(op)
-        signed = op.signed("input")
-        padding = scheme(op, window, taps)
-        if padding is None and is_coded(op.operand("input")):
-            through_float(lower)(op)
-            return
-        if padding is not None:
-            image = op.image("input", signed=signed)
-            fields = _fields(op, window, taps, padding)
-            op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
-            return
-        image, padding = padded_image(op, window, taps, signed=False)
-        fields = {**_fields(op, window, taps, padding), "fusedActivationFunction": 0}
-        mean = op.computed(operator, [image], op.image_output(signed=False), "Pool2D", **fields)
-        shares = _shares(op, window, taps)
-        factor = op.graph.array(np.sqrt(shares) if root else shares)
-        activation = op.number("activation")
-        op.finish_image(
-            "MUL", [mean, factor], "Mul", signed=False, fusedActivationFunction=activation
-        )
-
-    return lower
+    op.same_quantization("input")
+    window, taps = _window(op)
+    signed = op.signed("input")
+    padding = scheme(op, window, taps)
+    if padding is None and is_coded(op.operand("input")):
+        through_float(partial(_averaging, operator, root=root))(op)
+        return
+    if padding is not None:
+        image = op.image("input", signed=signed)
+        fields = _fields(op, window, taps, padding)
+        op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
+        return
+    image, padding = padded_image(op, window, taps, signed=False)
+    fields = {**_fields(op, window, taps, padding), "fusedActivationFunction": 0}
+    mean = op.computed(operator, [image], op.image_output(signed=False), "Pool2D", **fields)
+    shares = _shares(op, window, taps)
+    factor = op.graph.array(np.sqrt(shares) if root else shares)
+    activation = op.number("activation")
+    op.finish_image("MUL", [mean, factor], "Mul", signed=False, fusedActivationFunction=activation)
 
 
 def _shares(op: FlatOp, window: WindowGeometry, taps: tuple[int, int]) -> Array:
@@ -317,6 +312,6 @@ ROWS = (
     row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *_DATA),
     row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
     row(spec.MAX_POOL_2D, max_pool_2d, F32, Q8, Q8S),
-    row(spec.AVERAGE_POOL_2D, _averaging("AVERAGE_POOL_2D"), F32, Q8, Q8S),
-    row(spec.L2_POOL_2D, _averaging("L2_POOL_2D", root=True), F32),
+    row(spec.AVERAGE_POOL_2D, partial(_averaging, "AVERAGE_POOL_2D"), F32, Q8, Q8S),
+    row(spec.L2_POOL_2D, partial(_averaging, "L2_POOL_2D", root=True), F32),
 )

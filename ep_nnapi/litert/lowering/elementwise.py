@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ep_nnapi.litert.operation import FlatLowering, FlatOp, is_signed, through_float
+from ep_nnapi.litert.operation import FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
@@ -12,52 +14,36 @@ from ep_nnapi.ort_devices.operation import BINARY, row
 from ep_nnapi.ort_devices.scope import is_coded
 
 
-def _arithmetic(operator: str, kind: str) -> FlatLowering:
+def _arithmetic(operator: str, kind: str, op: FlatOp) -> None:
     """Arithmetic with a fused activation, whose codes are LiteRT's too."""
-
-    def lower(op: FlatOp) -> None:
-        op.run(operator, BINARY, kind, fusedActivationFunction=op.number("activation"))
-
-    return lower
+    op.run(operator, BINARY, kind, fusedActivationFunction=op.number("activation"))
 
 
-def _plain(operator: str, kind: str = "", names: tuple[str, ...] = BINARY) -> FlatLowering:
+def _plain(operator: str, kind: str, op: FlatOp, *, names: tuple[str, ...] = BINARY) -> None:
     """Operations without activation."""
-
-    def lower(op: FlatOp) -> None:
-        op.run(operator, names, kind)
-
-    return lower
+    op.run(operator, names, kind)
 
 
-def _extreme(operator: str) -> FlatLowering:
+def _extreme(operator: str, op: FlatOp) -> None:
     """MAXIMUM and MINIMUM of stored numbers, in the output's quantization."""
-
-    def lower(op: FlatOp) -> None:
-        signed = op.signed(*BINARY)
-        inputs = [op.requantized(op.index(name), signed=signed) for name in BINARY]
-        op.graph.operator(operator, inputs, [op.out(signed=signed)], ("MaximumMinimum", {}))
-
-    return lower
+    signed = op.signed(*BINARY)
+    inputs = [op.requantized(op.index(name), signed=signed) for name in BINARY]
+    op.graph.operator(operator, inputs, [op.out(signed=signed)], ("MaximumMinimum", {}))
 
 
-def _comparison(operator: str, kind: str) -> FlatLowering:
+def _comparison(operator: str, kind: str, op: FlatOp) -> None:
     """Comparisons of numbers; booleans are compared as 0 and 1.
 
     Quantized numbers are dequantized: on them LiteRT calculates with fewer bits, so that neighbours
     may be equal, and scales from 1 on end its process.
     """
-
-    def lower(op: FlatOp) -> None:
-        if is_coded(op.operand("input1")):
-            through_float(lower)(op)
-            return
-        inputs = [op.tensor(name) for name in BINARY]
-        if op.operand("input1").type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
-            inputs = [op.cast(value, np.int32) for value in inputs]
-        op.run(operator, inputs, kind)
-
-    return lower
+    if is_coded(op.operand("input1")):
+        through_float(partial(_comparison, operator, kind))(op)
+        return
+    inputs = [op.tensor(name) for name in BINARY]
+    if op.operand("input1").type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
+        inputs = [op.cast(value, np.int32) for value in inputs]
+    op.run(operator, inputs, kind)
 
 
 def select(op: FlatOp) -> None:
@@ -73,9 +59,9 @@ def select(op: FlatOp) -> None:
     op.graph.operator("SELECT_V2", inputs, [op.out(signed=signed)], ("SelectV2", {}))
 
 
-def _unary(operator: str, kind: str = "") -> FlatLowering:
+def _unary(operator: str, op: FlatOp, *, kind: str = "") -> None:
     """Operations of one tensor that one operator computes."""
-    return _plain(operator, kind, ("input",))
+    op.run(operator, ["input"], kind)
 
 
 def elu(op: FlatOp) -> None:
@@ -130,44 +116,47 @@ def divide_integers(op: FlatOp) -> None:
 
 _DATA = (F32, Q8, Q8S)
 _NUMBERS = (*_DATA, I32)
+_COMPARED = (*_NUMBERS, BOOL8)
 _CODED = (Q8, Q8S)
 ROWS = (
-    row(spec.ADD, _arithmetic("ADD", "Add"), *_NUMBERS),
-    row(spec.SUB, _arithmetic("SUB", "Sub"), *_NUMBERS),
-    row(spec.MUL, _arithmetic("MUL", "Mul"), *_NUMBERS),
-    row(spec.DIV, _arithmetic("DIV", "Div"), F32),
+    row(spec.ADD, partial(_arithmetic, "ADD", "Add"), *_NUMBERS),
+    row(spec.SUB, partial(_arithmetic, "SUB", "Sub"), *_NUMBERS),
+    row(spec.MUL, partial(_arithmetic, "MUL", "Mul"), *_NUMBERS),
+    row(spec.DIV, partial(_arithmetic, "DIV", "Div"), F32),
     row(spec.DIV, divide_integers, I32),
-    row(spec.POW, _plain("POW", "Pow", ("base", "exponent")), F32),
-    row(spec.PRELU, _plain("PRELU", "", ("input", "alpha")), *_DATA),
-    row(spec.MAXIMUM, _extreme("MAXIMUM"), *_NUMBERS),
-    row(spec.MINIMUM, _extreme("MINIMUM"), *_NUMBERS),
-    row(spec.LOGICAL_AND, _plain("LOGICAL_AND", "LogicalAnd"), BOOL8),
-    row(spec.LOGICAL_OR, _plain("LOGICAL_OR", "LogicalOr"), BOOL8),
-    row(spec.EQUAL, _comparison("EQUAL", "Equal"), *_NUMBERS, BOOL8),
-    row(spec.NOT_EQUAL, _comparison("NOT_EQUAL", "NotEqual"), *_NUMBERS, BOOL8),
-    row(spec.LESS, _comparison("LESS", "Less"), *_NUMBERS, BOOL8),
-    row(spec.LESS_EQUAL, _comparison("LESS_EQUAL", "LessEqual"), *_NUMBERS, BOOL8),
-    row(spec.GREATER, _comparison("GREATER", "Greater"), *_NUMBERS, BOOL8),
-    row(spec.GREATER_EQUAL, _comparison("GREATER_EQUAL", "GreaterEqual"), *_NUMBERS, BOOL8),
+    row(spec.POW, partial(_plain, "POW", "Pow", names=("base", "exponent")), F32),
+    row(spec.PRELU, partial(_plain, "PRELU", "", names=("input", "alpha")), *_DATA),
+    row(spec.MAXIMUM, partial(_extreme, "MAXIMUM"), *_NUMBERS),
+    row(spec.MINIMUM, partial(_extreme, "MINIMUM"), *_NUMBERS),
+    row(spec.LOGICAL_AND, partial(_plain, "LOGICAL_AND", "LogicalAnd"), BOOL8),
+    row(spec.LOGICAL_OR, partial(_plain, "LOGICAL_OR", "LogicalOr"), BOOL8),
+    row(spec.EQUAL, partial(_comparison, "EQUAL", "Equal"), *_COMPARED),
+    row(spec.NOT_EQUAL, partial(_comparison, "NOT_EQUAL", "NotEqual"), *_COMPARED),
+    row(spec.LESS, partial(_comparison, "LESS", "Less"), *_COMPARED),
+    row(spec.LESS_EQUAL, partial(_comparison, "LESS_EQUAL", "LessEqual"), *_COMPARED),
+    row(spec.GREATER, partial(_comparison, "GREATER", "Greater"), *_COMPARED),
+    row(
+        spec.GREATER_EQUAL, partial(_comparison, "GREATER_EQUAL", "GreaterEqual"), *_NUMBERS, BOOL8
+    ),
     row(spec.SELECT, select, *_NUMBERS),
-    row(spec.ABS, _unary("ABS", "Abs"), F32, I32),
-    row(spec.EXP, _unary("EXP", "Exp"), F32),
-    row(spec.FLOOR, _unary("FLOOR"), F32),
-    row(spec.LOG, _unary("LOG"), F32),
-    row(spec.LOGICAL_NOT, _unary("LOGICAL_NOT", "LogicalNot"), BOOL8),
-    row(spec.LOGISTIC, _unary("LOGISTIC"), F32, *_CODED),
-    row(spec.NEG, _unary("NEG", "Neg"), F32, I32),
-    row(spec.RSQRT, _unary("RSQRT"), F32),
-    row(spec.RSQRT, through_float(_unary("RSQRT")), *_CODED),
-    row(spec.SIN, _unary("SIN"), F32),
-    row(spec.SQRT, _unary("SQRT"), F32),
-    row(spec.TANH, _unary("TANH"), F32, *_CODED),
+    row(spec.ABS, partial(_unary, "ABS", kind="Abs"), F32, I32),
+    row(spec.EXP, partial(_unary, "EXP", kind="Exp"), F32),
+    row(spec.FLOOR, partial(_unary, "FLOOR"), F32),
+    row(spec.LOG, partial(_unary, "LOG"), F32),
+    row(spec.LOGICAL_NOT, partial(_unary, "LOGICAL_NOT", kind="LogicalNot"), BOOL8),
+    row(spec.LOGISTIC, partial(_unary, "LOGISTIC"), F32, *_CODED),
+    row(spec.NEG, partial(_unary, "NEG", kind="Neg"), F32, I32),
+    row(spec.RSQRT, partial(_unary, "RSQRT"), F32),
+    row(spec.RSQRT, through_float(partial(_unary, "RSQRT")), *_CODED),
+    row(spec.SIN, partial(_unary, "SIN"), F32),
+    row(spec.SQRT, partial(_unary, "SQRT"), F32),
+    row(spec.TANH, partial(_unary, "TANH"), F32, *_CODED),
     row(spec.ELU, elu, F32),
-    row(spec.HARD_SWISH, _unary("HARD_SWISH", "HardSwish"), F32, *_CODED),
-    row(spec.RELU, _unary("RELU"), F32, *_CODED),
-    row(spec.RELU1, _unary("RELU_N1_TO_1"), F32, *_CODED),
-    row(spec.RELU6, _unary("RELU6"), F32, *_CODED),
-    row(spec.DEQUANTIZE, _unary("DEQUANTIZE", "Dequantize"), Q8, Q8S, Q8Y, Q8C),
+    row(spec.HARD_SWISH, partial(_unary, "HARD_SWISH", kind="HardSwish"), F32, *_CODED),
+    row(spec.RELU, partial(_unary, "RELU"), F32, *_CODED),
+    row(spec.RELU1, partial(_unary, "RELU_N1_TO_1"), F32, *_CODED),
+    row(spec.RELU6, partial(_unary, "RELU6"), F32, *_CODED),
+    row(spec.DEQUANTIZE, partial(_unary, "DEQUANTIZE", kind="Dequantize"), Q8, Q8S, Q8Y, Q8C),
     row(spec.QUANTIZE, quantize, F32),
     row(spec.CAST, cast, F32, I32, Q8, Q8S, Q8Y, BOOL8),
 )

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.operation import row
 
 
-def _resize(operator: str, kind: str) -> FlatLowering:
+def _resize(operator: str, kind: str, op: FlatOp) -> None:
     """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, to the size of the output."""
-
-    def lower(op: FlatOp) -> None:
-        op.same_quantization("input")
-        signed = op.signed("input")
-        _, high, wide, _ = op.image_output(signed=signed).shape
-        inputs = [op.image("input", signed=signed), op.graph.ints((high, wide))]
-        fields = {
-            "alignCorners": bool(op.scalar("align_corners", default=False)),
-            "halfPixelCenters": bool(op.scalar("half_pixel_centers", default=False)),
-        }
-        op.finish_image(operator, inputs, kind, signed=signed, **fields)
-
-    return lower
+    op.same_quantization("input")
+    signed = op.signed("input")
+    _, high, wide, _ = op.image_output(signed=signed).shape
+    inputs = [op.image("input", signed=signed), op.graph.ints((high, wide))]
+    fields = {
+        "alignCorners": bool(op.scalar("align_corners", default=False)),
+        "halfPixelCenters": bool(op.scalar("half_pixel_centers", default=False)),
+    }
+    op.finish_image(operator, inputs, kind, signed=signed, **fields)
 
 
 def channel_shuffle(op: FlatOp) -> None:
@@ -38,49 +36,41 @@ def channel_shuffle(op: FlatOp) -> None:
     op.finish(op.graph.reshaped(op.graph.transposed(value, order), shape), signed=signed)
 
 
-def _blocks(operator: str, kind: str) -> FlatLowering:
+def _blocks(operator: str, kind: str, op: FlatOp) -> None:
     """DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
-
-    def lower(op: FlatOp) -> None:
-        op.same_quantization("input")
-        signed = op.signed("input")
-        image = op.image("input", signed=signed)
-        block = op.number("block_size")
-        op.finish_image(operator, [image], kind, signed=signed, blockSize=block)
-
-    return lower
+    op.same_quantization("input")
+    signed = op.signed("input")
+    image = op.image("input", signed=signed)
+    block = op.number("block_size")
+    op.finish_image(operator, [image], kind, signed=signed, blockSize=block)
 
 
-def _batches(operator: str, kind: str, *names: str) -> FlatLowering:
+def _batches(operator: str, kind: str, op: FlatOp, *, names: tuple[str, ...] = ()) -> None:
     """BATCH_TO_SPACE_ND, whose crops are 0, and SPACE_TO_BATCH_ND."""
-
-    def lower(op: FlatOp) -> None:
-        op.same_quantization("input")
-        signed = op.signed("input")
-        ends = [op.tensor(name) for name in names]
-        if not ends:
-            ends = [op.graph.array(np.zeros((2, 2), np.int32))]
-        inputs = [op.image("input", signed=signed), op.tensor("block_sizes"), *ends]
-        op.finish_image(operator, inputs, kind, signed=signed)
-
-    return lower
+    op.same_quantization("input")
+    signed = op.signed("input")
+    ends = [op.tensor(name) for name in names]
+    if not ends:
+        ends = [op.graph.array(np.zeros((2, 2), np.int32))]
+    inputs = [op.image("input", signed=signed), op.tensor("block_sizes"), *ends]
+    op.finish_image(operator, inputs, kind, signed=signed)
 
 
 _DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.RESIZE_BILINEAR, _resize("RESIZE_BILINEAR", "ResizeBilinear"), *_DATA),
+    row(spec.RESIZE_BILINEAR, partial(_resize, "RESIZE_BILINEAR", "ResizeBilinear"), *_DATA),
     row(
         spec.RESIZE_NEAREST_NEIGHBOR,
-        _resize("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"),
+        partial(_resize, "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"),
         *_DATA,
     ),
     row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
-    row(spec.DEPTH_TO_SPACE, _blocks("DEPTH_TO_SPACE", "DepthToSpace"), *_DATA),
-    row(spec.SPACE_TO_DEPTH, _blocks("SPACE_TO_DEPTH", "SpaceToDepth"), *_DATA),
-    row(spec.BATCH_TO_SPACE_ND, _batches("BATCH_TO_SPACE_ND", "BatchToSpaceND"), *_DATA),
+    row(spec.DEPTH_TO_SPACE, partial(_blocks, "DEPTH_TO_SPACE", "DepthToSpace"), *_DATA),
+    row(spec.SPACE_TO_DEPTH, partial(_blocks, "SPACE_TO_DEPTH", "SpaceToDepth"), *_DATA),
+    row(spec.BATCH_TO_SPACE_ND, partial(_batches, "BATCH_TO_SPACE_ND", "BatchToSpaceND"), *_DATA),
     row(
         spec.SPACE_TO_BATCH_ND,
-        _batches("SPACE_TO_BATCH_ND", "SpaceToBatchND", "paddings"),
+        partial(_batches, "SPACE_TO_BATCH_ND", "SpaceToBatchND", names=("paddings",)),
         *_DATA,
     ),
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.litert.flat_operator import FlatTensor
 from ep_nnapi.litert.flat_sizes import fixed
-from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
@@ -206,20 +207,16 @@ class Lstm(Cell):
 Kind: TypeAlias = Callable[..., "Rnn | Lstm"]
 
 
-def _single(kind: Kind, *outputs: str) -> FlatLowering:
+def _single(kind: Kind, outputs: Sequence[str], op: FlatOp) -> None:
     """One step; `outputs`: names of those of the states. LSTM's scratch buffer is zeros."""
-
-    def lower(op: FlatOp) -> None:
-        cell = kind(op)
-        states = cell.step(cell.sums(op.tensor("input"), None), [*map(op.tensor, cell.states)])
-        op.finish(states[0], output="output")
-        for value, name in zip(states, outputs, strict=True):
-            op.finish(value, output=name)
-        if "scratch_buffer" in op.named.outputs:
-            zeros = np.zeros(op.shape("scratch_buffer"), np.float32)
-            op.finish(op.graph.array(zeros), output="scratch_buffer")
-
-    return lower
+    cell = kind(op)
+    states = cell.step(cell.sums(op.tensor("input"), None), [*map(op.tensor, cell.states)])
+    op.finish(states[0], output="output")
+    for value, name in zip(states, outputs, strict=True):
+        op.finish(value, output=name)
+    if "scratch_buffer" in op.named.outputs:
+        zeros = np.zeros(op.shape("scratch_buffer"), np.float32)
+        op.finish(op.graph.array(zeros), output="scratch_buffer")
 
 
 def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> tuple[int, States]:
@@ -254,17 +251,13 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     return op.computed("PACK", stacked, result, "Pack", **fields), states
 
 
-def _sequence(kind: Kind) -> FlatLowering:
+def _sequence(kind: Kind, op: FlatOp) -> None:
     """All steps in one direction."""
-
-    def lower(op: FlatOp) -> None:
-        cell = kind(op)
-        axis = 0 if op.scalar("time_major") else 1
-        output, states = _over(cell, [op.tensor("input")], axis, back=False)
-        op.finish(output)
-        _finish_states(op, "", cell.states, states)
-
-    return lower
+    cell = kind(op)
+    axis = 0 if op.scalar("time_major") else 1
+    output, states = _over(cell, [op.tensor("input")], axis, back=False)
+    op.finish(output)
+    _finish_states(op, "", cell.states, states)
 
 
 def _finish_states(op: FlatOp, prefix: str, names: Sequence[str], states: States) -> None:
@@ -274,32 +267,22 @@ def _finish_states(op: FlatOp, prefix: str, names: Sequence[str], states: States
             op.finish(value, output=output)
 
 
-def _both_ways(kind: Kind) -> FlatLowering:
+def _both_ways(kind: Kind, op: FlatOp) -> None:
     """All steps in both directions; what the backward cell reads is said in `shapes.recurrent`."""
-
-    def lower(op: FlatOp) -> None:
-        axis, outputs = 0 if op.scalar("time_major") else 1, []
-        for prefix in ("fw_", "bw_"):
-            cell = kind(op, prefix)
-            every = [op.tensor(name) for name in ("input", "aux_input") if op.given(name)]
-            read = (
-                every
-                if cell.given(cell.auxiliary)
-                else every[-1:]
-                if prefix == "bw_"
-                else every[:1]
-            )
-            output, states = _over(cell, read, axis, back=prefix == "bw_")
-            outputs.append(output)
-            _finish_states(op, prefix, cell.states, states)
-        if op.scalar("merge_outputs"):
-            result = op.described(signed=False)
-            op.finish(op.computed("CONCATENATION", outputs, result, "Concatenation", axis=2))
-            return
-        for name, value in zip(("fw_output", "bw_output"), outputs, strict=True):
-            op.finish(value, output=name)
-
-    return lower
+    axis, outputs = 0 if op.scalar("time_major") else 1, []
+    for prefix in ("fw_", "bw_"):
+        cell = kind(op, prefix)
+        every = [op.tensor(name) for name in ("input", "aux_input") if op.given(name)]
+        read = every if cell.given(cell.auxiliary) else every[-1:] if prefix == "bw_" else every[:1]
+        output, states = _over(cell, read, axis, back=prefix == "bw_")
+        outputs.append(output)
+        _finish_states(op, prefix, cell.states, states)
+    if op.scalar("merge_outputs"):
+        result = op.described(signed=False)
+        op.finish(op.computed("CONCATENATION", outputs, result, "Concatenation", axis=2))
+        return
+    for name, value in zip(("fw_output", "bw_output"), outputs, strict=True):
+        op.finish(value, output=name)
 
 
 def svdf(op: FlatOp) -> None:
@@ -337,11 +320,11 @@ def svdf(op: FlatOp) -> None:
 
 
 ROWS = (
-    row(spec.RNN, _single(Rnn, "hidden_state_out"), F32),
-    row(spec.LSTM, _single(Lstm, "output_state_out", "cell_state_out"), F32),
-    row(spec.UNIDIRECTIONAL_SEQUENCE_RNN, _sequence(Rnn), F32),
-    row(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, _sequence(Lstm), F32),
-    row(spec.BIDIRECTIONAL_SEQUENCE_RNN, _both_ways(Rnn), F32),
-    row(spec.BIDIRECTIONAL_SEQUENCE_LSTM, _both_ways(Lstm), F32),
+    row(spec.RNN, partial(_single, Rnn, ("hidden_state_out",)), F32),
+    row(spec.LSTM, partial(_single, Lstm, ("output_state_out", "cell_state_out")), F32),
+    row(spec.UNIDIRECTIONAL_SEQUENCE_RNN, partial(_sequence, Rnn), F32),
+    row(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, partial(_sequence, Lstm), F32),
+    row(spec.BIDIRECTIONAL_SEQUENCE_RNN, partial(_both_ways, Rnn), F32),
+    row(spec.BIDIRECTIONAL_SEQUENCE_LSTM, partial(_both_ways, Lstm), F32),
     row(spec.SVDF, svdf, F32),
 )

@@ -3,57 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.operation import row
 
 
-def _reduction(operator: str) -> FlatLowering:
+def _reduction(operator: str, op: FlatOp) -> None:
     """Reductions; the output has its declared shape, also if no axis remains."""
-
-    def lower(op: FlatOp) -> None:
-        op.same_quantization("input")
-        axes = axes_of(op.ints("axes"), op.rank("input"))
-        keep = op.scalar("keep_dims") > 0
-        if not keep and len(axes) == op.rank("input"):
-            signed = op.signed("input")
-            ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
-            inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
-            whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)
-            op.finish(op.graph.reshaped(whole, op.shape("output")), signed=signed)
-            return
-        op.run(operator, ["input", op.graph.ints(axes)], "Reducer", keepDims=keep)
-
-    return lower
+    op.same_quantization("input")
+    axes = axes_of(op.ints("axes"), op.rank("input"))
+    keep = op.scalar("keep_dims") > 0
+    if not keep and len(axes) == op.rank("input"):
+        signed = op.signed("input")
+        ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
+        inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
+        whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)
+        op.finish(op.graph.reshaped(whole, op.shape("output")), signed=signed)
+        return
+    op.run(operator, ["input", op.graph.ints(axes)], "Reducer", keepDims=keep)
 
 
-def _arg(operator: str, kind: str) -> FlatLowering:
+def _arg(operator: str, kind: str, op: FlatOp) -> None:
     """Index of the extreme element, the first of equal ones."""
-
-    def lower(op: FlatOp) -> None:
-        shape, axis = op.shape("input"), op.axis("axis", op.rank("input"))
-        value = op.tensor("input", signed=op.signed("input"))
-        if len(shape) == 1:
-            value, axis = op.graph.reshaped(value, (1, *shape)), 1
-        op.run(operator, [value, op.graph.ints([axis])], kind, outputType=_INT32)
-
-    return lower
+    shape, axis = op.shape("input"), op.axis("axis", op.rank("input"))
+    value = op.tensor("input", signed=op.signed("input"))
+    if len(shape) == 1:
+        value, axis = op.graph.reshaped(value, (1, *shape)), 1
+    op.run(operator, [value, op.graph.ints([axis])], kind, outputType=_INT32)
 
 
 _INT32 = 2
 """Type of indexes. Source: LiteRT's schema, TensorType."""
 _DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.MEAN, _reduction("MEAN"), *_DATA),
-    row(spec.REDUCE_SUM, _reduction("SUM"), F32),
-    row(spec.REDUCE_PROD, _reduction("REDUCE_PROD"), F32),
-    row(spec.REDUCE_MAX, _reduction("REDUCE_MAX"), *_DATA),
-    row(spec.REDUCE_MIN, _reduction("REDUCE_MIN"), *_DATA),
-    row(spec.REDUCE_ALL, _reduction("REDUCE_ALL"), BOOL8),
-    row(spec.REDUCE_ANY, _reduction("REDUCE_ANY"), BOOL8),
-    row(spec.ARGMAX, _arg("ARG_MAX", "ArgMax"), *_DATA, I32),
-    row(spec.ARGMIN, _arg("ARG_MIN", "ArgMin"), *_DATA, I32),
+    row(spec.MEAN, partial(_reduction, "MEAN"), *_DATA),
+    row(spec.REDUCE_SUM, partial(_reduction, "SUM"), F32),
+    row(spec.REDUCE_PROD, partial(_reduction, "REDUCE_PROD"), F32),
+    row(spec.REDUCE_MAX, partial(_reduction, "REDUCE_MAX"), *_DATA),
+    row(spec.REDUCE_MIN, partial(_reduction, "REDUCE_MIN"), *_DATA),
+    row(spec.REDUCE_ALL, partial(_reduction, "REDUCE_ALL"), BOOL8),
+    row(spec.REDUCE_ANY, partial(_reduction, "REDUCE_ANY"), BOOL8),
+    row(spec.ARGMAX, partial(_arg, "ARG_MAX", "ArgMax"), *_DATA, I32),
+    row(spec.ARGMIN, partial(_arg, "ARG_MIN", "ArgMin"), *_DATA, I32),
 )

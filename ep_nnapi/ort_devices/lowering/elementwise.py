@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -10,35 +13,27 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 from ep_nnapi.ort_devices.graph import require
-from ep_nnapi.ort_devices.operation import BINARY, Lowering, Op, row
+from ep_nnapi.ort_devices.operation import BINARY, Op, row
 from ep_nnapi.ort_devices.scope import Perm, is_coded
 
 
-def _plain(op_type: str, *names: str) -> Lowering:
+def _plain(op_type: str, names: Sequence[str], op: Op) -> None:
     """Operations that one ONNX operator computes; quantized ones by way of real numbers."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout(*names)
-        op.finish(op.node(op_type, *(op.broadcast(name, perm) for name in names)), perm)
-
-    return lower
+    perm = op.layout(*names)
+    op.finish(op.node(op_type, *(op.broadcast(name, perm) for name in names)), perm)
 
 
-def _quantized(op_type: str) -> Lowering:
+def _quantized(op_type: str, op: Op) -> None:
     """ADD and MUL of quantized tensors by ONNX Runtime's kernel for them."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout("input1", "input2")
-        arguments = []
-        for name in BINARY:
-            arguments += [
-                op.broadcast(name, perm, real=False),
-                *op.scope.quantization(op.operand(name)),
-            ]
-        end = op.scope.quantization(op.operand("output"))
-        op.clamp(op.contrib(op_type, *arguments, *end), perm)
-
-    return lower
+    perm = op.layout("input1", "input2")
+    arguments = []
+    for name in BINARY:
+        arguments += [
+            op.broadcast(name, perm, real=False),
+            *op.scope.quantization(op.operand(name)),
+        ]
+    end = op.scope.quantization(op.operand("output"))
+    op.clamp(op.contrib(op_type, *arguments, *end), perm)
 
 
 def div_integers(op: Op) -> None:
@@ -53,15 +48,11 @@ def div_integers(op: Op) -> None:
     op.finish(op.node("Div", op.node("Sub", a, rest), b))
 
 
-def _comparison(op_type: str, *, negated: bool = False) -> Lowering:
+def _comparison(op_type: str, op: Op, *, negated: bool = False) -> None:
     """Comparisons of numbers; booleans are compared as the integers 0 and 1."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout("input1", "input2")
-        found = op.node(op_type, *(_comparable(op, name, perm) for name in BINARY))
-        op.keep(op.node("Not", found) if negated else found, perm)
-
-    return lower
+    perm = op.layout("input1", "input2")
+    found = op.node(op_type, *(_comparable(op, name, perm) for name in BINARY))
+    op.keep(op.node("Not", found) if negated else found, perm)
 
 
 def _comparable(op: Op, name: str, perm: Perm) -> str:
@@ -71,48 +62,34 @@ def _comparable(op: Op, name: str, perm: Perm) -> str:
     return value
 
 
-def _extreme(op_type: str) -> Lowering:
+def _extreme(op_type: str, op: Op) -> None:
     """MAXIMUM and MINIMUM; on stored numbers where all quantizations are equal."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout("input1", "input2")
-        output = op.operand("output")
-        same = all(op.operand(name).quantization == output.quantization for name in BINARY)
-        if is_coded(output) and same:
-            sides = [op.broadcast(name, perm, real=False) for name in BINARY]
-            op.keep(op.node(op_type, *sides), perm)
-        else:
-            sides = [op.broadcast(name, perm) for name in BINARY]
-            op.deliver(op.node(op_type, *sides), perm)
-
-    return lower
+    perm = op.layout("input1", "input2")
+    output = op.operand("output")
+    same = all(op.operand(name).quantization == output.quantization for name in BINARY)
+    if is_coded(output) and same:
+        sides = [op.broadcast(name, perm, real=False) for name in BINARY]
+        op.keep(op.node(op_type, *sides), perm)
+    else:
+        sides = [op.broadcast(name, perm) for name in BINARY]
+        op.deliver(op.node(op_type, *sides), perm)
 
 
 SIXTH = float(np.float32(1 / 6))
 """Slope of the hard sigmoids in NNAPI's models."""
 
 
-def _unary(*op_types: str) -> Lowering:
-    """Operations that ONNX operators without attributes compute one after another."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout("input")
-        value = op.real("input", perm)
-        for op_type in op_types:
-            value = op.node(op_type, value)
-        op.deliver(value, perm)
-
-    return lower
+def _unary(op_type: str, op: Op, *, then: str = "") -> None:
+    """Operations that an ONNX operator without attributes computes, or two of them."""
+    perm = op.layout("input")
+    value = op.node(op_type, op.real("input", perm))
+    op.deliver(op.node(then, value) if then else value, perm)
 
 
-def _clip(activation: FuseCode) -> Lowering:
+def _clip(activation: FuseCode, op: Op) -> None:
     """RELU, RELU1 and RELU6: a clip, of quantized tensors too after requantization."""
-
-    def lower(op: Op) -> None:
-        perm = op.layout("input")
-        op.deliver(op.scope.graph.activated(op.real("input", perm), activation), perm)
-
-    return lower
+    perm = op.layout("input")
+    op.deliver(op.scope.graph.activated(op.real("input", perm), activation), perm)
 
 
 def elu(op: Op) -> None:
@@ -145,7 +122,7 @@ def prelu(op: Op) -> None:
         return
     broadcast = op.operand("input").type is Q8S and op.shape("output") != op.shape("input")
     require(not broadcast, "ONNX Runtime broadcasts no 8-bit input to its slopes")
-    _plain("PRelu", "input", "alpha")(op)
+    _plain("PRelu", ("input", "alpha"), op)
 
 
 _REALS = (F32, F16)
@@ -197,42 +174,42 @@ def dequantize_symmetric(op: Op) -> None:
 _CODED = (Q8, Q8S)
 _COMPARED = (F32, F16, Q8, Q8S, I32, BOOL8)
 ROWS = (
-    row(spec.ADD, _plain("Add", *BINARY), F32, F16, I32),
-    row(spec.ADD, _quantized("QLinearAdd"), *_CODED),
-    row(spec.SUB, _plain("Sub", *BINARY), *DATA, I32),
-    row(spec.MUL, _plain("Mul", *BINARY), F32, F16, I32),
-    row(spec.MUL, _quantized("QLinearMul"), *_CODED),
-    row(spec.DIV, _plain("Div", *BINARY), F32, F16, Q8S),
+    row(spec.ADD, partial(_plain, "Add", BINARY), F32, F16, I32),
+    row(spec.ADD, partial(_quantized, "QLinearAdd"), *_CODED),
+    row(spec.SUB, partial(_plain, "Sub", BINARY), *DATA, I32),
+    row(spec.MUL, partial(_plain, "Mul", BINARY), F32, F16, I32),
+    row(spec.MUL, partial(_quantized, "QLinearMul"), *_CODED),
+    row(spec.DIV, partial(_plain, "Div", BINARY), F32, F16, Q8S),
     row(spec.DIV, div_integers, I32),
-    row(spec.POW, _plain("Pow", "base", "exponent"), F32, F16),
-    row(spec.MAXIMUM, _extreme("Max"), *DATA, I32),
-    row(spec.MINIMUM, _extreme("Min"), *DATA, I32),
-    row(spec.LOGICAL_AND, _plain("And", *BINARY), BOOL8),
-    row(spec.LOGICAL_OR, _plain("Or", *BINARY), BOOL8),
-    row(spec.EQUAL, _comparison("Equal"), *_COMPARED),
-    row(spec.NOT_EQUAL, _comparison("Equal", negated=True), *_COMPARED),
-    row(spec.LESS, _comparison("Less"), *_COMPARED),
-    row(spec.LESS_EQUAL, _comparison("LessOrEqual"), *_COMPARED),
-    row(spec.GREATER, _comparison("Greater"), *_COMPARED),
-    row(spec.GREATER_EQUAL, _comparison("GreaterOrEqual"), *_COMPARED),
-    row(spec.SELECT, _plain("Where", "condition", *BINARY), *DATA, I32),
-    row(spec.ABS, _unary("Abs"), F32, F16, I32),
-    row(spec.EXP, _unary("Exp"), F32, F16),
-    row(spec.FLOOR, _unary("Floor"), F32, F16),
-    row(spec.LOG, _unary("Log"), F32, F16),
-    row(spec.LOGICAL_NOT, _unary("Not"), BOOL8),
-    row(spec.LOGISTIC, _unary("Sigmoid"), *DATA),
-    row(spec.NEG, _unary("Neg"), F32, F16, I32),
-    row(spec.RSQRT, _unary("Sqrt", "Reciprocal"), *DATA),
-    row(spec.SIN, _unary("Sin"), F32, F16),
-    row(spec.SQRT, _unary("Sqrt"), F32, F16),
-    row(spec.TANH, _unary("Tanh"), *DATA),
+    row(spec.POW, partial(_plain, "Pow", ("base", "exponent")), F32, F16),
+    row(spec.MAXIMUM, partial(_extreme, "Max"), *DATA, I32),
+    row(spec.MINIMUM, partial(_extreme, "Min"), *DATA, I32),
+    row(spec.LOGICAL_AND, partial(_plain, "And", BINARY), BOOL8),
+    row(spec.LOGICAL_OR, partial(_plain, "Or", BINARY), BOOL8),
+    row(spec.EQUAL, partial(_comparison, "Equal"), *_COMPARED),
+    row(spec.NOT_EQUAL, partial(_comparison, "Equal", negated=True), *_COMPARED),
+    row(spec.LESS, partial(_comparison, "Less"), *_COMPARED),
+    row(spec.LESS_EQUAL, partial(_comparison, "LessOrEqual"), *_COMPARED),
+    row(spec.GREATER, partial(_comparison, "Greater"), *_COMPARED),
+    row(spec.GREATER_EQUAL, partial(_comparison, "GreaterOrEqual"), *_COMPARED),
+    row(spec.SELECT, partial(_plain, "Where", ("condition", *BINARY)), *DATA, I32),
+    row(spec.ABS, partial(_unary, "Abs"), F32, F16, I32),
+    row(spec.EXP, partial(_unary, "Exp"), F32, F16),
+    row(spec.FLOOR, partial(_unary, "Floor"), F32, F16),
+    row(spec.LOG, partial(_unary, "Log"), F32, F16),
+    row(spec.LOGICAL_NOT, partial(_unary, "Not"), BOOL8),
+    row(spec.LOGISTIC, partial(_unary, "Sigmoid"), *DATA),
+    row(spec.NEG, partial(_unary, "Neg"), F32, F16, I32),
+    row(spec.RSQRT, partial(_unary, "Sqrt", then="Reciprocal"), *DATA),
+    row(spec.SIN, partial(_unary, "Sin"), F32, F16),
+    row(spec.SQRT, partial(_unary, "Sqrt"), F32, F16),
+    row(spec.TANH, partial(_unary, "Tanh"), *DATA),
     row(spec.ELU, elu, F32, F16),
     row(spec.HARD_SWISH, hard_swish, *DATA),
     row(spec.PRELU, prelu, *DATA),
-    row(spec.RELU, _clip(FuseCode.RELU), *DATA),
-    row(spec.RELU1, _clip(FuseCode.RELU1), *DATA),
-    row(spec.RELU6, _clip(FuseCode.RELU6), *DATA),
+    row(spec.RELU, partial(_clip, FuseCode.RELU), *DATA),
+    row(spec.RELU1, partial(_clip, FuseCode.RELU1), *DATA),
+    row(spec.RELU6, partial(_clip, FuseCode.RELU6), *DATA),
     row(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
     row(spec.QUANTIZE, quantize, F32, F16),
     row(spec.DEQUANTIZE, dequantize, Q8, Q8S),

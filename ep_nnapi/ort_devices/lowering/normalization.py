@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -11,26 +12,22 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import DATA, F16, F32
 from ep_nnapi.ort_devices.graph import require
-from ep_nnapi.ort_devices.operation import Lowering, Op, row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity, is_coded
 
 _FEW = 400
 """Elements up to which QLinearSoftmax is faster, by a microsecond, than the nodes it stands for."""
 
 
-def _softmax(op_type: str) -> Lowering:
+def _softmax(op_type: str, op: Op) -> None:
     """Softmax of beta * x along an axis, or its logarithm."""
-
-    def lower(op: Op) -> None:
-        axis = op.axis("axis", len(op.shape("input")), -1)
-        beta = float(op.scalar("beta"))
-        require(op_type == "LogSoftmax" or beta > 0, "beta is not positive")
-        value = unshifted(op.scope, op.index("input")) if op.kernels.fused else op.real("input")
-        if beta != 1:
-            value = op.node("Mul", value, op.array(beta))
-        op.deliver(op.node(op_type, value, axis=axis))
-
-    return lower
+    axis = op.axis("axis", len(op.shape("input")), -1)
+    beta = float(op.scalar("beta"))
+    require(op_type == "LogSoftmax" or beta > 0, "beta is not positive")
+    value = unshifted(op.scope, op.index("input")) if op.kernels.fused else op.real("input")
+    if beta != 1:
+        value = op.node("Mul", value, op.array(beta))
+    op.deliver(op.node(op_type, value, axis=axis))
 
 
 def unshifted(scope: Scope, index: int) -> str:
@@ -91,8 +88,8 @@ def instance_normalization(op: Op) -> None:
 
 
 ROWS = (
-    row(spec.SOFTMAX, _softmax("Softmax"), *DATA),
-    row(spec.LOG_SOFTMAX, _softmax("LogSoftmax"), F32, F16),
+    row(spec.SOFTMAX, partial(_softmax, "Softmax"), *DATA),
+    row(spec.LOG_SOFTMAX, partial(_softmax, "LogSoftmax"), F32, F16),
     row(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32, F16),
     row(spec.INSTANCE_NORMALIZATION, instance_normalization, F32, F16),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from onnx import TensorProto
@@ -11,7 +12,7 @@ from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.sizes import now
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, NUMBERS, Q8, Q8S
 from ep_nnapi.ort_devices.graph import CONTRIB
-from ep_nnapi.ort_devices.operation import Lowering, Op, row
+from ep_nnapi.ort_devices.operation import Op, row
 from ep_nnapi.ort_devices.scope import Perm, Scope, identity
 
 IMAGES = ((4, (1, 2)), (4, (2, 3)))
@@ -51,20 +52,16 @@ def _reduced(op: Op, op_type: str, value: str, axes: tuple[int, ...], layout: Pe
     return found
 
 
-def _reduction(op_type: str, *, stored: bool = False) -> Lowering:
+def _reduction(op_type: str, op: Op, *, stored: bool = False) -> None:
     """Reductions of real numbers, or of stored ones where their order is the same."""
-
-    def lower(op: Op) -> None:
-        axes, layout = _along(op)
-        value = op.stored("input", layout) if stored else op.real("input", layout)
-        found = _reduced(op, op_type, value, axes, layout)
-        perm = layout if _keeps(op) else None
-        if stored:
-            op.keep(found, perm)
-        else:
-            op.deliver(found, perm)
-
-    return lower
+    axes, layout = _along(op)
+    value = op.stored("input", layout) if stored else op.real("input", layout)
+    found = _reduced(op, op_type, value, axes, layout)
+    perm = layout if _keeps(op) else None
+    if stored:
+        op.keep(found, perm)
+    else:
+        op.deliver(found, perm)
 
 
 def mean(op: Op) -> None:
@@ -120,43 +117,35 @@ def _pixels(perm: Perm, axes: tuple[int, ...]) -> list[int]:
     return sorted(perm.index(axis) for axis in axes)
 
 
-def _logical(op_type: str) -> Lowering:
+def _logical(op_type: str, op: Op) -> None:
     """REDUCE_ALL and REDUCE_ANY, as the least and the greatest of 0 and 1."""
-
-    def lower(op: Op) -> None:
-        axes, layout = _along(op)
-        numbers = op.node("Cast", op.stored("input", layout), to=TensorProto.INT32)
-        found = _reduced(op, op_type, numbers, axes, layout)
-        perm = layout if _keeps(op) else None
-        op.keep(op.node("Cast", found, to=TensorProto.BOOL), perm)
-
-    return lower
+    axes, layout = _along(op)
+    numbers = op.node("Cast", op.stored("input", layout), to=TensorProto.INT32)
+    found = _reduced(op, op_type, numbers, axes, layout)
+    perm = layout if _keeps(op) else None
+    op.keep(op.node("Cast", found, to=TensorProto.BOOL), perm)
 
 
-def _arg(op_type: str) -> Lowering:
+def _arg(op_type: str, op: Op) -> None:
     """Index of the extreme element, the first of equal ones."""
-
-    def lower(op: Op) -> None:
-        axis = op.axis("axis", len(op.shape("input")))
-        value = op.stored("input")
-        if op.operand("input").type in (Q8, Q8S):
-            value = op.node("Cast", value, to=TensorProto.INT32)
-        found = op.node(op_type, value, axis=axis, keepdims=0)
-        numbers = op.node("Cast", found, to=TensorProto.INT32)
-        op.keep(op.reshape(numbers, op.shape("output")))
-
-    return lower
+    axis = op.axis("axis", len(op.shape("input")))
+    value = op.stored("input")
+    if op.operand("input").type in (Q8, Q8S):
+        value = op.node("Cast", value, to=TensorProto.INT32)
+    found = op.node(op_type, value, axis=axis, keepdims=0)
+    numbers = op.node("Cast", found, to=TensorProto.INT32)
+    op.keep(op.reshape(numbers, op.shape("output")))
 
 
 ROWS = (
     row(spec.MEAN, mean, F32, F16),
     row(spec.MEAN, mean_quantized, Q8, Q8S),
-    row(spec.REDUCE_SUM, _reduction("ReduceSum"), F32, F16),
-    row(spec.REDUCE_PROD, _reduction("ReduceProd"), F32, F16),
-    row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), *DATA),
-    row(spec.REDUCE_MIN, _reduction("ReduceMin", stored=True), *DATA),
-    row(spec.REDUCE_ALL, _logical("ReduceMin"), BOOL8),
-    row(spec.REDUCE_ANY, _logical("ReduceMax"), BOOL8),
-    row(spec.ARGMAX, _arg("ArgMax"), *NUMBERS),
-    row(spec.ARGMIN, _arg("ArgMin"), *NUMBERS),
+    row(spec.REDUCE_SUM, partial(_reduction, "ReduceSum"), F32, F16),
+    row(spec.REDUCE_PROD, partial(_reduction, "ReduceProd"), F32, F16),
+    row(spec.REDUCE_MAX, partial(_reduction, "ReduceMax", stored=True), *DATA),
+    row(spec.REDUCE_MIN, partial(_reduction, "ReduceMin", stored=True), *DATA),
+    row(spec.REDUCE_ALL, partial(_logical, "ReduceMin"), BOOL8),
+    row(spec.REDUCE_ANY, partial(_logical, "ReduceMax"), BOOL8),
+    row(spec.ARGMAX, partial(_arg, "ArgMax"), *NUMBERS),
+    row(spec.ARGMIN, partial(_arg, "ArgMin"), *NUMBERS),
 )
