@@ -24,7 +24,8 @@ from ep_nnapi.graph.value import (
 from ep_nnapi.lowering.call import Arg, Call, Given, View, value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.expressions import Expression
-from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Operand, Operands, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.sizes import Size, at_present

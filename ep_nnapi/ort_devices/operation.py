@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.host.kernel import NamedOperation
 from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.shapes.operands import Scalar
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import Size, are_ones, now
 from ep_nnapi.ort_devices.graph import CONTRIB, Attribute, Inexpressible, require

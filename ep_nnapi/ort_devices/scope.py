@@ -23,7 +23,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
-from ep_nnapi.nnapi.shapes import Dims
+from ep_nnapi.nnapi.shapes.operands import Dims
 from ep_nnapi.nnapi.sizes import Size
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph, require
 

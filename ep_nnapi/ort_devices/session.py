@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin, delivered
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.nnapi.work import most_work
 from ep_nnapi.ort_devices.opened import Latest, NotTaken
 from ep_nnapi.ort_devices.operation import Kernels

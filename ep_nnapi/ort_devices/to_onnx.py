@@ -15,8 +15,9 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
-from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.operands import Operand as Known
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes

@@ -33,7 +33,7 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError, module_logger
 from ep_nnapi.nnapi.model import Data
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort_devices.graph import Inexpressible
 from ep_nnapi.provider.compiled_cluster import CompiledCluster

@@ -8,7 +8,8 @@ import pytest
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.rules import RequiredLevel
-from ep_nnapi.nnapi.shapes import Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Tensor
 from ep_nnapi.nnapi.signature import (
     AxisUse,
     OperationSpec,

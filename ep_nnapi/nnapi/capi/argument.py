@@ -1,12 +1,11 @@
-"""Inputs, outputs, settings and durations of an execution: where the data is, dimensions, times.
+"""Inputs and outputs of an execution: where the data is, dimensions.
 
-Source: NDK ANeuralNetworksExecution_setInput and its siblings, DurationCode.
+Source: NDK ANeuralNetworksExecution_setInput and its siblings.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, bytes_of
 from ep_nnapi.nnapi.capi.memory import DeviceMemory, Dimensions
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed
-from ep_nnapi.nnapi.codes import DurationCode, OperandCode, ResultCode
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.validate import MAX_BYTES
 
@@ -127,32 +126,3 @@ def _specifies(dimensions: Dimensions, less: Dimensions) -> bool:
 
 def _is_fully_known(operand: Operand, dimensions: Dimensions) -> bool:
     return not operand.type.tensor or (bool(dimensions) and 0 not in dimensions)
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionTimes:
-    """Times of an execution in time.monotonic_ns; it may start once its dependencies are done."""
-
-    requested: int
-    dependencies_done: int
-    compute_started: int
-    done: int
-
-    def duration(self, code: DurationCode) -> int:
-        """Returns nanoseconds; fenced durations exclude the wait for other executions.
-
-        Source: NDK DurationCode.
-        """
-        begin = {
-            DurationCode.DURATION_IN_DRIVER: self.requested,
-            DurationCode.FENCED_DURATION_IN_DRIVER: self.dependencies_done,
-        }
-        return self.done - begin.get(code, self.compute_started)
-
-
-class ExecutionState(Enum):
-    """State of an execution."""
-
-    PREPARATION = auto()
-    COMPUTATION = auto()
-    COMPLETED = auto()

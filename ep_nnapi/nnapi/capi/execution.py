@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ep_nnapi.nnapi.capi._native import ffi
-from ep_nnapi.nnapi.capi.argument import (
-    Argument,
-    ExecutionState,
-    ExecutionTimes,
-    Storage,
-    merged_dimensions,
-    stored,
-)
+from ep_nnapi.nnapi.capi.argument import Argument, Storage, merged_dimensions, stored
 from ep_nnapi.nnapi.capi.burst import Burst
 from ep_nnapi.nnapi.capi.c_arguments import AnyOperand, operand_type, require
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder, Direction
@@ -69,16 +62,16 @@ class Execution:
     def __post_init__(self) -> None:
         self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
         self._outputs: list[Argument | None] = [None] * len(self.compilation.outputs)
-        self._state = ExecutionState.PREPARATION
-        self._ended: ResultCode | None = None
-        self._timing: ExecutionTimes | None = None
+        self._computing = False
+        self._ended: ResultCode | None = None  # the last computation
+        self._durations: dict[DurationCode, int] = {}  # of it, in nanoseconds
         self._lock = ForkableLock()
         renew_after_fork(self)
 
     def after_fork(self) -> None:
         """Ends a computation in a forked process, which lacks the computing thread."""
-        if self._state is ExecutionState.COMPUTATION:
-            self._ended, self._state = ResultCode.DEAD_OBJECT, ExecutionState.COMPLETED
+        if self._computing:
+            self._ended, self._computing = ResultCode.DEAD_OBJECT, False
 
     def _change(self, **settings: bool | int | None) -> None:
         """Changes settings; only before the first computation."""
@@ -87,7 +80,7 @@ class Execution:
 
     def _require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
-        if self._state is not ExecutionState.PREPARATION:
+        if self._computing or self._ended is not None:
             raise bad_state("the execution has been computed, or is")
 
     @staticmethod
@@ -241,15 +234,15 @@ class Execution:
         if code not in set(DurationCode):
             raise bad_data(f"no duration has the code {code}")
         out[0] = _UNMEASURED
-        if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
+        if self._computing or self._ended is not ResultCode.NO_ERROR:
             raise bad_state("the execution is not completed, or failed")
-        if not self.measure or self._timing is None:
+        if not self.measure or not self._durations:
             raise bad_state("the execution was not measured")
-        out[0] = self._timing.duration(DurationCode(code))
+        out[0] = self._durations[DurationCode(code)]
 
     def _output(self, index: int) -> Argument:
         """Returns an output of a finished computation."""
-        if self._state is not ExecutionState.COMPLETED or self._ended not in _WITH_DIMENSIONS:
+        if self._computing or self._ended not in _WITH_DIMENSIONS:
             raise bad_state("the execution is not completed, or failed")
         found = self._arguments(Direction.OUTPUT, index)[index]
         if found is None:
@@ -259,11 +252,11 @@ class Execution:
     def _begin(self) -> None:
         """Marks the execution as computing; BAD_STATE while it runs, or if it cannot be reused."""
         with self._lock:
-            if self._state is ExecutionState.COMPUTATION:
+            if self._computing:
                 raise bad_state("the execution is being computed")
-            if self._state is ExecutionState.COMPLETED and not self.reusable:
+            if self._ended is not None and not self.reusable:
                 raise bad_state("the execution has been computed and is not reusable")
-            self._state = ExecutionState.COMPUTATION
+            self._computing = True
         if None in self._inputs or None in self._outputs:
             raise self._fail(bad_data("not all inputs and outputs are set"))
 
@@ -314,7 +307,13 @@ class Execution:
         options = RunOptions(self._remaining(requested, ready, limit), self.loop_timeout)
         started = time.monotonic_ns()
         results = self.compilation.run(inputs, targets, options)
-        self._timing = ExecutionTimes(requested, ready, started, time.monotonic_ns())
+        done = time.monotonic_ns()
+        self._durations = {  # fenced ones are without the wait for other executions
+            DurationCode.DURATION_ON_HARDWARE: done - started,
+            DurationCode.DURATION_IN_DRIVER: done - requested,
+            DurationCode.FENCED_DURATION_ON_HARDWARE: done - started,
+            DurationCode.FENCED_DURATION_IN_DRIVER: done - ready,
+        }
         for output, result, target in zip(outputs, results, targets, strict=True):
             output.store(result, target)
 
@@ -329,8 +328,7 @@ class Execution:
 
     def _set_completed(self, code: ResultCode) -> None:
         with self._lock:
-            self._ended = code
-            self._state = ExecutionState.COMPLETED
+            self._ended, self._computing = code, False
 
     def _arguments(self, direction: Direction, index: int) -> list[Argument | None]:
         self.compilation.operand(direction, index)

@@ -18,9 +18,9 @@ from ep_nnapi.nnapi.host.kernel_call import BoundKernel
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.runtime import TimedOperation
-from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
-from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes.operands import unify
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, Tensor, unify
+from ep_nnapi.nnapi.shapes.operands import Operand as Known
 from ep_nnapi.nnapi.validate import MAX_BYTES
 
 ALIGNMENT = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile
 from math import prod
 from operator import itemgetter
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
 from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import Function, Kernel, NamedOperation, indexes
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 
 Values: TypeAlias = Sequence[object] | Mapping[int, object]
 """Operand values by index: an array, a prepared model, or None if omitted."""
@@ -128,7 +128,7 @@ class KernelCall:
         self.types = [*self._types, *self.arguments.coded.values()]
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """Compute the outputs, as `Bound`."""
+        """Compute the outputs, as `BoundKernel`."""
         given = self.arguments.of(values)
         if "run" in self._special_parameters:
             given["run"] = run
@@ -186,7 +186,7 @@ class LookupTable:
         self._index = index
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """Compute the outputs, as `Bound`."""
+        """Compute the outputs, as `BoundKernel`."""
         bits = as_array(values[self._index]).view(np.uint8)
         if outs[0] is None:
             return [self._results[bits]]
@@ -201,7 +201,7 @@ class BlockwiseCall:
         self._output = output
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """Compute the outputs, as `Bound`."""
+        """Compute the outputs, as `BoundKernel`."""
         out = outs[0]
         given = self._call.arguments.stored(values)
         tensors = {n: v for n, v in given.items() if isinstance(v, np.ndarray)}
@@ -246,11 +246,9 @@ def row_width(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> int 
     return width or 1
 
 
-class BoundKernel(Protocol):
-    """A kernel bound to an operation; thread-safe, runs may call it concurrently."""
-
-    def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """Compute and return the outputs; each is written to its array in `outs`, if not None."""
+BoundKernel: TypeAlias = Callable[[Values, Outs, Run], list[Array]]
+"""A kernel bound to an operation: computes and returns the outputs, each written to its array in
+`outs`, if not None; thread-safe, runs may call it concurrently."""
 
 
 def bind(kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> BoundKernel:

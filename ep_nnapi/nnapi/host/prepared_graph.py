@@ -27,8 +27,8 @@ from ep_nnapi.nnapi.host.kernel_call import as_array, bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, check_output, delivered
-from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes import ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.operands import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
 from ep_nnapi.nnapi.validate import execution_order
 
 _MAX_PLANS = 8

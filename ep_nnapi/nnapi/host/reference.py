@@ -12,8 +12,9 @@ from ep_nnapi.nnapi.host.kernel import NamedOperation, mapped, name_operands
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
-from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes import ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
 

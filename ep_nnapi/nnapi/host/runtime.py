@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.runtime import (
     checked,
     fits,
 )
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.nnapi.validate import validate
 
 

@@ -14,8 +14,9 @@ from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.profile.form import ZERO_POINTS, OperationUse
-from ep_nnapi.nnapi.shapes import Dims, Tensor, infer
-from ep_nnapi.nnapi.shapes import Operand as Fact
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Dims, Tensor
+from ep_nnapi.nnapi.shapes.operands import Operand as Fact
 from ep_nnapi.nnapi.signature import OperationSpec, Param, Params, Typing
 from ep_nnapi.nnapi.spec import RELU
 from ep_nnapi.nnapi.validate import check_operand, check_operation

@@ -11,33 +11,15 @@ from __future__ import annotations
 
 from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.shapes.operands import (
-    Dim,
     Dims,
-    Operand,
     Operands,
     Pending,
-    Scalar,
     ShapeError,
     Table,
-    Tensor,
     UnknownOperand,
     parameters_of,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
-
-__all__ = [
-    "SHAPES",
-    "Dim",
-    "Dims",
-    "Operand",
-    "Operands",
-    "Pending",
-    "Scalar",
-    "ShapeError",
-    "Tensor",
-    "UnknownOperand",
-    "infer",
-]
 
 SHAPES: Table = {
     row: function

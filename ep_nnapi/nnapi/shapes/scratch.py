@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, UnknownOperand
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry, nhwc_dims
+from ep_nnapi.nnapi.shapes.operands import Operands, Scalar, ShapeError, Tensor, UnknownOperand
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import at_present
 

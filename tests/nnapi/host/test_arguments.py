@@ -8,7 +8,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernel_call import Arguments
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from tests.nnapi.host.named import SCALE, ZERO_POINT, named
 
 UINT8, F32 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT32

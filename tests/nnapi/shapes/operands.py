@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ep_nnapi.nnapi.shapes import Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Tensor
 
 
 def t(*dims):

@@ -6,8 +6,8 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.shapes import ShapeError, Tensor
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry, image_dims, nhwc_dims
+from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
 from ep_nnapi.nnapi.shapes.scratch import require_scratch
 from ep_nnapi.nnapi.spec import MAX_POOL_2D
 from tests.nnapi.shapes.operands import ints, one, t

@@ -3,7 +3,8 @@
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes import ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
 from tests.nnapi.shapes.operands import t
 
 REGIONS = {

@@ -3,7 +3,8 @@
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import Pending, ShapeError, Tensor
 from tests.nnapi.host.recurrent_cells import shapes
 from tests.nnapi.shapes.operands import t
 

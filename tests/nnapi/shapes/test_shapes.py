@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, UnknownOperand, infer
-from ep_nnapi.nnapi.shapes.operands import axes_of, axis_of, unify
+from ep_nnapi.nnapi.shapes import infer
+from ep_nnapi.nnapi.shapes.operands import (
+    Pending,
+    ShapeError,
+    Tensor,
+    UnknownOperand,
+    axes_of,
+    axis_of,
+    unify,
+)
 from ep_nnapi.nnapi.spec import RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from tests.nnapi.shapes.operands import ints, one, t
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.array import Array, Arrays
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.concurrent_runs import Run, missed_deadline
 from ep_nnapi.nnapi.host.kernel import Types, stored
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 
-
-class Inner(Protocol):
-    """A referenced model, prepared to run."""
-
-    def run(self, inputs: Arrays, outputs: Arrays, run: Run) -> list[Array]:
-        """Runs the model and returns its outputs."""
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 
 
 def if_(
     condition: Array,
-    then_model: Inner,
-    else_model: Inner,
+    then_model: PreparedGraph,
+    else_model: PreparedGraph,
     inputs: tuple[object, ...] = (),
     *,
     types: Types,
@@ -36,7 +32,12 @@ def if_(
 
 
 def while_(
-    condition_model: Inner, body_model: Inner, inputs: tuple[object, ...], *, types: Types, run: Run
+    condition_model: PreparedGraph,
+    body_model: PreparedGraph,
+    inputs: tuple[object, ...],
+    *,
+    types: Types,
+    run: Run,
 ) -> tuple[Array, ...]:
     """Runs the body on its own results while the condition model returns true.
 

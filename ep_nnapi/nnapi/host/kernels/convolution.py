@@ -15,8 +15,8 @@ from ep_nnapi.nnapi.host.kernels.matmul import Finish, as_factors, factors, fini
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
+from ep_nnapi.nnapi.shapes.operands import Scalar
 from ep_nnapi.nnapi.spec import DATA
 
 _BLOCK = 1 << 21

@@ -9,8 +9,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Function, real
 from ep_nnapi.nnapi.host.kernels.elementwise import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
-from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
+from ep_nnapi.nnapi.shapes.operands import Scalar
 from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 

@@ -16,7 +16,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real, rows_of
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
-from ep_nnapi.nnapi.shapes import Scalar, ShapeError
+from ep_nnapi.nnapi.shapes.operands import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 SCALE = 0.125

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.host.kernel import Types, real, rows_of
 from ep_nnapi.nnapi.host.kernels.detection import require_batches, require_boxes, require_scale
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC
-from ep_nnapi.nnapi.shapes import Scalar, ShapeError
+from ep_nnapi.nnapi.shapes.operands import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import DATA
 
 

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host import codec
 from ep_nnapi.nnapi.host.codec import decode
 from ep_nnapi.nnapi.host.kernel import Function, Types, elementwise, pointwise, stored
-from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 
 RANGES: dict[int, tuple[float, float]] = {

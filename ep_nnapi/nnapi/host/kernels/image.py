@@ -11,7 +11,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real, rows_of, stored
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC, channels_last
-from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.shapes.operands import Scalar
 from ep_nnapi.nnapi.spec import DATA
 
 _BLOCK = 1 << 17

@@ -18,8 +18,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.immutable import replace
-from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.shapes.lookup import Projection
+from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8
 
 Words: TypeAlias = NDArray[np.uint64]
