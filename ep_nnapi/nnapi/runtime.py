@@ -143,15 +143,14 @@ class Program(Protocol):
     runner: int
 
 
-@runtime_checkable
-class DirectCompilation(Protocol):
-    """A compiled model, or a prepared one, that a session of ONNX Runtime or `Program` computes."""
+def direct_session(made: object) -> object | None:
+    """Return what may run a compilation, or a prepared model, without it: a session or a `Program`.
 
-    def direct_session(self) -> object | None:
-        """Return what may run without this object; None if runs have to go through it.
-
-        The answer may change with each run.
-        """
+    None if runs have to go through it, as they have unless it has a method of this name. The answer
+    may change with each run.
+    """
+    ask: Callable[[], object | None] | None = getattr(made, "direct_session", None)
+    return None if ask is None else ask()
 
 
 class Runtime(Protocol):

@@ -210,12 +210,13 @@ class DirectSlot:
 
     def _wanted(self) -> dict[InnerSession | Program, DirectRun]:
         """Returns what C code can do of the runs that the runner allows, those that ran last."""
+        known = {entry.session for entry in self._entries}
         possible = [
             (run.session, run)
             for run in self._runner.direct_runs()
             if isinstance(run.session, InnerSession | Program)
             and max(len(run.tensors.inputs), len(run.tensors.outputs)) <= lib.MOST_DIRECT_TENSORS
-            and (run.sizes is None or _program(run) is not None)
+            and (run.sizes is None or run.session in known or _program(run) is not None)
         ]
         return dict(possible[: lib.MOST_DIRECT_RUNS])
 

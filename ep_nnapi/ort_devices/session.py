@@ -95,7 +95,7 @@ class PreparedSession:
         return elements > most > 0 and seconds * (elements / most) > device_session.LONG_RUN
 
     def direct_session(self) -> DeviceSession | None:
-        """Return the session if its runs need no supervision, as `DirectCompilation`."""
+        """Return the session if its runs need no supervision, as `runtime.direct_session`."""
         return None if self.long else self.session
 
     def _compute(

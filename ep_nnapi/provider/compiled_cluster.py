@@ -20,8 +20,8 @@ from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,
     Compilation,
     CompileOptions,
-    DirectCompilation,
     RunOptions,
+    direct_session,
 )
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.cluster_record import (
@@ -347,8 +347,7 @@ def direct_run(
         tensors is None
         or compiler.listeners
         or compiler.current_of_session.limits.timeout_ns is not None
-        or not isinstance(compilation, DirectCompilation)
     ):
         return None
-    session = compilation.direct_session()
+    session = direct_session(compilation)
     return None if session is None else DirectRun(session, tensors, tensors.inputs)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.lowering.border import within
+from ep_nnapi.lowering.border import BoundBorder, Place, within
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure, module_logger
@@ -31,6 +32,10 @@ InputContents: TypeAlias = Mapping[str, Array]
 NO_CONTENTS: InputContents = MappingProxyType({})
 _SizePlace: TypeAlias = tuple[str, int, bool]
 """An input, and one of its axes; or the position among its contents, and True."""
+_Names: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""Names of inputs and of outputs, in the order of a node."""
+_Bound: TypeAlias = tuple[BoundBorder, tuple[Place, ...], OpenSizes]
+"""The border in that order, what is given to it there, and the sizes that it holds for."""
 _MOST = 2**31 - 1
 """Sizes are at most so large, in NNAPI's INT32 tensors too."""
 
@@ -47,6 +52,7 @@ class OpenCompilation:
     placed: Placed
     lowered: Lowered
     conditions: tuple[Condition, ...]
+    _bound: dict[_Names, _Bound] = field(default_factory=dict, compare=False)
 
     @staticmethod
     def of(compiler: Compiler, lowered: Lowered) -> OpenCompilation | None:
@@ -141,14 +147,20 @@ class OpenCompilation:
         self, input_names: Sequence[str], output_names: Sequence[str]
     ) -> Iterator[DirectRun]:
         """Yields what may run it without Python, for inputs and outputs in this order."""
-        border = self.placed.lowered.border.bind(input_names, output_names)
+        names = tuple(input_names), tuple(output_names)
+        if names not in self._bound:  # it is asked after each run of Python
+            self._bound[names] = self._bind(*names)
+        border, given, sizes = self._bound[names]
         run = direct_run(self.placed.compiler, self.placed.compilation, border)
         if run is not None:
-            limits = {name: most for name, (_, most) in self.lowered.ranges.items()}
-            given = (
-                replace(p, most=limits.get(input_names[p.position], p.most)) for p in run.given
-            )
-            yield replace(run, given=tuple(given), sizes=self._open_sizes(input_names))
+            yield replace(run, given=given, sizes=sizes)
+
+    def _bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> _Bound:
+        border = self.placed.lowered.border.bind(input_names, output_names)
+        places = () if border.unconverted is None else border.unconverted.inputs
+        limits = {name: most for name, (_, most) in self.lowered.ranges.items()}
+        given = (replace(p, most=limits.get(input_names[p.position], p.most)) for p in places)
+        return border, tuple(given), self._open_sizes(input_names)
 
     def _open_sizes(self, input_names: Sequence[str]) -> OpenSizes:
         """What inputs must meet; each further size of one is a symbol equal to what it must be."""

@@ -1,6 +1,7 @@
 """Fused nodes run without Python where nothing needs it."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,34 @@ def test_the_second_run_of_much_work_needs_no_python(
     session = start(abs_add())
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
     assert calls == ["run"]
+
+
+@pytest.mark.parametrize("device", ["nnapi-reference", "host-cpu"])
+def test_a_run_of_python_takes_few_calls_to_look_for_another_way(
+    device: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What sizes a compilation holds for stays the same: it was put together after each run."""
+    asked, offer = [0], compute.DirectSlot.offer
+
+    def counted(slot: compute.DirectSlot) -> None:
+        asked.append(0)
+
+        def count(frame: object, event: str, argument: object) -> None:
+            asked[-1] += event.endswith("call")
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        offer(slot)
+        sys.setprofile(before)
+
+    monkeypatch.setattr(compute.DirectSlot, "offer", counted)
+    options = settings()
+    nnapi.append_execution_provider(options, device=device, partitioning="maximal")
+    session = onnxruntime.InferenceSession(abs_add(("rows", 3)), options)
+    for x in (X, *[np.empty((0, 3), np.float32)] * 3):  # without elements in Python alone
+        session.run(None, {"x": x})
+    assert len(asked) > 4
+    assert max(asked[-2:]) < 100
 
 
 def test_tensors_are_found_by_their_names(calls: list[str]):

@@ -19,9 +19,9 @@ from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
     Device,
-    DirectCompilation,
     RunOptions,
     checked,
+    direct_session,
     fits,
 )
 from ep_nnapi.nnapi.shapes.operands import ShapeError
@@ -167,9 +167,8 @@ class HostCompilation:
         return results
 
     def direct_session(self) -> object | None:
-        """Return the device's session, as `runtime.DirectCompilation`."""
-        prepared = self.prepared
-        return prepared.direct_session() if isinstance(prepared, DirectCompilation) else None
+        """Return the device's session, as `runtime.direct_session`."""
+        return direct_session(self.prepared)
 
     @cached_property
     def _inputs(self) -> tuple[Expected, ...]:
