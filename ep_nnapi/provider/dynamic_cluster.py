@@ -262,8 +262,8 @@ class DynamicRunner:
         if executor is None and self.cluster.buckets is not None and self.cluster.needs_numbers:
             executor = self._padded(key, named, self.cluster.buckets)
         if executor is None:
-            admitted = self._admission.admits(key)
-            executor = self._compiled(key, named) if admitted else self._waiting(key, named)
+            compute = self._compiled if self._admission.admits(key) else self._waiting
+            executor = compute(key, named)
         executor(inputs, allocate, stop)
 
     def _without_elements(self, named: Mapping[str, Array]) -> Executor:
@@ -313,8 +313,10 @@ class DynamicRunner:
             if executor is None:
                 start = time.perf_counter()
                 executor = self._newly_opened(key) or self._specialized_executor(key, named)
+                seconds = time.perf_counter() - start
+                logger.info("%.3f s of a run compile %s for %s", seconds, self._called, key[0])
                 if not in_use:
-                    self._admission.add_compilation(key, time.perf_counter() - start)
+                    self._admission.add_compilation(key, seconds)
             return executor
 
     def _open_executor(self, key: _CacheKey) -> Executor | None:

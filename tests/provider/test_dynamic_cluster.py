@@ -1,6 +1,7 @@
 """Clusters with symbolic dimensions: one compilation for each of the shapes in the cache."""
 
 import logging
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +48,15 @@ def run(bound: DynamicRunner, rows: int) -> None:
     found: dict[int, np.ndarray] = {}
     bound([x], lambda i, shape: found.setdefault(i, np.zeros(shape, np.float32)), lambda: None)
     np.testing.assert_allclose(found[0], np.tanh(x + 1), rtol=1e-6)  # tanh
+
+
+def test_a_run_that_compiles_says_so_and_how_long_it_took(caplog: pytest.LogCaptureFixture):
+    bound = runner(FaultyDevice())
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        run(bound, 2)
+        run(bound, 2)
+    (said,) = (r.getMessage() for r in caplog.records if "of a run" in r.getMessage())
+    assert re.fullmatch(r"\d\.\d{3} s of a run compile the cluster of .* for \(\(2, 3\),\)", said)
 
 
 def test_sizes_beyond_the_first_run_on_the_cpu_provider_with_one_warning(
