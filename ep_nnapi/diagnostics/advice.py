@@ -20,7 +20,15 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.output_traits import op_types
 from ep_nnapi.diagnostics.session_runs import source
-from ep_nnapi.graph.onnx_io import all_nodes, graphs, open_inputs, read_model
+from ep_nnapi.graph.onnx_io import (
+    ONNX_DOMAINS,
+    all_nodes,
+    graphs,
+    open_inputs,
+    opset_of,
+    read_model,
+    static_sizes,
+)
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime, open_runtime
 from ep_nnapi.litert.package import is_installed
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -62,7 +70,6 @@ _WEBGPU_OPSET = 21
 """Newest opset at which the WebGPU provider's plugin 0.4 takes MaxPool, Transpose and others."""
 _UNTAKEN_BY_WEBGPU = frozenset(("RNN", "LSTM", "GRU", "Scan", "Loop"))
 _QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm", "MatMulInteger")
-_ONNX = ("", "ai.onnx")
 _DOCS = "https://onnxruntime.ai/docs/execution-providers"
 
 
@@ -150,20 +157,15 @@ def _facts(proto: ModelProto, fixed: str) -> _Facts:
         Counter(_type_of(n) for n in nodes if n.op_type != "Constant"),
         any(n.op_type.startswith(_QUANTIZED) for n in nodes),
         TensorProto.FLOAT16 in tensors,
-        tuple(i.name for i in inputs if not _is_static(i)),
+        tuple(i.name for i in inputs if static_sizes(i) is None),
         fixed,
-        next((o.version for o in proto.opset_import if o.domain in _ONNX), 0),
+        opset_of(proto),
     )
 
 
 def _type_of(node: onnx.NodeProto) -> str:
     """The operator type, with its domain if that is not ONNX's."""
-    return node.op_type if node.domain in _ONNX else f"{node.domain}:{node.op_type}"
-
-
-def _is_static(info: onnx.ValueInfoProto) -> bool:
-    kind = info.type.tensor_type
-    return kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
+    return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}:{node.op_type}"
 
 
 def _prepare(model: str, facts: _Facts, how: str, *, static: bool = False) -> str:

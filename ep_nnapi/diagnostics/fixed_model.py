@@ -26,10 +26,11 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import as_files
 from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.onnx_io import (
-    EXTERNAL_DATA_THRESHOLD,
     drop_constant_inputs,
     graphs,
     open_inputs,
+    replace_all,
+    save,
 )
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
@@ -76,7 +77,7 @@ def written(model: str | bytes, fix: Fix, within: Path | None = None) -> Iterato
     folder = TemporaryDirectory(prefix="ep-nnapi-", dir=within)
     with as_files(model, ()) as (path, _), folder as home:
         static = Path(home, f"{path.stem}.onnx")
-        _write_fixed(path, static, fix, static.with_suffix(".weights"))
+        _write_fixed(path, static, fix)
         with _errors_about(model, called, static, fix), standing_for(model, str(static)):
             yield str(static)
 
@@ -105,8 +106,8 @@ def _loads(model: str | bytes) -> bool:
     return True
 
 
-def _write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
-    """Writes the model with what `fix` says of its inputs, and its large weights, to two files."""
+def _write_fixed(model: Path, to: Path, fix: Fix) -> None:
+    """Writes the model with what `fix` says of its inputs."""
     source = model
     if model.suffix.lower() == ".ort":
         try:
@@ -123,8 +124,7 @@ def _write_fixed(model: Path, to: Path, fix: Fix, weights: Path) -> None:
         drop_constant_inputs(proto.graph)
         proto.ir_version = OVERRIDABLE_FROM  # from which on they stay constants
     write_in(proto, fix)
-    large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
-    onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
+    save(proto, to)
 
 
 def write_in(proto: ModelProto, fix: Fix) -> None:
@@ -133,12 +133,10 @@ def write_in(proto: ModelProto, fix: Fix) -> None:
     Raises OptionError for names, sizes and numbers that the model does not have.
     """
     set_shapes(proto, sizes_in(fix))
-    frozen = _frozen(proto, contents_in(fix))
-    set_shapes(proto, {tensor.name: tuple(tensor.dims) for tensor in frozen})
-    left = [i for i in proto.graph.input if i.name not in {t.name for t in frozen}]
-    del proto.graph.input[:]
-    proto.graph.input.extend(left)
-    proto.graph.initializer.extend(frozen)
+    frozen = {tensor.name: tensor for tensor in _frozen(proto, contents_in(fix))}
+    set_shapes(proto, {name: tuple(tensor.dims) for name, tensor in frozen.items()})
+    replace_all(proto.graph.input, [i for i in proto.graph.input if i.name not in frozen])
+    proto.graph.initializer.extend(frozen.values())
     if fix:
         decide_control_flow(proto)
 

@@ -25,7 +25,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
 from ep_nnapi.diagnostics.inputs import NUMPY_TYPES
 from ep_nnapi.diagnostics.output_traits import from_ort
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs, Runs
-from ep_nnapi.graph.onnx_io import Loadable, all_nodes, inner_graphs, read_model
+from ep_nnapi.graph.onnx_io import Loadable, all_nodes, inner_graphs, read_model, replace_all
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sessions.cpu import quiet_options, session_of
 
@@ -126,12 +126,10 @@ class _Float64Rewriter:
         around, self.graph.nodes = self.graph.nodes, []
         for node in graph.node:
             self._node(node)
-        weights = [_float64_tensor(tensor) for tensor in graph.initializer]
-        outputs = [onnx.ValueInfoProto(name=o.name) for o in graph.output]
-        del graph.node[:], graph.initializer[:], graph.value_info[:], graph.output[:]
-        graph.node.extend(self.graph.nodes)
-        graph.initializer.extend(weights)
-        graph.output.extend(outputs)
+        del graph.value_info[:]
+        replace_all(graph.node, self.graph.nodes)
+        replace_all(graph.initializer, map(_float64_tensor, graph.initializer))
+        replace_all(graph.output, [onnx.ValueInfoProto(name=o.name) for o in graph.output])
         for value in graph.input:
             if value.type.tensor_type.elem_type in _FLOATS:
                 value.type.tensor_type.elem_type = TensorProto.DOUBLE
@@ -200,8 +198,7 @@ class _Float64Rewriter:
         for i, name in enumerate(node.input):
             if self.graph.types.get(name) in kinds & QUANTIZED_TYPES:
                 copied.input[i] = self.graph.in_float64(name)
-        del copied.attribute[:]
-        copied.attribute.extend(map(_float64_attribute, node.attribute))
+        replace_all(copied.attribute, map(_float64_attribute, node.attribute))
         for output in node.output:
             self._becomes_float64(node, output)
         self.graph.nodes.append(copied)

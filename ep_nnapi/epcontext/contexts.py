@@ -122,8 +122,7 @@ Source: ONNX StringStringEntryProto; Protocol Buffers, length-delimited fields.
 
 def add_placeholder(proto: ModelProto) -> None:
     """Adds the metadata entry with a placeholder; `write_checksum` fills it in afterwards."""
-    entry = proto.metadata_props.add()
-    entry.key, entry.value = _METADATA_KEY, _ZEROS
+    proto.metadata_props.add(key=_METADATA_KEY, value=_ZEROS)
 
 
 def write_checksum(path: Path) -> None:

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from ep_nnapi.epcontext.alternatives import Alternative, Linked
 from ep_nnapi.epcontext.layout import AlternativeKind
-from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.onnx_io import ONNX_DOMAINS, graphs, replace_all
 from ep_nnapi.lowering.border import Border
 from ep_nnapi.nnapi.array import Array
 
@@ -62,9 +62,7 @@ def onnx_program(
         arrays += source.held
         outside += _replaced(short.graph, tensor, source)
         made += source.nodes(tensor.name, array.shape)
-    nodes = [*made, *short.graph.node]
-    del short.graph.node[:]
-    short.graph.node.extend(nodes)
+    replace_all(short.graph.node, [*made, *short.graph.node])
 
     def link(offsets: Sequence[int]) -> bytes:
         for tensor, held, offset in zip(outside, arrays, offsets, strict=True):
@@ -92,8 +90,7 @@ def _place(tensor: TensorProto, offset: int, size: int) -> None:
     tensor.data_location = TensorProto.EXTERNAL
     del tensor.external_data[:]
     for key, value in (("location", LOCATION), ("offset", offset), ("length", size)):
-        entry = tensor.external_data.add()
-        entry.key, entry.value = key, str(value)
+        tensor.external_data.add(key=key, value=str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +215,8 @@ def _shorten(model: ModelProto) -> None:
     every = [node for each in graphs(graph) for node in each.node]
     for node in every:
         _drop_defaults(node, versions.get(node.domain, 0))
-    used = {"", "ai.onnx", *(node.domain for node in every)}
-    imports = [each for each in model.opset_import if each.domain in used]
-    del model.opset_import[:]
-    model.opset_import.extend(imports)
+    used = {*ONNX_DOMAINS, *(node.domain for node in every)}
+    replace_all(model.opset_import, [each for each in model.opset_import if each.domain in used])
 
 
 def _drop_defaults(node: NodeProto, version: int) -> None:
@@ -229,9 +224,7 @@ def _drop_defaults(node: NodeProto, version: int) -> None:
         return
     known = onnx.defs.get_schema(node.op_type, version, node.domain).attributes
     defaults = {name: given.default_value for name, given in known.items()}
-    kept = [each for each in node.attribute if each != defaults.get(each.name)]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    replace_all(node.attribute, [a for a in node.attribute if a != defaults.get(a.name)])
 
 
 def _renamed(name: str, kept: set[str], new: dict[str, str], unused: Iterator[str]) -> str:

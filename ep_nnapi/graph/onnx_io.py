@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -19,9 +19,12 @@ from ep_nnapi.graph.value import Constant, Dim, Value
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import now
 
+_T = TypeVar("_T")
 Loadable: TypeAlias = str | PathLike[str] | bytes
 """A path or the bytes of a model."""
 
+ONNX_DOMAINS = ("", "ai.onnx")
+"""The domain of ONNX's own operators, by both of its names."""
 EXTERNAL_DATA_THRESHOLD = 1 << 30
 """Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""
 
@@ -51,11 +54,34 @@ def open_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     return [i for i in graph.input if i.name not in constants]
 
 
+def replace_all(field: MutableSequence[_T], items: Iterable[_T]) -> None:
+    """Replaces what is in a repeated field, of which `items` may be a part."""
+    kept = list(items)
+    del field[:]
+    field.extend(kept)
+
+
 def drop_constant_inputs(graph: GraphProto) -> None:
     """Makes initializers constants that are inputs too."""
-    inputs = open_inputs(graph)
-    del graph.input[:]
-    graph.input.extend(inputs)
+    replace_all(graph.input, open_inputs(graph))
+
+
+def opset_of(model: ModelProto) -> int:
+    """Returns the version of ONNX's own operators that the model uses."""
+    return next((o.version for o in model.opset_import if o.domain in ONNX_DOMAINS), 1)
+
+
+def static_sizes(info: ValueInfoProto) -> tuple[int, ...] | None:
+    """Returns the sizes of a tensor; None if its rank or one of them is not known."""
+    kind = info.type.tensor_type
+    known = kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
+    return tuple(d.dim_value for d in kind.shape.dim) if known else None
+
+
+def save(model: ModelProto, path: Path) -> None:
+    """Writes the model to a path, its weights beside it if they are large."""
+    large = model.ByteSize() > EXTERNAL_DATA_THRESHOLD
+    onnx.save_model(model, str(path), save_as_external_data=large, location=f"{path.stem}.weights")
 
 
 def make_dense(graph: GraphProto) -> None:

@@ -24,7 +24,7 @@ from ep_nnapi.epcontext.alternatives import (
 )
 from ep_nnapi.epcontext.layout import AlternativeKind, aligned
 from ep_nnapi.epcontext.onnx_program import INSIDE, onnx_program
-from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.onnx_io import graphs, replace_all, static_sizes
 from ep_nnapi.graph.value import DType
 from ep_nnapi.litert.package import is_installed, require_installed
 from ep_nnapi.litert.to_tflite import FlatPort, convert_split
@@ -181,9 +181,7 @@ def _with_names(node: NodeProto, renamed: Mapping[str, str]) -> NodeProto:
     for attribute in made.attribute:
         inside = (g for g in (attribute.g, *attribute.graphs) if g.node)
         for graph in inside:
-            inner = [_with_names(each, renamed) for each in graph.node]
-            del graph.node[:]
-            graph.node.extend(inner)
+            replace_all(graph.node, [_with_names(each, renamed) for each in graph.node])
             for output in graph.output:
                 output.name = renamed.get(output.name, output.name)
     return made
@@ -272,13 +270,11 @@ def _tensors(
     model: ModelProto, border: Border, clusters: Sequence[CompiledCluster]
 ) -> dict[str, tuple[DType, tuple[int, ...]]]:
     """Element types and sizes of tensors at borders, and of others as ONNX infers them."""
-    inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
     found = {}
-    for info in inferred:
-        tensor = info.type.tensor_type
-        if all(d.HasField("dim_value") for d in tensor.shape.dim):
-            shape = tuple(d.dim_value for d in tensor.shape.dim)
-            found[info.name] = DType(tensor.elem_type), shape
+    for info in onnx.shape_inference.infer_shapes(model).graph.value_info:
+        shape = static_sizes(info)
+        if shape is not None:
+            found[info.name] = DType(info.type.tensor_type.elem_type), shape
     for each in (border, *(c.lowered.border for c in clusters)):
         found |= {c.name: (c.dtype, c.shape) for c in (*each.inputs, *each.outputs)}
     return found

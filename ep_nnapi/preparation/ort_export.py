@@ -26,7 +26,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.session_runs import open_session, source
-from ep_nnapi.graph.onnx_io import edited, graphs, mentions, temporary
+from ep_nnapi.graph.onnx_io import edited, graphs, mentions, opset_of, replace_all, temporary
 from ep_nnapi.graph.ort_io import (
     inner_graphs,
     nodes,
@@ -149,8 +149,7 @@ def remove_consumers(model: Path) -> None:
     with edited(model) as proto:
         for graph in graphs(proto.graph):
             kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
-            del graph.node[:]
-            graph.node.extend(kept)
+            replace_all(graph.node, kept)
 
 
 def _reader(proto: ModelProto) -> str:
@@ -160,8 +159,7 @@ def _reader(proto: ModelProto) -> str:
     never claims it. ONNX Runtime saves a claimed node only if the CPU provider has a kernel for
     its types too; Size, which is used below opset 11, has none for float16.
     """
-    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
-    return "SequenceConstruct" if opset >= 11 else "Size"
+    return "SequenceConstruct" if opset_of(proto) >= 11 else "Size"
 
 
 def _names(graph: Graph) -> Iterator[str]:

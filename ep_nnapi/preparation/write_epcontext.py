@@ -31,7 +31,15 @@ from ep_nnapi.epcontext.layout import (
     EP_SOURCE,
     FORMAT_VERSION,
 )
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, edited, graphs, make_dense, temporary
+from ep_nnapi.graph.onnx_io import (
+    EXTERNAL_DATA_THRESHOLD,
+    edited,
+    graphs,
+    make_dense,
+    opset_of,
+    replace_all,
+    temporary,
+)
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.runtime import Runtime
@@ -206,7 +214,7 @@ def _bucketed(proto: ModelProto, provider: Provider, job: Job) -> Iterator[Bucke
         return
     if job.embed:
         raise OptionError("sizes are compiled over one file of weights, without embed")
-    if all(o.version < OPSET for o in proto.opset_import if o.domain in ("", "ai.onnx")):
+    if opset_of(proto) < OPSET:
         raise ModelError(f"sizes in use need opset {OPSET}; convert the model")
     for number, cluster in enumerate(provider.clusters):
         if isinstance(cluster, DynamicCluster):
@@ -245,9 +253,7 @@ def _replace(
     """Replaces the cluster's nodes, in the main graph or a subgraph, with others."""
     members = set(cluster.report.nodes)
     home = next(g for g in graphs(graph) if any(n.name in members for n in g.node))
-    nodes = _ordered([*(n for n in home.node if n.name not in members), *by])
-    del home.node[:]
-    home.node.extend(nodes)
+    replace_all(home.node, _ordered([*(n for n in home.node if n.name not in members), *by]))
     if isinstance(cluster, BucketedCluster):
         home.value_info.extend(cluster.results(by))
         return  # its own outputs have the sizes of a run
@@ -278,9 +284,7 @@ def _drop_unused(proto: ModelProto) -> None:
     kept = {name for g in every for n in g.node for name in n.input}
     kept |= {o.name for g in every for o in g.output} | {i.name for i in proto.graph.input}
     for g in every:
-        initializers = [t for t in g.initializer if t.name in kept]
-        del g.initializer[:]
-        g.initializer.extend(initializers)
+        replace_all(g.initializer, [t for t in g.initializer if t.name in kept])
 
 
 def _add_metadata(proto: ModelProto, compiled: Sequence[_Packed], compatibility: str) -> None:
@@ -301,8 +305,7 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Packed], compatibility:
         (f"ep_compatibility_info.{EP_SOURCE}", compatibility),
         (f"ep_compatibility_info.{CONTEXT_EP}", of_plugin),
     ):
-        entry = proto.metadata_props.add()
-        entry.key, entry.value = key, str(value)
+        proto.metadata_props.add(key=key, value=str(value))
 
 
 def _common_alternatives(packed: Sequence[Container]) -> tuple[str, ...]:

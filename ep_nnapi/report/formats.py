@@ -19,7 +19,7 @@ from onnx import NodeProto
 from onnx.external_data_helper import uses_external_data
 
 from ep_nnapi.errors import ADVICE, Rejection
-from ep_nnapi.graph.onnx_io import all_nodes, read_model
+from ep_nnapi.graph.onnx_io import all_nodes, read_model, replace_all
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.report.report import DecidedNode, GraphReport, NodeReport, Report
@@ -251,8 +251,6 @@ def _entry(
 def _set(node: NodeProto, entry: Mapping[str, str]) -> None:
     """Replaces earlier entries, so that an annotated model can be annotated again."""
     kept = [e for e in node.metadata_props if not e.key.startswith(PREFIX)]
-    del node.metadata_props[:]
-    node.metadata_props.extend(kept)
+    replace_all(node.metadata_props, kept)
     for key, value in entry.items():
-        added = node.metadata_props.add()
-        added.key, added.value = PREFIX + key, value
+        node.metadata_props.add(key=PREFIX + key, value=value)

@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
 from ep_nnapi.diagnostics.verdict import Verdict, sentences
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, save
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_output
@@ -154,12 +154,6 @@ class RewriteSearch:
         path = self._folder / "checked.onnx"
         save(model, path)
         return checked(path, self._options, written=True)
-
-
-def save(model: ModelProto, path: Path) -> None:
-    """Writes the model to a path, its weights beside it if they are large."""
-    large = model.ByteSize() > EXTERNAL_DATA_THRESHOLD
-    onnx.save_model(model, str(path), save_as_external_data=large, location=f"{path.stem}.weights")
 
 
 def _better(report: Report, than: Report) -> bool:

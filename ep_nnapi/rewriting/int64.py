@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,10 +11,10 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
 
 from ep_nnapi.errors import valid_names
-from ep_nnapi.graph.onnx_io import open_inputs
+from ep_nnapi.graph.onnx_io import open_inputs, opset_of, replace_all
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.rewriting.rewrites import drop_unread, opset_of, types_of
+from ep_nnapi.rewriting.rewrites import drop_unread, types_of
 
 _INDEXES = {"Gather": "Tind", "GatherElements": "Tind"}
 """Type parameters of index operands: an index is less than a size, so it fits INT32."""
@@ -30,14 +31,12 @@ def int64_as_int32(
     by itself, if the operator takes INT32 there too. Inputs and outputs of the model, and operands
     that have to be INT64, stay so: a Cast converts them.
     """
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
+    rewritten = deepcopy(model)
     conversion = _Conversion(rewritten, names, fits)
     nodes = [part for node in model.graph.node for part in conversion.parts(node)]
     if not conversion.results and not conversion.forms:
         return None
-    del rewritten.graph.node[:]
-    rewritten.graph.node.extend(nodes)
+    replace_all(rewritten.graph.node, nodes)
     written = {name for node in model.graph.node for name in node.output}
     drop_unread(rewritten, written - conversion.results)
     return rewritten
@@ -61,8 +60,7 @@ class _Conversion:
 
     def parts(self, node: NodeProto) -> Iterator[NodeProto]:
         """Yields the node, converted where possible, between the Casts that it needs."""
-        made = NodeProto()
-        made.CopyFrom(node)
+        made = deepcopy(node)
         after: list[NodeProto] = []
         if node.name in self._names or not self.results.isdisjoint(node.input):
             for parameter, values in self._int64_values(node).items():

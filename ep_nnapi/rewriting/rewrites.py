@@ -8,6 +8,7 @@ are replaced by ONNX's own definition of them in terms of others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,14 +25,13 @@ from onnx import (
 )
 
 from ep_nnapi.graph.definitions import DOMAIN, definition_of
-from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.onnx_io import ONNX_DOMAINS, graphs, opset_of, replace_all, static_sizes
 from ep_nnapi.operators.lib.movement import merged as merged_axes
 
 
 def _copied(model: ModelProto) -> tuple[ModelProto, dict[str, list[NodeProto]]]:
     """Returns a copy of the model, and its nodes by the names of their inputs."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     readers: dict[str, list[NodeProto]] = {}
     for node in copy.graph.node:
         for name in node.input:
@@ -48,9 +48,8 @@ def clips_as_min_and_max(model: ModelProto, names: Collection[str]) -> ModelProt
     nodes = [part for node in model.graph.node for part in _parts(node, names)]
     if nodes == list(model.graph.node):
         return None
-    rewritten, _ = _copied(model)
-    del rewritten.graph.node[:]
-    rewritten.graph.node.extend(nodes)
+    rewritten = deepcopy(model)
+    replace_all(rewritten.graph.node, nodes)
     return rewritten
 
 
@@ -227,15 +226,8 @@ def _block(
 def _shapes(model: ModelProto) -> dict[str, Sizes]:
     """Returns the shapes of values that are fully known."""
     graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    found = {}
-    for info in (*graph.input, *graph.value_info, *graph.output):
-        dims = info.type.tensor_type.shape.dim
-        if info.type.tensor_type.HasField("shape") and all(d.HasField("dim_value") for d in dims):
-            found[info.name] = tuple(d.dim_value for d in dims)
-    return found
-
-
-_ONNX = ("", "ai.onnx")
+    values = (*graph.input, *graph.value_info, *graph.output)
+    return {v.name: sizes for v in values if (sizes := static_sizes(v)) is not None}
 
 
 def expand_definitions(model: ModelProto, names: Collection[str]) -> ModelProto | None:
@@ -244,21 +236,18 @@ def expand_definitions(model: ModelProto, names: Collection[str]) -> ModelProto 
     ONNX defines many operators as functions of others (HardSwish, LayerNormalization, Mish ...). A
     definition for a newer opset raises the opset of the whole model, by ONNX's converter.
     """
-    rewritten = ModelProto()
-    rewritten.CopyFrom(model)
+    rewritten = deepcopy(model)
     defined = _definitions(rewritten, names)
-    needed = max((o.version for f in defined for o in f.opset_import), default=0)
     if not defined:
         return None
+    needed = max(o.version for f in defined for o in f.opset_import)
     if needed > opset_of(rewritten):
         rewritten = version_converter.convert_version(model, needed)
         defined = _definitions(rewritten, names)
     rewritten.functions.extend(defined)
     rewritten.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     inlined = inliner.inline_local_functions(rewritten)
-    kept = [o for o in inlined.opset_import if o.domain != DOMAIN]
-    del inlined.opset_import[:]
-    inlined.opset_import.extend(kept)
+    replace_all(inlined.opset_import, [o for o in inlined.opset_import if o.domain != DOMAIN])
     drop_unread(inlined, {name for node in model.graph.node for name in node.output})
     return inlined
 
@@ -276,17 +265,12 @@ def drop_unread(model: ModelProto, known: Collection[str]) -> None:
         drop_unread(model, known)
 
 
-def opset_of(model: ModelProto) -> int:
-    """Returns the version of ONNX's own operators that the model uses."""
-    return next((o.version for o in model.opset_import if o.domain in _ONNX), 1)
-
-
 def _definitions(model: ModelProto, names: Collection[str]) -> list[FunctionProto]:
     """Makes the named nodes call functions of this module, and returns these."""
     types = types_of(model)
     found: list[FunctionProto] = []
     for node in model.graph.node:
-        if node.name not in names or node.domain not in _ONNX:
+        if node.name not in names or node.domain not in ONNX_DOMAINS:
             continue
         body = definition_of(node, opset_of(model), types)
         if body is None:

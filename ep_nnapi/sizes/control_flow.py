@@ -15,7 +15,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx import shape_inference as inference
 
-from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.graph.onnx_io import graphs, replace_all, static_sizes
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sizes.inference import FOLDABLE
 
@@ -37,13 +37,11 @@ def decide_control_flow(model: ModelProto) -> None:
         decided = {n: d for n, node in enumerate(before) if (d := _decided(node, known, model))}
         if not decided:
             return
-        del model.graph.node[:]
-        model.graph.node.extend(node for n, node in enumerate(before) if n not in decided)
+        replace_all(model.graph.node, [node for n, node in enumerate(before) if n not in decided])
         names, nodes = _Names(model), list[NodeProto]()
         for n, node in enumerate(before):
             nodes += decided[n](node, names, model) if n in decided else [node]
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
+        replace_all(model.graph.node, nodes)
 
 
 _Decision: TypeAlias = Callable[[NodeProto, "_Names", ModelProto], list[NodeProto]]
@@ -286,9 +284,5 @@ def _static_shapes(model: ModelProto, known: Mapping[str, Array]) -> dict[str, t
     except inference.InferenceError:
         inferred = graph
     found = {name: tuple(array.shape) for name, array in known.items()}
-    for value in (*inferred.input, *inferred.value_info, *inferred.output):
-        kind = value.type.tensor_type
-        dims = kind.shape.dim
-        if kind.HasField("shape") and all(d.HasField("dim_value") for d in dims):
-            found[value.name] = tuple(d.dim_value for d in dims)
-    return found
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    return found | {v.name: sizes for v in values if (sizes := static_sizes(v)) is not None}

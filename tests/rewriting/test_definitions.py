@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi.rewriting.rewrites import expand_definitions, opset_of
+from ep_nnapi.graph.onnx_io import opset_of
+from ep_nnapi.rewriting.rewrites import expand_definitions
 from tests.rewriting.equality import model_of, types
 
 X = np.linspace(-4, 4, 24, dtype=np.float32).reshape(2, 3, 4)
