@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen, replace
+from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.operators import OPS
 from ep_nnapi.quantization.qdq_groups import (
     DEQUANTIZE,
@@ -78,49 +78,30 @@ def _widened(node: GraphNode) -> GraphNode:
     return with_values(node, wide, lambda value: value)
 
 
-@frozen
-class _Declaration:
-    """A value with the scale and zero point that a node declares for it.
-
-    raw   the quantization of raw integers, in place of scale and zero point
-    """
-
-    value: Value
-    scale: Value | None = None
-    zero_point: Value | None = None
-    axis: int | None = None
-    raw: Quantization | None = None
-
-    def quantization(self) -> Quantization | None:
-        """Per tensor for one scale, per axis for several; None if not constant or blocked."""
-        scale, zero = self.scale, self.zero_point
-        if self.raw is not None:
-            return self.raw
-        if scale is None or scale.constant is None or not self._is_readable():
-            return None
-        scales = tuple(float(s) for s in scale.constant.array.reshape(-1))
+def _quantization(
+    value: Value, scale: Value | None, zero: Value | None, axis: int | None
+) -> Quantization | None:
+    """Per tensor for one scale, per axis for several; None if not constant or blocked."""
+    parameters = [v.constant for v in (scale, zero) if v is not None]
+    known = [c for c in parameters if c is not None and c.dtype.readable and c.rank <= 1]
+    if scale is None or len(known) < len(parameters) or not value.dtype.readable:
+        return None
+    scales = tuple(float(s) for s in known[0].array.reshape(-1))
+    zeros = tuple(int(z) for c in known[1:] for z in c.array.reshape(-1))
+    if zero is None:
         zeros = (0,) * len(scales)
-        if zero is not None and zero.constant is not None:
-            zeros = tuple(int(z) for z in zero.constant.array.reshape(-1))
-        if len(scales) == len(zeros) == 1:
-            return Quantization(scales, zeros)
-        dims = self.value.dims or ()
-        if self.axis is None or not -len(dims) <= self.axis < len(dims):
-            return None
-        size = dims[self.axis]
-        fits = len(zeros) == len(scales) == (size if isinstance(size, int) else len(scales))
-        return Quantization(scales, zeros, self.axis % len(dims)) if fits else None
-
-    def _is_readable(self) -> bool:
-        """True for constants of numpy types with rank 0 or 1; blocked quantization has more."""
-        parameters = [v for v in (self.scale, self.zero_point) if v is not None]
-        known = all(v.constant is not None and v.dtype.readable for v in parameters)
-        whole = all(v.constant is not None and v.constant.rank <= 1 for v in parameters)
-        return known and whole and self.value.dtype.readable
+    if len(scales) == len(zeros) == 1:
+        return Quantization(scales, zeros)
+    dims = value.dims or ()
+    if axis is None or not -len(dims) <= axis < len(dims):
+        return None
+    size = dims[axis]
+    fits = len(zeros) == len(scales) == (size if isinstance(size, int) else len(scales))
+    return Quantization(scales, zeros, axis % len(dims)) if fits else None
 
 
-def _declarations(node: GraphNode) -> Iterator[_Declaration]:
-    """Yields the quantization parameters that the node declares."""
+def _declarations(node: GraphNode) -> Iterator[tuple[Value, Quantization | None]]:
+    """Yields the values for which the node declares a scale and zero point, with these."""
     if node.op_type not in _QUANTIZED_OPS:
         return
     inputs = (*node.inputs, *[None] * 9)
@@ -129,10 +110,9 @@ def _declarations(node: GraphNode) -> Iterator[_Declaration]:
     at_axis = axis if isinstance(axis, int) else 1
     equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     triples: list[tuple[Value | None, Value | None, Value | None, int | None]] = []
-    if node.op_type == DEQUANTIZE:
-        triples.append((inputs[0], inputs[1], inputs[2], at_axis))
-    elif node.op_type == QUANTIZE:
-        triples.append((output, inputs[1], inputs[2], at_axis))
+    if node.op_type in (DEQUANTIZE, QUANTIZE):
+        stored = output if node.op_type == QUANTIZE else inputs[0]
+        triples.append((stored, inputs[1], inputs[2], at_axis))
     elif equivalent is not None:
         triples += [
             (inputs[x], inputs[s], inputs[z], equivalent.axis(node, x))
@@ -140,21 +120,21 @@ def _declarations(node: GraphNode) -> Iterator[_Declaration]:
         ]
         scale, zero = equivalent.output
         triples.append((output, inputs[scale], inputs[zero], None))
-    yield from (_Declaration(v, s, z, at) for v, s, z, at in triples if v is not None)
+    yield from ((v, _quantization(v, s, z, at)) for v, s, z, at in triples if v is not None)
     read, outputs = RAW_INTEGER_OPS.get(node.op_type, ((), ()))
     numbers = (
         *(inputs[i] for i in read),
         *(node.outputs[i] for i in outputs if i < len(node.outputs)),
     )
-    yield from (_Declaration(v, raw=_IDENTITY) for v in numbers if v is not None)
+    yield from ((v, _IDENTITY) for v in numbers if v is not None)
 
 
 def _all_declarations(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
     """The quantization parameters that the nodes declare, by value name."""
     found: defaultdict[str, set[Quantization | None]] = defaultdict(set)
     for node in nodes:
-        for declared in _declarations(node):
-            found[declared.value.name].add(declared.quantization())
+        for value, quantization in _declarations(node):
+            found[value.name].add(quantization)
     return found
 
 
@@ -192,12 +172,9 @@ def _moved_values(node: GraphNode) -> Iterator[Value]:
 
 def _quantize_node(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
     """The node with quantized values; for constants, this node's declaration takes precedence."""
-    own = {
-        s.value.name: s.quantization() for s in _declarations(node) if s.value.constant is not None
-    }
-    return _quantize_values(
-        node, {**known, **{name: q for name, q in own.items() if q is not None}}
-    )
+    declared = _declarations(node)
+    own = {v.name: q for v, q in declared if v.constant is not None and q is not None}
+    return _quantize_values(node, {**known, **own})
 
 
 def _quantize_values(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:

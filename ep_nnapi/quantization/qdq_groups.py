@@ -143,18 +143,8 @@ def group_qdq(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[G
         g.id if g.op_type == QUANTIZE else max(g.members, key=position.__getitem__): g
         for g in groups
     }
-    inside = {i for g in groups for i in g.members}
-    return tuple(_replace_members(nodes, places, inside))
-
-
-def _replace_members(
-    nodes: Iterable[GraphNode], places: Mapping[int, GraphNode], inside: set[int]
-) -> Iterator[GraphNode]:
-    for node in nodes:
-        if node.id in places:
-            yield places[node.id]
-        elif node.id not in inside:
-            yield node
+    inside = {i for g in groups for i in g.members} - places.keys()
+    return tuple(places.get(n.id, n) for n in nodes if n.id not in inside)
 
 
 @frozen
@@ -185,7 +175,7 @@ class _Edges:
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
         sources = [self._dequantizer(v, node) for v in node.inputs]
-        sources = [s if s is not None and _can_be_inside(s) else None for s in sources]
+        sources = [s if _can_be_inside(s) else None for s in sources]
         if not any(sources) or not _all_quantized(node, sources):
             return None
         activation = self._activation(node)
@@ -282,8 +272,8 @@ def _all_quantized(node: GraphNode, sources: Sequence[GraphNode | None]) -> bool
     )
 
 
-def _can_be_inside(dequantize: GraphNode) -> bool:
-    value = dequantize.inputs[0]
+def _can_be_inside(dequantize: GraphNode | None) -> bool:
+    value = None if dequantize is None else dequantize.inputs[0]
     if value is None or value.quantization is None:
         return False
     return value.constant is not None or not _is_16bit(value)
