@@ -30,6 +30,7 @@ _DEVICE = struct.Struct("<iIII")
 _PUT = struct.Struct("<32sQQ")
 _SIZE = struct.Struct("<Q")
 _FLAG = struct.Struct("<I")
+_MALFORMED = (struct.error, LookupError, ValueError)
 
 
 class Pushed(NamedTuple):
@@ -67,17 +68,19 @@ class Agent:
         self._check("protocol", facts, VERSION)
         self._check("container", facts, FORMAT_VERSION)
         data = bytes(self._asked(Kind.DEVICES))
-        with self.understanding():
+        try:
             self.feature_level, self.functions, self.devices = _library(data)
+        except _MALFORMED as error:
+            raise Lost(f"an answer is malformed ({error})") from None
 
     @contextmanager
-    def understanding(self) -> Iterator[None]:
-        """Ends the stream, and raises Lost, if the block does not understand an answer."""
+    def understanding(self, call: str) -> Iterator[None]:
+        """Ends the stream, and has the call fail, if the block does not understand an answer."""
         try:
             yield
-        except (struct.error, LookupError, ValueError) as error:
+        except _MALFORMED as error:
             self._stream.close()
-            raise Lost(f"an answer is malformed ({error})") from None
+            raise self.lost(call, f"an answer is malformed ({error})") from None
 
     @property
     def usable(self) -> bool:
@@ -174,11 +177,8 @@ class Agent:
             at = have
 
     def _sizes(self, call: str, layout: struct.Struct, reply: Array) -> tuple[int, ...]:
-        try:
-            with self.understanding():
-                return layout.unpack(bytes(reply))
-        except Lost as lost:
-            raise self.lost(call, str(lost)) from None
+        with self.understanding(call):
+            return layout.unpack(bytes(reply))
 
     def memory(self) -> int:
         """The most bytes of memory that the worker for questions has had."""
@@ -192,12 +192,9 @@ class Agent:
         """
         with self.requests() as request:
             text = bytes(request("Memory_free", Kind.STORE, (_FLAG.pack(remove),)))
-        try:
-            with self.understanding():
-                lines = (line.partition(" ") for line in text.decode().splitlines())
-                return sorted(Pushed(name, int(size)) for size, _, name in lines)
-        except Lost as lost:
-            raise self.lost("Memory_free", str(lost)) from None
+        with self.understanding("Memory_free"):
+            lines = (line.partition(" ") for line in text.decode().splitlines())
+            return sorted(Pushed(name, int(size)) for size, _, name in lines)
 
 
 def _library(data: bytes) -> tuple[int, tuple[str, ...], tuple[Device, ...]]:

@@ -218,11 +218,8 @@ class RemoteCompilation:
         with self._agent.requests() as request:
             start = time.perf_counter_ns()
             reply = request(COMPUTE, Kind.RUN, payload, self._job, limit)
-        try:
-            with self._agent.understanding():
-                found = self._read(reply, runs)
-        except Lost as lost:
-            raise self._agent.lost(COMPUTE, str(lost)) from None
+        with self._agent.understanding(COMPUTE):
+            found = self._read(reply, runs)
         RUN_CLOCK.take_out(time.perf_counter_ns() - start - sum(found.nanoseconds))
         return found
 
