@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -47,18 +47,6 @@ class Preparation:
     def failed(self) -> tuple[Prepared, ...]:
         """The models that failed."""
         return tuple(m for m in self.models if m.error is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """Output location: a folder, and a name prefix for the files shared by all its models."""
-
-    root: Path
-    prefix: str = ""
-
-    @property
-    def manifest(self) -> Path:
-        return self.root / f"{self.prefix}{MANIFEST}"
 
 
 def prepare(  # noqa: PLR0913 (all but two by name)
@@ -117,22 +105,24 @@ def _prepared(
     progress: Progress | None,
     submit: Callable[[Task], Future[Prepared]],
 ) -> Preparation:
-    folder, pairs = _outputs_of(source, target, job)
-    with os_errors(f"{folder.root} cannot be made"):
-        folder.root.mkdir(parents=True, exist_ok=True)
-    clean(folder.root)
-    known = manifest.read(folder.manifest)
+    listing, pairs = _outputs_of(source, target, job)
+    root = listing.parent
+    with os_errors(f"{root} cannot be made"):
+        root.mkdir(parents=True, exist_ok=True)
+    clean(root)
+    known = manifest.read(listing)
     recipe = CacheKey(job.to_json(), _verification_key(verification), manifest.versions_of(job))
-    task = partial(Task, root=folder.root, recipe=recipe, verification=verification, limits=limits)
-    models = _run_all(_tasks(source, pairs, task, known), folder, submit, progress)
+    folder = source if source.is_dir() else source.parent
+    names = ((m, str(m.relative_to(folder)), output) for m, output in pairs)
+    tasks = [
+        Task(m, name, root, output, recipe, verification, limits, known.get(output))
+        for m, name, output in names
+    ]
+    models = _run_all(tasks, listing, submit, progress)
     if source.is_file() and models[0].unusable:
-        raise ModelError(_with_path(source, str(models[0].error)))
-    return Preparation(models, folder.manifest)
-
-
-def _with_path(model: Path, error: str) -> str:
-    """Returns the error message, prefixed with the model's path if it lacks its name."""
-    return error if model.name in error else f"{model}: {error}"
+        error = str(models[0].error)
+        raise ModelError(error if source.name in error else f"{source}: {error}")
+    return Preparation(models, listing)
 
 
 def _verification(inputs: Sequence[str], tolerance: float | None) -> Verification:
@@ -160,16 +150,16 @@ def _names_file(target: Path) -> bool:
     return target.suffix.lower() in (".onnx", ".ort", FLATBUFFER) and not target.is_dir()
 
 
-def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tuple[Path, str]]]:
-    """Returns the output location, and each model with the name of its output there."""
+def _outputs_of(source: Path, target: Path, job: Job) -> tuple[Path, list[tuple[Path, str]]]:
+    """Returns the manifest's path, and each model with the name of its output in its folder."""
     require_name(source)
     if source.is_dir():
         return _outputs_of_directory(source, target, job)
     if not source.is_file():
         raise ModelError(f"{source}: {why_no_file(source, 'no such file or directory')}")
-    folder, name = _Output(target), f"{source.stem}{job.suffix}"
+    listing, name = target / MANIFEST, f"{source.stem}{job.suffix}"
     if _names_file(target):
-        folder, name = _Output(target.parent, f"{target.stem}."), target.name
+        listing, name = target.with_name(f"{target.stem}.{MANIFEST}"), target.name
         ending = f".{job.suffix.rpartition('.')[2]}"
         if target.suffix.lower() != ending:
             raise OptionError(
@@ -183,9 +173,9 @@ def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tup
             f"{target.name} is no name for format {job.format}, which writes .{ending} files; "
             f"give {target.stem}.{ending}, or a directory (mkdir it if its name is to have a dot)"
         )
-    if _real(folder.root / name) == _real(source):
+    if _real(listing.with_name(name)) == _real(source):
         raise OptionError(f"{source} would be replaced; write to another directory or name")
-    return folder, [(source, name)]
+    return listing, [(source, name)]
 
 
 def _real(path: Path) -> Path:
@@ -195,7 +185,7 @@ def _real(path: Path) -> Path:
 
 def _outputs_of_directory(
     source: Path, target: Path, job: Job
-) -> tuple[_Output, list[tuple[Path, str]]]:
+) -> tuple[Path, list[tuple[Path, str]]]:
     if _names_file(target) or (target.exists() and not target.is_dir()):
         raise OptionError(f"{target} is one file, but {source} is a directory; give a directory")
     folder = _real(target)
@@ -209,7 +199,7 @@ def _outputs_of_directory(
         if name in seen:
             raise OptionError(f"{seen[name]} and {model} would both become {name}; rename one")
         seen[name] = model
-    return _Output(target), pairs
+    return target / MANIFEST, pairs
 
 
 def models_in(source: Path, without: Path | None = None) -> list[Path]:
@@ -232,7 +222,7 @@ def models_in(source: Path, without: Path | None = None) -> list[Path]:
 
 def _run_all(
     tasks: Sequence[Task],
-    folder: _Output,
+    listing: Path,
     submit: Callable[[Task], Future[Prepared]],
     progress: Progress | None,
 ) -> tuple[Prepared, ...]:
@@ -250,28 +240,29 @@ def _run_all(
                 progress(done, len(tasks))
             began = time.monotonic()
             if began - saved > pause:
-                _save_manifest(folder, entries)
+                _save_manifest(listing, entries)
                 saved = time.monotonic()
                 pause = max(_SAVE_EVERY, _SAVE_SHARE * (saved - began))
     finally:  # on interruption, do not start pending tasks
         for future in futures:
             future.cancel()
-    _save_manifest(folder, entries)
+    _save_manifest(listing, entries)
     return tuple(entries[task.output] for task in tasks)
 
 
-def _save_manifest(folder: _Output, entries: Mapping[str, Prepared]) -> None:
+def _save_manifest(listing: Path, entries: Mapping[str, Prepared]) -> None:
     """Writes the shared files, merged with entries of other runs whose outputs still exist."""
-    with locked(folder.root):
-        before = manifest.read(folder.manifest)
+    root, prefix = listing.parent, listing.name.removesuffix(MANIFEST)
+    with locked(root):
+        before = manifest.read(listing)
         there = {
             output: entry
             for output, entry in before.items()
-            if all((folder.root / name).is_file() for name in entry.outputs)
+            if all((root / name).is_file() for name in entry.outputs)
         }
         every = (there | dict(entries)).values()
-        manifest.write(folder.manifest, every)
-        manifest.write_operators(folder.root, folder.prefix, every, before.values())
+        manifest.write(listing, every)
+        manifest.write_operators(root, prefix, every, before.values())
 
 
 def _result(future: Future[Prepared], task: Task) -> Prepared:
@@ -280,19 +271,6 @@ def _result(future: Future[Prepared], task: Task) -> Prepared:
         return future.result()
     except Exception as error:  # executors have no common exception type
         return failed(task, f"the executor failed: {error!r}")
-
-
-def _tasks(
-    source: Path,
-    pairs: Iterable[tuple[Path, str]],
-    task: Callable[..., Task],
-    known: Mapping[str, Prepared],
-) -> list[Task]:
-    folder = source if source.is_dir() else source.parent
-    return [
-        task(m, str(m.relative_to(folder)), output=output, previous=known.get(output))
-        for m, output in pairs
-    ]
 
 
 def _verification_key(verification: Verification | None) -> dict[str, object] | None:
