@@ -101,11 +101,8 @@ def _print(given: argparse.Namespace, report: Report) -> None:
         return
     found = phones(given.model)
     if given.json:
-        inside = {
-            "contexts": [c.to_json() for c in compiled],
-            "phones": [phone.to_json() for phone in found],
-        }
-        print_json(report.to_json() | (inside if compiled else {}))
+        inside = {"contexts": compiled, "phones": found} if compiled else {}
+        print_json(report.to_json() | inside)
     else:
         show_report(report)
         if compiled:
@@ -251,12 +248,12 @@ def _advise(given: argparse.Namespace, options: Options) -> int:
     if named:
         raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
     found = advise(given.model, options)
-    print_result(given.json, lambda: [each.to_json() for each in found], _show_advice, found)
+    print_result(given.json, lambda: found, _show_advice, found)
     return DONE
 
 
 def _show_advice(found: Sequence[OtherRuntime]) -> None:
-    table(("runtime", "nodes it takes", "not taken"), (_advice_row(each) for each in found))
+    table(("runtime", "nodes it takes", "not taken"), map(_advice_row, found))
     for each in found:
         line()
         line(f"{each.name}: {'; '.join(each.notes)}")
@@ -297,13 +294,12 @@ def _compiled(clusters: Sequence[Content], found: Sequence[Phone]) -> None:
 
 def show_phones(found: Sequence[Phone]) -> None:
     """Prints one row for each phone, with its answer to each alternative; nothing without them."""
-    from ep_nnapi.diagnostics.inspect_context import columns, row
+    from ep_nnapi.diagnostics.inspect_context import table_of
 
     if found:
-        names = columns(found)
         line()
         line("What phones take of it; virtual devices stand for them:")
-        table(names, (row(phone, names) for phone in found))
+        table(*table_of(found))
 
 
 def _show_levels(reports: Sequence[Report]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
@@ -22,7 +21,7 @@ def run(given: argparse.Namespace) -> int:
     from ep_nnapi.operators import ops
 
     known = ops()
-    print_result(given.json, lambda: [asdict(o) for o in known], show, known)
+    print_result(given.json, lambda: known, show, known)
     return DONE
 
 

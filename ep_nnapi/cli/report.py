@@ -48,10 +48,9 @@ def run(given: argparse.Namespace) -> int:
     with progress("levels") as advance:
         found = arguments.call(write_findings, given, advance=advance)
     if given.json:
-        more: dict[str, object] = {} if receipt is None else {"receipt": receipt}
-        if found.phones:
-            more["phones"] = [phone.to_json() for phone in found.phones]
-        print_json({"output": given.output, "report": found.report.to_json(), **more})
+        more = {"receipt": receipt, "phones": found.phones}
+        about = {name: each for name, each in more.items() if each}
+        print_json({"output": given.output, "report": found.report.to_json(), **about})
     else:
         line(f"{given.output}: {found.report.summary}")
         show_phones(found.phones)

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import fields, is_dataclass
 from math import isfinite, isnan
 from typing import TextIO, cast
 
@@ -97,7 +98,12 @@ def print_result(
 
 
 def strict(data: object) -> object:
-    """Returns the data with null for numbers that are not finite, explained by `KEY_reason`."""
+    """Returns the data with null for numbers that are not finite, explained by `KEY_reason`.
+
+    An instance of a dataclass becomes a dictionary of its fields.
+    """
+    if is_dataclass(data):
+        data = {f.name: getattr(data, f.name) for f in fields(data)}
     if isinstance(data, Mapping):
         found = {key: strict(value) for key, value in data.items()}
         reasons = {f"{key}_reason": _reason(value) for key, value in data.items()}

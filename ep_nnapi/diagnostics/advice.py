@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from shlex import quote
 
 import onnx
@@ -93,10 +93,6 @@ class OtherRuntime:
     notes: tuple[str, ...]
     command: str
     source: str
-
-    def to_json(self) -> dict[str, object]:
-        """Returns plain data for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from itertools import count, pairwise, product
 from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from onnxruntime import GraphOptimizationLevel, InferenceSession
 
 from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.model_sources import ModelSource, Progress
 from ep_nnapi.diagnostics.session_runs import (
     nnapi_session,
     open_session,
@@ -128,7 +128,6 @@ def _weights(*shape: int) -> Array:
     return (np.arange(np.prod(shape), dtype=np.float32) % 17 / 16 - 0.4).reshape(shape)
 
 
-Progress: TypeAlias = Callable[[int, int], None]
 Key: TypeAlias = tuple[int, int] | CostClass
 """Identifies a probe: the size and length of a chain, or an operator family."""
 Times: TypeAlias = Mapping[Key, float]
@@ -277,7 +276,8 @@ def _ratio(time: float, count: float) -> float:
 
 
 _FLAGS = (NnapiFlag.NONE, NnapiFlag.USE_FP16, NnapiFlag.USE_NCHW)
-"""Flags for which the operations of given models are recorded."""
+"""Flags with which given models are partitioned, so that a device is asked about their operations.
+"""
 
 
 def record_profile(
@@ -305,18 +305,10 @@ def record_profile(
     opened = runtime_of(options)
     chosen = choose_device(opened, options.device, NnapiFlag.NONE)
     recording = RecordingRuntime(opened)
-    for model in models:
-        _record_operations(model, replace(options, device=chosen.name), recording)
+    for model, flags in product(map(source, models), _FLAGS):
+        asked = replace(options, device=chosen.name, flags=flags)
+        partitioned_at(model, asked, GraphOptimizationLevel.ORT_ENABLE_BASIC, recording)
     measured = measure_costs(chosen.name, options.runtime, progress).to_json() if times else None
     profile = replace(record(opened, chosen, recording.exact), calibration=measured)
     write(profile, Path(path))
     return profile
-
-
-def _record_operations(model: ModelSource, options: Options, runtime: RecordingRuntime) -> None:
-    """Partitions the model with each flag, so that the device is asked about its operations."""
-    found = source(model)
-    for flags in _FLAGS:
-        partitioned_at(
-            found, replace(options, flags=flags), GraphOptimizationLevel.ORT_ENABLE_BASIC, runtime
-        )

@@ -12,7 +12,7 @@ from ep_nnapi.diagnostics.check import check_excluded
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, paths_of
 from ep_nnapi.diagnostics.output_traits import known_differences, note_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import (
@@ -194,10 +194,6 @@ def errors_of_parts(
     wanted = {name for name, op_type in nodes if op_type}
     found = cluster_errors(model, feeds, parts, tolerance)
     return [c for c in found if wanted.issuperset(c.report.nodes)]
-
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of steps done and of all steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ep_nnapi.diagnostics.doctor_worker import ANSWERS, FULL, RESULTS
+from ep_nnapi.diagnostics.model_sources import Progress
 from ep_nnapi.nnapi.errors import (
     ModelError,
     NnapiError,
@@ -133,7 +134,7 @@ def doctor(
     device: str | None = None,
     operations: Sequence[str] = (),
     timeout: float = 10.0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Examination:
     """Compares a device with nnapi-reference, and writes its profile with its flaws to `path`.
 

@@ -6,7 +6,8 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -101,10 +102,6 @@ class Content:
         sizes = (str(self.feature_level), str(self.operations))
         return (self.name, *sizes, inputs, outputs, weights, nodes)
 
-    def to_json(self) -> dict[str, object]:
-        """Returns plain data for JSON."""
-        return asdict(self)
-
 
 def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
     """Returns the compiled clusters of a model in graph order; empty for other models.
@@ -122,8 +119,8 @@ def unpacked(
     Raises as `contents`.
     """
     folder = None if isinstance(model, bytes) else Path(model).parent
-    for node in _own_nodes(_proto(model)):
-        content = unpack(_attribute(node, _CONTEXT), folder, MAX_FEATURE_LEVEL)
+    for node, data in _own_nodes(_proto(model)):
+        content = unpack(data, folder, MAX_FEATURE_LEVEL)
         alternatives = content.alternatives
         check_programs(alternatives)
         yield node, content, alternatives
@@ -131,14 +128,15 @@ def unpacked(
 
 def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
     """Yields name and container of each EPContext node of this provider, in graph order."""
-    return ((node.name, _attribute(node, _CONTEXT)) for node in _own_nodes(proto))
+    return ((node.name, data) for node, data in _own_nodes(proto))
 
 
-_CONTEXT = "ep_cache_context"
-
-
-def _own_nodes(proto: ModelProto) -> Iterator[NodeProto]:
-    return filter(_is_own, all_nodes(proto.graph))
+def _own_nodes(proto: ModelProto) -> Iterator[tuple[NodeProto, bytes]]:
+    for node in all_nodes(proto.graph):
+        known = {a.name: a.s for a in node.attribute}
+        own = (CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE.encode())
+        if (node.domain, node.op_type, known.get("source")) == own:
+            yield node, known.get("ep_cache_context", b"")
 
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
@@ -148,15 +146,6 @@ def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
         return ModelProto()
     # none: an .ort file, or malformed; loading it reports errors
     return read_model(model, weights=False) or ModelProto()
-
-
-def _is_own(node: NodeProto) -> bool:
-    kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
-    return kind and _attribute(node, "source") == EP_SOURCE.encode()
-
-
-def _attribute(node: NodeProto, name: str) -> bytes:
-    return next((a.s for a in node.attribute if a.name == name), b"")
 
 
 def _content(
@@ -180,12 +169,11 @@ def _content(
 
 def _nodes(node: NodeProto, operations: Sequence[Operation]) -> tuple[str, ...]:
     """The ONNX nodes that it computes; in files of earlier versions those of its operations."""
-    try:
-        names = json.loads(_attribute(node, "notes"))
-    except ValueError:
-        names = None
-    if isinstance(names, list):
-        return tuple(map(str, names))
+    notes = next((a.s for a in node.attribute if a.name == "notes"), b"")
+    with suppress(ValueError):
+        names = json.loads(notes)
+        if isinstance(names, list):
+            return tuple(map(str, names))
     return tuple(dict.fromkeys(name for op in operations for name in op.origin))
 
 
@@ -255,8 +243,9 @@ def _places(alternative: Alternative, weights: Array) -> set[tuple[int, int]]:
             found.add((constant.ctypes.data - weights.ctypes.data, constant.size))
         if each.kind is AlternativeKind.ONNX:
             found.update(external_places(each))
-        elif each.kind is AlternativeKind.LITERT:
-            found.update(_behind(each))
+        elif each.data is not None and is_installed():  # buffers behind LiteRT's flatbuffer
+            start = aligned(len(each.data))
+            found.update((at - start, size) for at, size in outside_buffers(each.data))
     return found
 
 
@@ -265,13 +254,6 @@ def _packed_bytes(given: Alternative | LaterAlternative) -> int:
     if isinstance(given, LaterAlternative):
         return given.size
     return sum(len(each.data or b"") for each in everything([given]))
-
-
-def _behind(alternative: Alternative) -> Iterator[tuple[int, int]]:
-    """Offsets and sizes in the weights of the buffers behind a flatbuffer; none without LiteRT."""
-    if alternative.data is not None and is_installed():
-        start = aligned(len(alternative.data))
-        yield from ((at - start, size) for at, size in outside_buffers(alternative.data))
 
 
 def _described(crossings: Sequence[Crossing]) -> tuple[str, ...]:
@@ -307,11 +289,6 @@ class Phone:
         of = f"{len(reasons)} of {len(found)} not: " if len(found) > 1 else ""
         return of + reasons[0]
 
-    def to_json(self) -> dict[str, object]:
-        """Returns plain data for JSON."""
-        declined = [dict(each) for each in self.declined]
-        return {"name": self.name, "feature_level": self.feature_level, "declined": declined}
-
 
 def phones(model: str | os.PathLike[str] | bytes) -> tuple[Phone, ...]:
     """Returns the virtual devices, then a phone without NNAPI; empty without compiled clusters.
@@ -322,22 +299,16 @@ def phones(model: str | os.PathLike[str] | bytes) -> tuple[Phone, ...]:
     if not clusters:
         return ()
     return (
-        *(_phone(device, clusters) for device in level_devices()),
-        *(_phone(device, clusters) for device in _profiled()),
+        *(_phone(device, clusters) for device in (*level_devices(), *_profiled())),
         Phone(WITHOUT_NNAPI, 0, tuple({a.name: _why(a, 0, None) for a in c} for c in clusters)),
     )
 
 
-def columns(found: Sequence[Phone]) -> tuple[str, ...]:
-    """Returns the names of a table of phones x alternatives, whose rows are of `row`."""
+def table_of(found: Sequence[Phone]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns the columns and the rows of a table of phones x alternatives."""
     names = dict.fromkeys(name for phone in found for each in phone.declined for name in each)
-    return ("phone", "level", *names)
-
-
-def row(phone: Phone, names: Sequence[str]) -> tuple[str, ...]:
-    """Returns a row of the table with these columns."""
-    answers = (phone.answer(name) for name in names[2:])
-    return (phone.name, str(phone.feature_level or "-"), *answers)
+    rows = [(p.name, str(p.feature_level or "-"), *map(p.answer, names)) for p in found]
+    return ("phone", "level", *names), rows
 
 
 def takers(found: Sequence[Phone], alternative: str, cluster: int) -> str:

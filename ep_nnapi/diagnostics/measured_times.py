@@ -20,7 +20,6 @@ from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
 from ep_nnapi.diagnostics.session_runs import feeds_of, nnapi_session, outputs_of, source
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.files import write_output
-from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.provider.cluster_record import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
@@ -75,22 +74,18 @@ class DeviceTime:
 
 def device_times(provider: Provider) -> tuple[DeviceTime, ...]:
     """Returns the times of the clusters whose device measured them."""
-    found = (
-        _time(number, cluster.report.device, cluster.record.durations)
-        for number, cluster in enumerate(provider.clusters)
-    )
-    return tuple(t for t in found if (t.on_hardware, t.in_driver) != (None, None))
+    found = []
+    for number, cluster in enumerate(provider.clusters):
+        runs = tuple(cluster.record.durations)
+        times = _milliseconds(d.on_hardware for d in runs), _milliseconds(d.in_driver for d in runs)
+        if times != (None, None):
+            found.append(DeviceTime(number, cluster.report.device, *times))
+    return tuple(found)
 
 
-def _time(cluster: int, device: str, durations: Iterable[Duration]) -> DeviceTime:
-    runs = tuple(durations)
-    hardware = [d.on_hardware for d in runs if d.on_hardware is not None]
-    driver = [d.in_driver for d in runs if d.in_driver is not None]
-    return DeviceTime(cluster, device, _milliseconds(hardware), _milliseconds(driver))
-
-
-def _milliseconds(nanoseconds: list[int]) -> float | None:
-    return median(nanoseconds) / 1e6 if nanoseconds else None
+def _milliseconds(nanoseconds: Iterable[int | None]) -> float | None:
+    known = [ns for ns in nanoseconds if ns is not None]
+    return median(known) / 1e6 if known else None
 
 
 def record_trace(path: Path, model: ModelSource, feeds: Feeds, options: Options) -> None:
@@ -169,36 +164,31 @@ def measured_times(model: ModelSource, options: Options, inputs: Inputs = ()) ->
 
         count = measured(run).runs
         profile = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    clusters, operations = zip(*map(_clusters_and_operations, runs[1:]), strict=True)
     return MeasuredTimes(
-        _medians([_clusters(events) for events in runs[1:]]),
-        _medians([_operations(events) for events in runs[1:]]),
+        _medians(clusters),
+        _medians(operations),
         _medians(_cpu_nodes(profile)[1:]),
         device_times(provider),
         count,
     )
 
 
-def _clusters(events: Iterable[RunEvent]) -> dict[Nodes, float]:
-    """Returns the times of the clusters of one run."""
-    found: dict[Nodes, float] = defaultdict(float)
+def _clusters_and_operations(
+    events: Iterable[RunEvent],
+) -> tuple[dict[Nodes, float], dict[Nodes, float]]:
+    """Returns the times of the clusters and of the NNAPI operations of one run."""
+    clusters, operations = defaultdict[Nodes, float](float), defaultdict[Nodes, float](float)
     began: dict[Nodes, int] = {}
     for event in events:
-        if event.name == WHOLE_CLUSTER:
-            found[event.nodes] += (event.end_ns - event.start_ns) / 1000
-        elif event.name == INPUTS:
+        if event.name == INPUTS:
             began[event.nodes] = event.start_ns
         elif event.name == OUTPUTS:
-            found[event.nodes] += (event.end_ns - began.pop(event.nodes)) / 1000
-    return found
-
-
-def _operations(events: Iterable[RunEvent]) -> dict[Nodes, float]:
-    """Returns the times of the NNAPI operations of one run."""
-    found: dict[Nodes, float] = defaultdict(float)
-    for event in events:
-        if event.name not in (WHOLE_CLUSTER, INPUTS, OUTPUTS):
+            clusters[event.nodes] += (event.end_ns - began.pop(event.nodes)) / 1000
+        else:
+            found = clusters if event.name == WHOLE_CLUSTER else operations
             found[event.nodes] += (event.end_ns - event.start_ns) / 1000
-    return found
+    return clusters, operations
 
 
 def _cpu_nodes(profile: Sequence[Mapping[str, object]]) -> list[dict[str, float]]:

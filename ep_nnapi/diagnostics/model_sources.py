@@ -5,7 +5,7 @@ onnx and numpy are imported only for data in memory, so that preparing files nee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -34,6 +34,8 @@ class ExportedProgram(Protocol):
 ModelSource: TypeAlias = "str | PathLike[str] | bytes | ModelProto | ExportedProgram"
 Inputs: TypeAlias = object
 """Paths as for `read_feeds`, an array, a dictionary from names to arrays, or a list of arrays."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of steps done and of all steps."""
 
 
 def loadable(model: object) -> Loadable:

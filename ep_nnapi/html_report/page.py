@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
 
-from ep_nnapi.diagnostics.inspect_context import Phone, columns, row
+from ep_nnapi.diagnostics.inspect_context import Phone, table_of
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, Variant, drawing_of, pictures_of
@@ -59,7 +59,7 @@ def data_of(found: Findings) -> dict[str, object]:
             "optimization": pictures_of(found.optimization_levels),
         },
         "advice": {str(reason): advice for reason, advice in ADVICE.items()},
-        "phones": [phone.to_json() for phone in found.phones],
+        "phones": [asdict(phone) for phone in found.phones],
     }
 
 
@@ -214,8 +214,7 @@ def _sections(found: Findings) -> list[str]:
         notes = report_html.table(("operator", "node", "note"), rows)
         sections.append(_section("notes", "Taken with a note", notes))
     if found.phones:
-        names = columns(found.phones)
-        table = report_html.table(names, (row(phone, names) for phone in found.phones))
+        table = report_html.table(*table_of(found.phones))
         sections.append(_section("phones", "Phones and alternatives", table))
     comparisons = (
         _comparison("feature", found.feature_levels),

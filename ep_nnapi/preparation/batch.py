@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, as_files
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import (
     TEMPORARY_PREFIX,
@@ -33,7 +33,6 @@ MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds between saves: the most that a killed run loses from its manifest
 _SAVE_SHARE = 20  # where saving is slow, the pause is this multiple of its duration instead
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}")  # matches .txt and .tflite, but not the .2 of v1.2
-Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from onnx import ModelProto
 from ep_nnapi.diagnostics.check import checked
 from ep_nnapi.diagnostics.fixed_model import write_in
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, as_files
 from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
 from ep_nnapi.diagnostics.verdict import Verdict, sentences
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, save
@@ -166,8 +166,6 @@ def _counts(report: Report) -> dict[str, int]:
     left = report.nodes - report.taken
     return {"nodes": report.nodes, "left_to_cpu": left, "clusters": len(report.clusters)}
 
-
-Progress: TypeAlias = Callable[[int, int], None]
 
 REWRITES: Mapping[str, Rewrite] = {
     "transposes in fewer axes": transposes_in_fewer_axes,

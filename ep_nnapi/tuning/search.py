@@ -11,6 +11,7 @@ from math import comb
 from statistics import median
 from typing import TypeAlias
 
+from ep_nnapi.diagnostics.model_sources import Progress
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options.table import parse
@@ -31,8 +32,6 @@ from ep_nnapi.tuning.candidates import (
 )
 
 Run: TypeAlias = Callable[[], object]
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of steps done and of all steps."""
 
 _ERROR = 0.05
 """Probability that a confidence interval does not contain the median."""

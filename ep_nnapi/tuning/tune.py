@@ -12,7 +12,7 @@ from typing import Unpack
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, paths_of
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
     open_session,
@@ -32,7 +32,6 @@ from ep_nnapi.tuning.candidates import Measured, Subject, Winner
 from ep_nnapi.tuning.search import (
     STAGES,
     Measure,
-    Progress,
     Run,
     Search,
     Timing,
