@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, print_result, table
@@ -26,8 +26,6 @@ HELP = "which nodes NNAPI takes, and why not"
 _NO_REPORT = "not a report of check --json"
 _FORMATS = ("model-explorer", "netron")
 _SOURCES = 3  # source lines that a row names
-_ABOUT_ONE = ("levels", "advise", "format")
-"""Arguments of which each is about one model, not a directory."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -77,10 +75,20 @@ def run(given: argparse.Namespace) -> int:
     report = _report(given.model, given, options)
     _print(given, report)
     regressions = [] if baseline is None else _regressions(report, baseline, given.baseline)
+    return _code(given, [report], regressions)
+
+
+def _code(given: argparse.Namespace, reports: Sequence[Report], regressions: Sequence[str]) -> int:
+    """Prints the regressions; returns the exit code."""
     for way in regressions:
         line(f"ep-nnapi: {way} since {given.baseline}", error=True)
-    left = given.strict and report.taken < report.nodes
+    left = given.strict and any(r.taken < r.nodes for r in reports)
     return NEGATIVE if left or regressions else DONE
+
+
+def _flags(given: argparse.Namespace, *names: str) -> str:
+    """The flags that are given of arguments of these names, with commas between them."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names if getattr(given, name))
 
 
 def _report(model: str, given: argparse.Namespace, options: Options) -> Report:
@@ -113,9 +121,9 @@ def _directory(given: argparse.Namespace, options: Options) -> int:
     """Prints a row for each .onnx file of a directory, or their reports as a JSON list."""
     from ep_nnapi.preparation.batch import models_in
 
-    about_one = [f"--{name}" for name in _ABOUT_ONE if getattr(given, name)]
+    about_one = _flags(given, "levels", "advise", "format")
     if about_one:
-        raise OptionError(f"{', '.join(about_one)} is about one model; give one .onnx or .ort file")
+        raise OptionError(f"{about_one} is about one model; give one .onnx or .ort file")
     folder, baseline = Path(given.model), _baseline(given.baseline)
     checked: dict[str, Report | NnapiError] = {}
     for path in models_in(folder):
@@ -126,16 +134,14 @@ def _directory(given: argparse.Namespace, options: Options) -> int:
     if given.json:
         print_json([_entry(name, found) for name, found in checked.items()])
     else:
-        table(("model", *_SIZES), (_row(name, found) for name, found in checked.items()))
+        table(("model", *_SIZES), ((name, *_sizes(found)) for name, found in checked.items()))
     for name, found in checked.items():
         if isinstance(found, NnapiError):
             line(f"ep-nnapi: {name}: {str(found).removeprefix(f'{folder / name}: ')}", error=True)
     regressions = [] if baseline is None else list(_of_models(checked, baseline, given.baseline))
-    for way in regressions:
-        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
     reports = [found for found in checked.values() if not isinstance(found, NnapiError)]
-    left = given.strict and any(r.taken < r.nodes for r in reports)
-    return NEGATIVE if left or regressions or len(reports) < len(checked) else DONE
+    code = _code(given, reports, regressions)
+    return code if len(reports) == len(checked) else NEGATIVE
 
 
 def _entry(name: str, found: Report | NnapiError) -> dict[str, object]:
@@ -144,16 +150,13 @@ def _entry(name: str, found: Report | NnapiError) -> dict[str, object]:
     return found.to_json() | {"model": {"path": name, "sha256": found.digest}}
 
 
-def _row(name: str, found: Report | NnapiError) -> tuple[object, ...]:
-    sizes = (None,) * 4 if isinstance(found, NnapiError) else _sizes(found)
-    return (name, *sizes)
-
-
 _SIZES = ("nodes", "taken", "clusters", "border bytes")
 
 
-def _sizes(found: Report) -> tuple[int, ...]:
+def _sizes(found: Report | NnapiError) -> tuple[int | None, ...]:
     """The cells of a table below `_SIZES`."""
+    if isinstance(found, NnapiError):
+        return (None,) * len(_SIZES)
     return found.nodes, found.taken, len(found.clusters), found.boundary_bytes
 
 
@@ -161,12 +164,11 @@ def _of_models(
     checked: Mapping[str, Report | NnapiError], baseline: object, file: str
 ) -> Iterator[str]:
     """Yields the regressions of a directory's models; one without a baseline is one too."""
-    if not isinstance(baseline, list):
-        raise OptionError(f"{file}: not a report of check --json on a directory")
+    given: list[Any] = baseline if isinstance(baseline, list) else [None]
     try:
-        before = {entry["model"]["path"]: entry for entry in baseline}
+        before = {entry["model"]["path"]: entry for entry in given}
     except (KeyError, TypeError):
-        raise OptionError(f"{file}: not a report of check --json on a directory") from None
+        raise OptionError(f"{file}: {_NO_REPORT} on a directory") from None
     for name, found in checked.items():
         if name not in before:
             yield f"{name} is new"
@@ -180,10 +182,9 @@ def _levels(given: argparse.Namespace, options: Options) -> int:
     """Prints a report for each feature level, as old phones support less than the default one."""
     from ep_nnapi.diagnostics.check import checked, feature_levels
 
-    for name in ("baseline", "strict", "optimization_level"):
-        if getattr(given, name):
-            flag = name.replace("_", "-")
-            raise OptionError(f"--levels and --{flag} exclude each other; give one of them")
+    others = _flags(given, "baseline", "strict", "optimization_level")
+    if others:
+        raise OptionError(f"--levels and {others} exclude each other; give one of them")
     if options.feature_level is not None:
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
     reports = [checked(given.model, each) for each in feature_levels(options)]
@@ -193,7 +194,7 @@ def _levels(given: argparse.Namespace, options: Options) -> int:
 
 def _regressions(report: Report, baseline: object, file: str) -> list[str]:
     if not isinstance(baseline, dict):
-        raise OptionError(f"{file}: not a report of check --json on one model")
+        raise OptionError(f"{file}: {_NO_REPORT} on one model")
     try:
         return report.regressions(baseline)
     except ModelError:
@@ -243,10 +244,9 @@ def _advise(given: argparse.Namespace, options: Options) -> int:
     """
     from ep_nnapi.diagnostics.advice import advise
 
-    others = ("levels", "baseline", "optimization_level", "format", "strict")
-    named = [f"--{name.replace('_', '-')}" for name in others if getattr(given, name)]
-    if named:
-        raise OptionError(f"--advise is about the model as it is; drop {', '.join(named)}")
+    others = _flags(given, "levels", "baseline", "optimization_level", "format", "strict")
+    if others:
+        raise OptionError(f"--advise is about the model as it is; drop {others}")
     found = advise(given.model, options)
     print_result(given.json, lambda: found, _show_advice, found)
     return DONE

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import TypeAlias, Unpack
-
-import numpy as np
 
 from ep_nnapi.diagnostics.check import check_excluded
 from ep_nnapi.diagnostics.fixed_model import fixed_model
@@ -22,7 +21,7 @@ from ep_nnapi.diagnostics.session_runs import (
     run_on_nnapi,
     source,
 )
-from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verdict
+from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verdict, by_output
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
@@ -81,19 +80,19 @@ class ClusterErrors:
         }
 
 
+@dataclass(frozen=True, slots=True)
 class _Observed:
     """Collects the errors of clusters, in the order of their first runs."""
 
-    def __init__(self, options: Options, tolerance: float | None, advance: Advance | None) -> None:
-        self.clusters: dict[tuple[str, ...], ClusterErrors] = {}
-        self._half = options.half
-        self._tolerance = tolerance
-        self._advance = advance
+    half: bool
+    tolerance: float | None
+    advance: Advance | None
+    clusters: dict[tuple[str, ...], ClusterErrors] = field(default_factory=dict)
 
     def __call__(self, run: Observation) -> None:
         """Adds the errors of one run; keeps none of its arrays."""
-        if self._advance is not None:
-            self._advance()
+        if self.advance is not None:
+            self.advance()
         before = self.clusters.get(run.report.nodes)
         found = self._errors(run)
         self.clusters[run.report.nodes] = found if before is None else _merged(before, found)
@@ -101,19 +100,13 @@ class _Observed:
     def _errors(self, run: Observation) -> ClusterErrors:
         if run.nnapi is None:
             return ClusterErrors(run.report, {}, Verdict(), run.failure)
-        verdict = compared(
-            str(run.model),
-            [run.inputs],
-            ([run.nnapi], [run.cpu]),
-            self._tolerance,
-            half=self._half,
-        )
+        outputs = [run.nnapi], [run.cpu]
+        verdict = compared(str(run.model), [run.inputs], outputs, self.tolerance, half=self.half)
         if verdict.less_accurate is not LessAccurate.NONE:
             values = (*run.inputs.values(), *run.cpu.values())
-            known = known_differences(run.report.op_types, values, half=self._half)
+            known = known_differences(run.report.op_types, values, half=self.half)
             verdict = replace(verdict, note=" ".join(filter(None, (verdict.note, note_of(known)))))
-        measures = {name: ErrorMeasures.of(run.nnapi[name], w) for name, w in run.cpu.items()}
-        return ClusterErrors(run.report, measures, verdict)
+        return ClusterErrors(run.report, _measures(*outputs), verdict)
 
 
 def _merged(before: ClusterErrors, found: ClusterErrors) -> ClusterErrors:
@@ -161,7 +154,7 @@ def cluster_errors(
 
     Clusters that no run reaches (in a branch not taken) are absent.
     """
-    observed = _Observed(options, tolerance, advance)
+    observed = _Observed(options.half, tolerance, advance)
     provider = ObservingProvider(options, observed)
     session = open_session(source(model), exact_options(), provider)
     for fed in feeds.runs:
@@ -295,7 +288,12 @@ def compare(
     the same way. Raises ModelError, OptionError and RuntimeFailure (a device failed and `fallback`
     is none).
     """
-    chosen, model = parse(options), _uncompiled(source(model))
+    chosen, model = parse(options), source(model)
+    if contents(model):
+        raise ModelError(
+            "its clusters are compiled ahead of time, and the CPU provider cannot run them; "
+            "compare the original model"
+        )
     with fixed_model(model, chosen) as (static, rest):
         cpu = open_session(static, exact_options())
         feeds = feeds_of(model, cpu, inputs, seed, sizes=chosen.sizes)
@@ -303,7 +301,6 @@ def compare(
         provider, got = run_on_nnapi(static, feeds, rest)
         check_excluded(chosen, provider.report)
         verdict = compared(static, feeds.runs, (got, want), tolerance, half=rest.half)
-        measures = _measures(got, want)
         subject = _ComparedModel(static, feeds, rest, tolerance, provider.report)
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
@@ -312,7 +309,7 @@ def compare(
         provider.report,
         seed if paths_of(inputs) == () else None,
         verdict,
-        measures,
+        _measures(got, want),
         clusters,
         provider.failures,
         fallbacks_of(provider),
@@ -321,24 +318,10 @@ def compare(
     )
 
 
-def _uncompiled(model: str | bytes) -> str | bytes:
-    if contents(model):
-        raise ModelError(
-            "its clusters are compiled ahead of time, and the CPU provider cannot run them; "
-            "compare the original model"
-        )
-    return model
-
-
 def _measures(got: Runs, want: Runs) -> dict[str, ErrorMeasures]:
-    """Returns the measures of each output; lengths of sequences may differ between runs."""
-    none = np.empty(0)
-    names = dict.fromkeys(name for w in (*want, *got) for name in w)
-    pairs = list(zip(got, want, strict=True))
-    return {
-        n: ErrorMeasures.over(ErrorMeasures.of(g.get(n, none), w.get(n, none)) for g, w in pairs)
-        for n in names
-    }
+    """Returns the measures of each output over all runs."""
+    pairs = by_output(got, want).items()
+    return {name: ErrorMeasures.over(starmap(ErrorMeasures.of, each)) for name, each in pairs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,6 @@ def compared(
 ) -> Verdict:
     """Returns the verdict on outputs of NNAPI and of the CPU provider for the same inputs.
 
-    sides  the outputs of NNAPI and of the CPU provider
     half   True if NNAPI may compute float32 in float16
     """
     traits = traits_of(model, half=half)

@@ -167,17 +167,15 @@ def differences_of(
 ) -> tuple[Difference, ...]:
     """Returns the difference of each output; `tolerance` replaces the defaults of the kinds."""
     chosen = traits or OutputTraits()
-    none = np.empty(0)  # lengths of sequences may differ between runs
+    found = by_output(got, want).items()
+    return tuple(_difference(name, pairs, chosen, tolerance) for name, pairs in found)
+
+
+def by_output(got: Runs, want: Runs) -> dict[str, list[tuple[Array, Array]]]:
+    """Returns the pairs of each output; lengths of sequences may differ between runs."""
+    none, runs = np.empty(0), list(zip(got, want, strict=True))
     names = dict.fromkeys(name for w in (*want, *got) for name in w)
-    return tuple(
-        _difference(
-            name,
-            [(g.get(name, none), w.get(name, none)) for g, w in zip(got, want, strict=True)],
-            chosen,
-            tolerance,
-        )
-        for name in names
-    )
+    return {n: [(g.get(n, none), w.get(n, none)) for g, w in runs] for n in names}
 
 
 def _difference(

@@ -98,7 +98,7 @@ def _sort(layers: _Layers) -> None:
             break
         down = sweep % 2 == 0
         neighbours = layers.links.predecessors if down else layers.links.successors
-        for previous, row in _pairs(layers.rows, down=down):
+        for previous, row in pairwise(layers.rows if down else layers.rows[::-1]):
             place = {key: i for i, key in enumerate(previous)}
             means = {}
             for i, key in enumerate(row):
@@ -109,11 +109,6 @@ def _sort(layers: _Layers) -> None:
         if found < least:
             best, least = [list(row) for row in layers.rows], found
     layers.rows[:] = best
-
-
-def _pairs(rows: list[list[str]], *, down: bool) -> Iterable[tuple[list[str], list[str]]]:
-    ordered = rows if down else rows[::-1]
-    return pairwise(ordered)
 
 
 def _crossings(layers: _Layers) -> int:

@@ -53,7 +53,7 @@ def write_findings(
     *,
     levels: bool = True,
     measure: bool = False,
-    advance: Advance | None = None,
+    advance: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Findings:
     """Writes the file as `write_report`; returns all that it shows."""

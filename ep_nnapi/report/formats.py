@@ -181,14 +181,9 @@ def _attributes(
 ) -> list[dict[str, str]]:
     found = {"name": node.name, "decision": "CPU" if cluster is None else f"cluster {cluster}"}
     if rejection is not None:
-        found["reason"] = str(rejection.reason)
-        found["detail"] = rejection.detail
-        found["advice"] = ADVICE[rejection.reason]
-    if node.name in notes:
-        found["note"] = notes[node.name]
-    if node.source is not None:
-        found["source"] = str(node.source)
-    return _pairs(found)
+        advice = ADVICE[rejection.reason]
+        found |= {"reason": str(rejection.reason), "detail": rejection.detail, "advice": advice}
+    return _pairs(found | {"note": notes.get(node.name, ""), "source": str(node.source or "")})
 
 
 def _pairs(found: Mapping[str, str]) -> list[dict[str, str]]:
