@@ -116,7 +116,6 @@ def _inputs(content: ContainerContent) -> tuple[InputSpec, ...]:
     return tuple(InputSpec(c.name, c.dtype.numpy, c.shape) for c in entering)
 
 
-DEFAULT_ABI = "arm64-v8a"
 _EXECUTABLE = {PROGRAM, DEVICE_SCRIPT, "push.sh", "run.sh"}
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same files
 
@@ -157,7 +156,7 @@ def bundle(
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    abi: str = DEFAULT_ABI,
+    abi: str = "arm64-v8a",
     native: str | os.PathLike[str] | None = None,
     inputs: Inputs = (),
     seed: int = 0,
@@ -219,10 +218,10 @@ def _fill(
     _copy(plugin, home / PLUGIN)
     remote, notes = None, []
     if prepared.inputs is None:
-        notes.append(
-            f"{_why_no_program(prepared.cpu_nodes)}: {PROGRAM} cannot run the model, applications "
-            "with ONNX Runtime can"
-        )
+        left = "1 node is" if prepared.cpu_nodes == 1 else f"{prepared.cpu_nodes} nodes are"
+        why = f"{left} left to the CPU" if prepared.cpu_nodes else "the model has several clusters"
+        run = f"{PROGRAM} cannot run the model, applications with ONNX Runtime can"
+        notes.append(f"{why}: {run}")
     else:
         remote = _remote(model)
         notes += _add_program(device, native, abi)
@@ -265,12 +264,8 @@ def _add_scripts(folder: Path, remote: PurePosixPath) -> None:
     device = folder / "device"
     names = sorted(p.relative_to(device).as_posix() for p in device.rglob("*") if p.is_file())
     digests = "".join(f"{digest_of(device / name)}  {name}\n" for name in names)
-    texts = {
-        DIGESTS: digests,
-        "push.sh": push_script(remote, names),
-        "run.sh": run_script(remote),
-    }
-    for name, text in texts.items():
+    scripts = {"push.sh": push_script(remote, names), "run.sh": run_script(remote)}
+    for name, text in {DIGESTS: digests, **scripts}.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
@@ -320,13 +315,6 @@ def _publish(folder: Path, out: Path) -> None:
         os.replace(packed, out)
     finally:
         packed.unlink(missing_ok=True)
-
-
-def _why_no_program(cpu_nodes: int) -> str:
-    if not cpu_nodes:
-        return "the model has several clusters"
-    nodes = "1 node is" if cpu_nodes == 1 else f"{cpu_nodes} nodes are"
-    return f"{nodes} left to the CPU"
 
 
 def device_script(model: str, inputs: Mapping[str, str]) -> str:

@@ -208,41 +208,27 @@ def from_ort(model: Loadable) -> onnx.ModelProto | None:
 _HALF = np.finfo(np.float16)
 
 
-def _nan(values: Array) -> bool:
-    return bool(np.isnan(values).any())
+def _overflows(values: Array) -> Array:
+    """True for a value that is not finite, or whose square or sum with others is not."""
+    return np.asarray(~(np.abs(values) <= np.sqrt(np.float64(np.finfo(values.dtype).max))))
 
 
-def _infinite(values: Array) -> bool:
-    return bool(np.isinf(values).any())
+def _no_half(values: Array) -> Array:
+    """True for a number that overflows in float16, as its square, or loses its precision."""
+    sizes = np.abs(values, dtype=np.float64)
+    small = (sizes > 0) & (sizes < float(_HALF.smallest_normal))
+    return np.asarray(np.isfinite(sizes) & (small | (sizes > np.sqrt(float(_HALF.max)))))
 
 
-def _overflows(values: Array) -> bool:
-    """True if a value is not finite, or the sum of some values or the square of one is not."""
-    return not np.isfinite(values).all() or bool(np.abs(values).max(initial=0) > _root(values))
-
-
-def _root(values: Array) -> float:
-    return float(np.sqrt(np.float64(np.finfo(values.dtype).max)))
-
-
-def _no_half(values: Array) -> bool:
-    """True if a number, or its square, overflows in float16 or loses its precision."""
-    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
-    return bool(
-        ((sizes > np.sqrt(float(_HALF.max))) | (sizes < float(_HALF.smallest_normal))).any()
-    )
-
-
-def _rounded_to_half(values: Array) -> bool:
-    """True if a number is none of float16's."""
-    kept = values[np.isfinite(values)]
+def _rounded_to_half(values: Array) -> Array:
+    """True for a number that is none of float16's."""
     with np.errstate(over="ignore"):
-        return bool((kept.astype(np.float16) != kept).any())
+        return np.asarray(np.isfinite(values) & (values.astype(np.float16) != values))
 
 
-def _no_integer(values: Array) -> bool:
-    """True if a value is none of int32's."""
-    return not bool((np.abs(np.nan_to_num(values, nan=np.inf)) < 2.0**31).all())
+def _no_integer(values: Array) -> Array:
+    """True for a value that is none of int32's."""
+    return np.asarray(~(np.abs(values, dtype=np.float64) < 2.0**31))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +236,14 @@ class KnownDifference:
     """A difference that is no defect of a lowering or a device.
 
     op_types  the ONNX operators that have it; all without any
-    values    tells whether an operand has values that bring it about
+    values    True for the values of an operand that bring it about
     half      True if only computation in float16 has it
     """
 
     cause: str
     source: str
     op_types: frozenset[str]
-    values: Callable[[Array], bool]
+    values: Callable[[Array], Array]
     half: bool = False
 
 
@@ -285,7 +271,7 @@ KNOWN = (
         "ONNX's Clip limits an open end to the largest number, NNAPI keeps infinities there",
         "ONNX Clip-13; NDK ANEURALNETWORKS_RELU, ANEURALNETWORKS_MINIMUM",
         op_types("Clip"),
-        _infinite,
+        np.isinf,
     ),
     KnownDifference(
         "NNAPI does not define the order of NaN and numbers",
@@ -294,7 +280,7 @@ KNOWN = (
             "MaxPool GlobalMaxPool Max Min ReduceMax ReduceMin ArgMax ArgMin Hardmax TopK Clip "
             "Relu Sign"
         ),
-        _nan,
+        np.isnan,
     ),
     KnownDifference(
         "NNAPI's operations multiply by zeros here, and zero times infinity or NaN is NaN",
@@ -303,7 +289,7 @@ KNOWN = (
             "CumSum Resize Upsample RoiAlign ConvTranspose ScatterND ScatterElements Scatter PRelu "
             "LeakyRelu AveragePool LpPool Hardmax"
         ),
-        lambda values: _nan(values) or _infinite(values),
+        lambda values: ~np.isfinite(values),
     ),
     KnownDifference(
         "NNAPI does not define the order of sums, of which some overflow where others do not",
@@ -350,7 +336,7 @@ def known_differences(
         for known in KNOWN
         if (half or not known.half)
         and (not known.op_types or not known.op_types.isdisjoint(op_types))
-        and any(known.values(a) for a in floats)
+        and any(known.values(a).any() for a in floats)
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -107,12 +108,12 @@ def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, 
     return types, ranks | {t.name: len(t.dims) for t in tensors}
 
 
+@dataclass(frozen=True, slots=True)
 class _Float64Rewriter:
     """Rewrites a model to float64, except for `float32_operators`."""
 
-    def __init__(self, graph: Float64Graph, float32_operators: set[str]) -> None:
-        self.graph = graph
-        self.float32_operators = float32_operators
+    graph: Float64Graph
+    float32_operators: set[str]
 
     def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """Returns the rewritten model."""
@@ -171,16 +172,13 @@ class _Float64Rewriter:
 
     def _cast(self, node: onnx.NodeProto) -> None:
         to = next(a.i for a in node.attribute if a.name == "to")
-        quantized = node.input[0] in self.graph.float64_names
-        if to in _FLOATS or (quantized and to in QUANTIZED_TYPES):
-            self.graph.cast(
-                self.graph.in_float64(node.input[0]), TensorProto.DOUBLE, node.output[0]
-            )
-            self.graph.float64_names |= (
-                {node.output[0]} if quantized and to in QUANTIZED_TYPES else set()
-            )
-        else:
+        stays = node.input[0] in self.graph.float64_names and to in QUANTIZED_TYPES
+        if not stays and to not in _FLOATS:
             self.graph.nodes.append(node)
+            return
+        self.graph.cast(self.graph.in_float64(node.input[0]), TensorProto.DOUBLE, node.output[0])
+        if stays:
+            self.graph.float64_names.add(node.output[0])
 
     def _becomes_float64(self, node: onnx.NodeProto, output: str) -> bool:
         """Returns True if an output is float64 in the new graph; updates `float64_names`."""

@@ -363,6 +363,13 @@ def test_integers_have_none() -> None:
     assert not known_differences(["Gemm"], [np.array([1 << 30])], half=False)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize(("number", "told"), [(INF, True), (-INF, True), (NAN, True), (6e4, False)])
+def test_numbers_that_are_no_integers(number: float, told: bool, dtype: type) -> None:
+    found = known_differences(["Cast"], [np.array([1.0, number], dtype)], half=False)
+    assert bool(found) is told
+
+
 @pytest.mark.parametrize(("number", "told"), [(INF, True), (3e38, False)])
 def test_compare_tells_the_cause(number: float, told: bool) -> None:
     """Of Relu as of Clip with a lower end, infinity differs and the largest numbers do not."""
