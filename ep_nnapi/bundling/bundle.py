@@ -63,7 +63,11 @@ class PreparedFiles:
 
 def read_prepared_model(path: Path) -> PreparedFiles:
     """Returns a prepared model after checking all digests; raises ModelError."""
-    proto = _parsed(path)
+    require_file(path)
+    with os_errors(f"{path} cannot be read", ModelError):
+        proto = read_model(path.read_bytes())
+    if proto is None:
+        raise ModelError(f"{path} is no ONNX model")
     contents = [unpack(data, path.parent, MAX_FEATURE_LEVEL) for _, data in containers(proto)]
     if not contents:
         raise ModelError(
@@ -83,16 +87,6 @@ def read_prepared_model(path: Path) -> PreparedFiles:
         nodes - len(contents),
         _inputs(contents[0]) if nodes == 1 else None,
     )
-
-
-def _parsed(path: Path) -> ModelProto:
-    require_file(path)
-    with os_errors(f"{path} cannot be read", ModelError):
-        content = path.read_bytes()
-    proto = read_model(content)
-    if proto is None:
-        raise ModelError(f"{path} is no ONNX model")
-    return proto
 
 
 def _external_data(proto: ModelProto, folder: Path) -> Iterator[str]:

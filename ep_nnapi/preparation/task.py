@@ -135,15 +135,12 @@ def _prepared(task: Task, runner: StepRunner) -> Prepared:
         verdict = runner.run("verify", asked)
         entry = replace(entry, differences=verdict["differences"])
         if verdict["refused"] is not None:
-            return replace(entry, error=_difference_error(verdict["refused"]))
+            error = (
+                f"the prepared model differs from the original. {verdict['refused']} Nothing is "
+                f"written; allow more with tolerance, or {NO_VERIFY_ADVICE}"
+            )
+            return replace(entry, error=error)
     return replace(entry, outputs=_publish(work, out.name, task))
-
-
-def _difference_error(sentences: str) -> str:
-    return (
-        f"the prepared model differs from the original. {sentences} Nothing is written; allow more "
-        f"with tolerance, or {NO_VERIFY_ADVICE}"
-    )
 
 
 def _publish(work: Path, main: str, task: Task) -> dict[str, str]:

@@ -209,7 +209,7 @@ def require_unquantized(node: GraphNode) -> None:
         for v in (*node.inputs, *node.outputs)
         if v is not None and v.quantization is not None and v.constant is None
     }
-    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FLOAT_EQUIVALENTS, *RAW_INTEGER_OPS):
+    if not found or node.op_type in _QUANTIZED_OPS:
         return
     names = " and ".join(found.values())
     if len(found) > 1:

@@ -346,10 +346,11 @@ function aboutCluster(i) {
 // ---- search
 
 const search = document.getElementById("search"), results = document.getElementById("found");
+const placeOf = (node) => node.cluster >= 0 ? `cluster ${node.cluster}`
+  : `CPU ${rejectionOf(node)?.reason ?? ""}`;
 const haystack = data.nodes.map((node) => {
-  const refused = rejectionOf(node);
-  const where = node.cluster >= 0 ? `cluster ${node.cluster}` : `cpu ${refused?.reason ?? ""}`;
-  return `${node.name} ${node.op} ${where} ${refused?.detail ?? ""} ${node.source}`.toLowerCase();
+  const texts = [node.name, node.op, placeOf(node), rejectionOf(node)?.detail ?? "", node.source];
+  return texts.join(" ").toLowerCase();
 });
 
 function find() {
@@ -357,10 +358,9 @@ function find() {
   const hits = words.length
     ? data.nodes.map((_, i) => i).filter((i) => words.every((w) => haystack[i].includes(w))) : [];
   results.replaceChildren(...hits.slice(0, FOUND).map((i) => {
-    const node = data.nodes[i], refused = rejectionOf(node);
-    const where = node.cluster >= 0 ? `cluster ${node.cluster}` : `CPU ${refused?.reason ?? ""}`;
+    const node = data.nodes[i];
     const made = element("button", {type: "button", "data-key": `n${i}`},
-      `${node.op} ${node.name} `, element("small", {}, where));
+      `${node.op} ${node.name} `, element("small", {}, placeOf(node)));
     made.addEventListener("click", () => { results.hidden = true; reveal(`n${i}`); });
     return element("li", {}, made);
   }));
