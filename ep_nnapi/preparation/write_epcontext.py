@@ -75,19 +75,6 @@ class CompiledPart:
     model_weight_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """A cluster and its container, or that for each set of sizes."""
-
-    cluster: CompiledCluster | BucketedCluster
-    packed: tuple[Container, ...]
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The names of its nodes."""
-        return self.cluster.report.nodes
-
-
 def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart]:
     """Writes `model` with each cluster compiled into an EPContext node.
 
@@ -111,11 +98,10 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
         with temporary(out, ".alternative.onnx") as scratch:
             made = partial(alternatives_in, wanted=wanted, options=options, scratch=scratch)
             given = [[made(*each) for each in _nodes_at(cluster, proto)] for cluster in every]
-    packed = (tuple(pack_each(each, model_has_checksum=True)) for each in given)
-    compiled = list(map(_Packed, every, packed))
-    if not compiled:
+    packed = [tuple(pack_each(each, model_has_checksum=True)) for each in given]
+    if not every:
         raise ModelError(why_not_compiled(proto, provider.report))
-    part = _part_of(proto, compiled)
+    part = _part_of(proto, every)
     free = [i.name for i in proto.graph.input if _is_symbolic(i)]
     if free and part.nodes < provider.report.taken and not job.partial:
         raise ModelError(
@@ -124,25 +110,27 @@ def save_context(model: Path, out: Path, job: Job) -> tuple[Report, CompiledPart
             f"has {part.model_weight_bytes:,}): sizes depend on {', '.join(free)}; give them with "
             f"--fix {free[0]}=SIZES, or leave the rest to the session with --partial"
         )
-    packs = [p for one in compiled for p in one.packed]
+    packs = [container for of_cluster in packed for container in of_cluster]
     contexts = contexts_of(packs, None if job.embed else out)
-    for i, one in enumerate(compiled):
-        own = [next(contexts) for _ in one.packed]
-        _replace(proto.graph, one.cluster, _nodes_of(one.cluster, f"nnapi_{i}", own))
+    for i, (cluster, of_cluster) in enumerate(zip(every, packed, strict=True)):
+        own = [next(contexts) for _ in of_cluster]
+        _replace(proto.graph, cluster, _nodes_of(cluster, f"nnapi_{i}", own))
     _drop_unused(proto)
-    _add_metadata(proto, compiled, provider.compatibility_info)
+    _add_metadata(proto, packs, provider.compatibility_info)
     _save(proto, out, model.parent)
     return provider.report, part
 
 
-def _part_of(proto: ModelProto, compiled: Sequence[_Packed]) -> CompiledPart:
+def _part_of(
+    proto: ModelProto, clusters: Sequence[CompiledCluster | BucketedCluster]
+) -> CompiledPart:
     every = tuple(graphs(proto.graph))
     sizes = {
         t.name: prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
         for graph in every
         for t in graph.initializer
     }
-    inside = {name for one in compiled for name in one.nodes}
+    inside = {name for cluster in clusters for name in cluster.report.nodes}
     nodes = [node for graph in every for node in graph.node if node.name in inside]
     read = {name for node in nodes for name in node.input}
     return CompiledPart(
@@ -287,11 +275,10 @@ def _drop_unused(proto: ModelProto) -> None:
         replace_all(g.initializer, [t for t in g.initializer if t.name in kept])
 
 
-def _add_metadata(proto: ModelProto, compiled: Sequence[_Packed], compatibility: str) -> None:
+def _add_metadata(proto: ModelProto, packed: Sequence[Container], compatibility: str) -> None:
     """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
-    packed = [container for one in compiled for container in one.packed]
     needed = max(min(a.needed for a in p.alternatives) for p in packed)
     names = _common_alternatives(packed)
     compiled_for = parse(compatibility)
