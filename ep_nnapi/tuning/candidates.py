@@ -212,7 +212,9 @@ def choose(found: Sequence[Measured]) -> Winner:
     cpu = min((m for m in eligible if m.candidate.on_cpu), key=lambda m: m.seconds)
     nnapi = [m for m in eligible if not m.candidate.on_cpu]
     if not nnapi:
-        return Winner(cpu, _nothing_on_nnapi(found))
+        left = next(m for m in found if not m.candidate.on_cpu)
+        why = f"{left.candidate.name}: {left.problem}"
+        return Winner(cpu, f"No candidate with NNAPI can be taken; {why}.")
     faster = [m for m in nnapi if m.gain_over(cpu)[0] >= _FASTER]
     if faster:
         fastest = min(faster, key=lambda m: m.seconds)
@@ -243,11 +245,6 @@ def _compared(nnapi: Measured, cpu: Measured) -> str:
     )
 
 
-def _nothing_on_nnapi(found: Sequence[Measured]) -> str:
-    problem = next(m for m in found if not m.candidate.on_cpu)
-    return f"No candidate with NNAPI can be taken; {problem.candidate.name}: {problem.problem}."
-
-
 Group: TypeAlias = tuple[str, ...]
 """Names of nodes that are taken or left together: one node, or the members of a QDQ group."""
 
@@ -265,7 +262,8 @@ def nodes_to_leave(subject: Subject, candidate: Candidate) -> tuple[str, ...]:
     def within(groups: Sequence[Group]) -> bool:
         names = tuple(name for group in groups for name in group)
         tried = without_nodes(candidate, names)
-        return subject.within(subject.judged(subject.outputs(tried), tried.options))
+        got = subject.open(tried).outputs(subject.accuracy)
+        return subject.within(subject.judged(got, tried.options))
 
     groups = fewest([c.report.nodes for c in ranked], within)
     return tuple(name for group in groups for name in group)
@@ -326,10 +324,6 @@ class Subject:
             return not verdict.negative
         return not any(d.exceeds for d in verdict.differences)
 
-    def outputs(self, candidate: Candidate) -> list[Mapping[str, Array]]:
-        """Returns a candidate's outputs for the inputs of the accuracy."""
-        return self.open(candidate).outputs(self.accuracy)
-
     def open(self, candidate: Candidate) -> Session:
         """Returns a session of the candidate; raises ModelError, OptionError and NnapiError."""
         options = exact_options()
@@ -340,16 +334,13 @@ class Subject:
             return Session(open_session(self.model, options))
         model = self.model
         if candidate.level == "extended":  # fused before NNAPI sees the nodes, as `prepare` saves
-            model = self._saved_at_extended()
+            saved = self.folder / "extended.onnx"
+            if not saved.exists():
+                save_onnx(model, saved, Job(Level.EXTENDED, Format.ONNX))
+            model = str(saved)
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         provider = Provider(parse(candidate.options))
         return Session(open_session(model, options, provider), provider)
-
-    def _saved_at_extended(self) -> str:
-        saved = self.folder / "extended.onnx"
-        if not saved.exists():
-            save_onnx(self.model, saved, Job(Level.EXTENDED, Format.ONNX))
-        return str(saved)
 
 
 @dataclass(frozen=True, slots=True)
