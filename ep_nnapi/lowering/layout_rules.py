@@ -203,40 +203,28 @@ def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
     not have that form.
     """
     x, named = reshape.named()["input"], layer.named()
-    y, weights = reshape.outputs[0], named["weights"]
+    y, given = reshape.outputs[0], named["weights"]
     if not isinstance(x, Value) or x.rank != len(NHWC) or not isinstance(y, Value):
         return None
     joined = x.shape[0], x.size // x.shape[0]
     if named["input"] != y or not identical(y.shape, joined):
         return None
-    constant = _constant(weights)
-    if constant is None:
+    weights = given.value if isinstance(given, View) else given
+    if not isinstance(weights, Value) or weights.constant is None:
         return None
+    constant = weights.constant
+    if isinstance(given, View):
+        constant = constant.transposed(given.perm)
     units, image = constant.shape[0], x.shape[1:]
     reordered = constant.reshaped((units, *image)).transposed(NHWC).reshaped((units, prod(image)))
     flat = replace(y, name=f"{y.name} of NHWC")  # its elements have another order
-    operands: dict[str, Given] = {**named, "input": flat, "weights": _like(weights, reordered)}
+    weights = replace(weights, dims=reordered.shape, constant=reordered)
+    operands: dict[str, Given] = {**named, "input": flat, "weights": weights}
     nhwc_reshape = apply(RESHAPE, View(x, NHWC), shape=reshape.named()["shape"], out=flat)
     return (
         replace(nhwc_reshape, origin=reshape.origin),
         replace(apply(FULLY_CONNECTED, out=layer.outputs, **operands), origin=layer.origin),
     )
-
-
-def _constant(arg: Given) -> Constant | None:
-    """Returns the constant of a tensor operand, permuted to the operand's layout."""
-    if isinstance(arg, View):
-        c = arg.value.constant
-        return c.transposed(arg.perm) if c is not None else None
-    return arg.constant if isinstance(arg, Value) else None
-
-
-def _like(arg: Given, constant: Constant) -> Value:
-    """Returns `constant` as a value with the name and quantization of operand `arg`."""
-    value = arg.value if isinstance(arg, View) else arg
-    if not isinstance(value, Value):
-        raise SpecError("weights are not a tensor")
-    return replace(value, dims=constant.shape, constant=constant)
 
 
 @cache

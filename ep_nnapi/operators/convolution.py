@@ -17,6 +17,7 @@ from ep_nnapi.operators.lib.convolution import (
     filter_size,
     images,
     planar,
+    require_groups,
 )
 from ep_nnapi.operators.lib.movement import equal_parts
 from ep_nnapi.operators.lib.node import Node, op
@@ -75,13 +76,7 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     detail = f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)"
     n.require(x.rank in (3, 4) and w.rank == x.rank, Reason.RANK, detail)
     filter_size(n, w)
-    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
-    n.require(
-        w.shape[0] == x.shape[1] and x.shape[1] % group == 0,
-        Reason.SHAPE,
-        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
-        f"{list(x.shape)}",
-    )
+    require_groups(n, lambda: w.shape[0] == x.shape[1] and x.shape[1] % group == 0)
     n.require(
         y.rank == x.rank, Reason.SHAPE, f"{y.name} has rank {y.rank}, {x.name} has rank {x.rank}"
     )

@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.movement import (
+    along,
     expand,
     runs,
     sizes_around,
@@ -145,10 +146,9 @@ def split(n: Node) -> Iterator[Call]:
             return
     begin = 0
     for y in parts:
-        taken = [Span.whole(size) for size in x.shape]
-        taken[axis] = Span(begin, begin + y.shape[axis])
+        taken = Span(begin, begin + y.shape[axis])
         begin += y.shape[axis]
-        yield from slice_spans(n, x, taken, y)
+        yield from slice_spans(n, x, along(x.shape, axis, taken), y)
 
 
 @op("Slice", since=1, moves=True)

@@ -141,7 +141,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
 
     x [N, C, ...], scale and B [C]
     """
-    x, y = n.input(0), n.output()
+    x = n.input(0)
     _require_channels(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
     seen = yield from n.reshaped(x, shape)
@@ -155,7 +155,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
         layout=n.target.nchw,
         out=images(n, standard),
     )
-    yield from _per_channel(n, standard, y)
+    yield from _scaled_and_shifted(n, standard)
 
 
 def _require_channels(n: Node) -> None:
@@ -167,12 +167,12 @@ def _require_channels(n: Node) -> None:
         n.require(value.shape == (x.shape[1],), Reason.SHAPE, detail)
 
 
-def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """Emit `y` = `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
-    one = (n.input(1).size, 1, 1)
+def _scaled_and_shifted(n: Node, x: Value) -> Iterator[Call]:
+    """Emit the output: `x` [N, C, ...] times input 1 plus input 2, [C] each."""
+    one = (n.input(1).size, *[1] * (x.rank - 2))
     factor, term = yield from each(n.reshaped(n.input(i), one) for i in (1, 2))
     product = yield from n.compute(spec.MUL, x, factor, shape=x.shape)
-    yield from n.compute_as(y, x.shape, spec.ADD, product, term)
+    yield from n.compute_as(n.output(), x.shape, spec.ADD, product, term)
 
 
 @op("GroupNormalization", since=18)
@@ -182,11 +182,7 @@ def group_normalization_18(n: Node) -> Iterator[Call]:
 
     x [N, C, ...], scale and bias [num_groups]
     """
-    standard = yield from _grouped(n)
-    shape = (n.input(1).size, 1)
-    factor, term = yield from each(n.reshaped(n.input(i), shape) for i in (1, 2))
-    product = yield from n.compute(spec.MUL, standard, factor)
-    yield from n.reshape((yield from n.compute(spec.ADD, product, term)), n.output())
+    yield from _scaled_and_shifted(n, (yield from _grouped(n)))
 
 
 @op("GroupNormalization", since=21)
@@ -200,7 +196,7 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
     _require_channels(n)
     standard = yield from _grouped(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
-    yield from _per_channel(n, (yield from n.reshaped(standard, shape)), n.output())
+    yield from _scaled_and_shifted(n, (yield from n.reshaped(standard, shape)))
 
 
 def _grouped(n: Node) -> Computed:

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.movement import equal_parts, sliced
+from ep_nnapi.operators.lib.movement import along, equal_parts, sliced
 from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
@@ -276,8 +276,7 @@ def _sequence_lstm(
         first = [state or none for state in first]
     yield _sequence_lstm_call(n, layer, direction, x, first, results)
     if not states and n.has_output(1):
-        taken = [Span.whole(size) for size in output.shape]
-        taken[time] = Span(layer.steps - 1, layer.steps)
+        taken = along(output.shape, time, Span(layer.steps - 1, layer.steps))
         states = [(yield from sliced(n, output, taken, (layer.batch, layer.units)))]
     if layer.reverse[direction]:
         output = yield from n.reverse_axis(output, time)

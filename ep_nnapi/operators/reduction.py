@@ -10,8 +10,9 @@ from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.movement import broadcast, sizes_around
-from ep_nnapi.operators.lib.node import Computed, Node, Operator, int32, widened
+from ep_nnapi.nnapi.spans import Span
+from ep_nnapi.operators.lib.movement import along, broadcast, sizes_around, sliced
+from ep_nnapi.operators.lib.node import Computed, Node, Operator, widened
 from ep_nnapi.operators.lib.reduction import reduce, reduced
 
 LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
@@ -103,11 +104,8 @@ def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
 
 
 def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Computed:
-    starts = [begin if i == axis else 0 for i in range(x.rank)]
-    sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
-    return (
-        yield from n.compute(spec.SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes)
-    )
+    spans = along(x.shape, axis, Span(begin, begin + size))
+    return (yield from sliced(n, x, spans, [span.size for span in spans]))
 
 
 _SUM = _lowered_by(spec.REDUCE_SUM, integers=spec.ADD)

@@ -167,15 +167,11 @@ def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
         return n.reals_at(2)
     policy = n.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return [_ratio(y.shape[a], x.shape[a]) for a in which]
+        # at the sizes of now, as ONNX Runtime computes it
+        return [float(np.float32(now(y.shape[a])) / np.float32(now(x.shape[a]))) for a in which]
     wanted = zip(n.integers_at(3), which, strict=True)
     ratios = [float(np.float32(size) / np.float32(x.shape[a])) for size, a in wanted]
     return [min(ratios) if policy == "not_larger" else max(ratios)] * len(which)
-
-
-def _ratio(out: int, size: int) -> float:
-    """The scale at the sizes of now, as ONNX Runtime computes it."""
-    return float(np.float32(now(out)) / np.float32(now(size)))
 
 
 def _cropped(n: Node) -> list[Resized]:

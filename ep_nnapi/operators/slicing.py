@@ -21,8 +21,14 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import identical, is_symbolic, objects, plain
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.movement import positions, sizes_around, slice_spans, strided_slice
-from ep_nnapi.operators.lib.node import Computed, Node, each, op
+from ep_nnapi.operators.lib.movement import (
+    along,
+    positions,
+    sizes_around,
+    slice_spans,
+    strided_slice,
+)
+from ep_nnapi.operators.lib.node import Computed, Node, each, op, wrapped
 
 
 @op("Gather", since=1, moves=True)
@@ -32,7 +38,7 @@ def gather(n: Node) -> Iterator[Call]:
     if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
         x, y = n.recast(x, DType.INT32), replace(y, dtype=DType.INT32)
     if index.constant is not None and index.rank == 0:
-        (at,) = constant_indices(n, index, x.shape[axis])
+        (at,) = wrapped(n, index, index.constant, x.shape[axis]).integers
         yield from n.of_any_type(x, y, lambda a, b: _one(n, a, axis, at, b))
     else:
         yield from n.of_any_type(x, y, lambda a, b: _gather(n, a, axis, index, b))
@@ -40,7 +46,7 @@ def gather(n: Node) -> Iterator[Call]:
 
 def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
     """Emit one slice with its axis removed, both by one STRIDED_SLICE."""
-    spans = [Span(at, at + 1) if i == axis else Span.whole(size) for i, size in enumerate(x.shape)]
+    spans = along(x.shape, axis, Span(at, at + 1))
     if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
         yield strided_slice(x, spans, y, shrink_axis_mask=1 << axis)
         return
@@ -170,8 +176,7 @@ def _with_slice(n: Node, axis: int, at: int) -> Iterator[Call]:
     for start, end in ((0, at), (at + 1, size)):
         if not identical((start,), (end,)):
             parts.append(n.temp(x, (outer, end - start, inner)))
-            spans = [Span.whole(outer), Span(start, end), Span.whole(inner)]
-            yield from slice_spans(n, seen, spans, parts[-1])
+            yield from slice_spans(n, seen, along(seen.shape, 1, Span(start, end)), parts[-1])
     parts.insert(0 if at == 0 else 1, new)
     yield from n.compute_as(y, seen.shape, spec.CONCATENATION, inputs=parts, axis=1)
 
@@ -225,14 +230,6 @@ def _require_plain_scatter(n: Node) -> None:
     )
 
 
-def constant_indices(n: Node, index: Value, size: int) -> list[int]:
-    """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
-    numbers = n.integers_at(1)
-    fits = all(-size <= i < size for i in dict.fromkeys(numbers))
-    n.require(fits, Reason.CONSTANT, f"{index.name} has an index outside a dimension of {size}")
-    return [i + size if i < 0 else i for i in numbers]
-
-
 def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     """Return, for each element of `index` (as in GatherElements), its position in flat `x`.
 
@@ -252,7 +249,7 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     own[axis] = 0
     offsets = np.tensordot(strides, own, 1).astype(np.int32)
     if index.constant is not None:
-        at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
+        at = wrapped(n, index, index.constant, x.shape[axis]).array
         return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
     found = yield from n.indices(index, x.shape[axis])
     scaled = yield from n.compute(spec.MUL, found, n.scalar(step, found))
@@ -298,7 +295,7 @@ def row_positions(
     total = offsets if offsets is None else n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
     for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         column = n.temp(rows, (count, 1))
-        yield from slice_spans(n, rows, [Span.whole(count), Span(i, i + 1)], column)
+        yield from slice_spans(n, rows, along(rows.shape, 1, Span(i, i + 1)), column)
         inside = yield from n.indices(column, size)
         scaled = yield from n.compute(spec.MUL, inside, n.scalar(stride, inside))
         total = scaled if total is None else (yield from n.compute(spec.ADD, scaled, total))

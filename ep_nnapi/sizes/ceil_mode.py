@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.nnapi.immutable import replace
+from ep_nnapi.sizes.requirements import integers_of
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
@@ -31,14 +30,14 @@ def declares_extra_window(node: GraphNode) -> bool:
 
 def _computed_counts(node: GraphNode) -> tuple[Dim, ...] | None:
     """The windows that a pool computes along its spatial axes; None if the declared ones."""
-    given, x, y = node.attributes, node.inputs[:1], node.outputs[:1]
-    if node.op_type not in _POOLS or node.domain or not given.get("ceil_mode", 0):
+    x, y = node.inputs[:1], node.outputs[:1]
+    if node.op_type not in _POOLS or node.domain or not node.attributes.get("ceil_mode", 0):
         return None
     if not x or not y or x[0] is None or y[0] is None or not (x[0].dims and y[0].dims):
         return None
     sizes, counts = x[0].dims[2:], y[0].dims[2:]
-    strides = _integers(given.get("strides"), (1,) * len(sizes))
-    begins = _integers(given.get("pads"), (0,) * len(sizes))[: len(sizes)]
+    strides = integers_of(node, "strides") or [1] * len(sizes)
+    begins = integers_of(node, "pads")[: len(sizes)] or [0] * len(sizes)
     found = []
     for size, count, stride, begin in zip(sizes, counts, strides, begins, strict=False):
         found.append(count)
@@ -49,7 +48,3 @@ def _computed_counts(node: GraphNode) -> tuple[Dim, ...] | None:
         ):
             found[-1] = count - 1
     return tuple(found) if found != list(counts) else None
-
-
-def _integers(given: object, default: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(i) for i in given) if isinstance(given, tuple) else tuple(default)

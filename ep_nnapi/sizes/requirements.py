@@ -138,9 +138,9 @@ def _has_too_large_window(node: GraphNode) -> bool:
     if node.domain or not explicit or not node.op_type.endswith(("Conv", "Pool")):
         return False
     sizes, weights = _dims(node, 0)[2:], _dims(node, 1)[2:]
-    window = _ints(node, "kernel_shape") or [d for d in weights if isinstance(d, int)]
-    dilations = _ints(node, "dilations") or [1] * len(sizes)
-    pads = _ints(node, "pads") or [0, 0] * len(sizes)
+    window = integers_of(node, "kernel_shape") or [d for d in weights if isinstance(d, int)]
+    dilations = integers_of(node, "dilations") or [1] * len(sizes)
+    pads = integers_of(node, "pads") or [0, 0] * len(sizes)
     ends = pads[len(sizes) :]
     return any(
         isinstance(size, int) and size + before + after < (width - 1) * dilation + 1
@@ -150,7 +150,7 @@ def _has_too_large_window(node: GraphNode) -> bool:
     )
 
 
-def _ints(node: GraphNode, name: str) -> list[int]:
+def integers_of(node: GraphNode, name: str) -> list[int]:
     """Returns an attribute of one number for each axis; [] where it is something else."""
     given = node.attributes.get(name)
     return [n for n in given if isinstance(n, int)] if isinstance(given, tuple) else []

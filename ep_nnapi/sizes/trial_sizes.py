@@ -239,12 +239,8 @@ class _SampleSearch:
     def _alternatives(self, default_sizes: _Sizes) -> Iterator[_Sizes]:
         if len(self.graph.nodes) > _MAX_NODES:
             return
-        for dim in self.free:
-            yield from ({**default_sizes, dim: size} for size in _ALTERNATIVES)
-        if len(self.free) > 1:
-            yield from (
-                {**default_sizes, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES
-            )
+        for dims in dict.fromkeys((*((dim,) for dim in self.free), self.free)):
+            yield from ({**default_sizes, **dict.fromkeys(dims, n)} for n in _ALTERNATIVES)
 
 
 def _key(value: Value, axis: int) -> _Dim:

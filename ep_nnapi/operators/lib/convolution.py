@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.movement import slice_spans
+from ep_nnapi.operators.lib.movement import along, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32
 from ep_nnapi.operators.lib.quantizing import bias
 
@@ -267,13 +267,7 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 convolved with the filter in input 1, plus the bias in input 2."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
     win = window(n, filter_size(n, w))
-    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
-    n.require(
-        w.shape[1] * group == x.shape[1] and w.shape[0] % group == 0,
-        Reason.SHAPE,
-        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
-        f"{list(x.shape)}",
-    )
+    require_groups(n, lambda: w.shape[1] * group == x.shape[1] and w.shape[0] % group == 0)
     n.require(
         y.rank == x.rank and y.shape[:2] == (x.shape[0], w.shape[0]),
         Reason.SHAPE,
@@ -293,6 +287,18 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     else:
         yield from _in_parts(n, whole, out, size)
     yield from n.write_output(out, y)
+
+
+def require_groups(n: Node, fits: Callable[[], bool]) -> None:
+    """Raise Reject unless the node has a positive number of groups, and image and filter fit."""
+    x, w, group = n.input(0), n.input(1), n.integer("group", 1)
+    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
+    n.require(
+        fits(),
+        Reason.SHAPE,
+        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
+        f"{list(x.shape)}",
+    )
 
 
 def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:
@@ -337,8 +343,7 @@ def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value,
     """Return the output of some of the groups and its calls: a slice, a convolution."""
     x, filters = whole.image, whole.filter.shape[0] // whole.group
     channels = x.shape[1] // whole.group
-    taken = [Span.whole(size) for size in x.shape]
-    taken[1] = Span(groups.start * channels, groups.stop * channels)
+    taken = along(x.shape, 1, Span(groups.start * channels, groups.stop * channels))
     image = n.temp(x, [span.size for span in taken])
     rows = (groups.start * filters, groups.stop * filters)
     taps, shift = filter_rows(n, whole.filter, *rows), filter_rows(n, whole.bias, *rows)

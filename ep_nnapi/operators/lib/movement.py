@@ -143,6 +143,11 @@ def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
 Spans = Sequence[Span]
 
 
+def along(shape: Sequence[int], axis: int, taken: Span) -> list[Span]:
+    """Return spans that take `taken` along an axis, and all of the others."""
+    return [taken if i == axis else Span.whole(size) for i, size in enumerate(shape)]
+
+
 def slice_spans(n: Node, x: Value, spans: Spans, y: Value) -> Iterator[Call]:
     """Emit `y` = the slice of `x` given by one span for each axis; any type and rank."""
     yield from n.of_any_type(x, y, lambda a, b: _slice(n, a, spans, b))
@@ -261,9 +266,8 @@ def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, Non
         yield call
         return found
     for i, part in enumerate(found):
-        spans = [Span.whole(size) for size in x.shape]
-        spans[axis] = Span(i * shape[axis], (i + 1) * shape[axis])
-        yield from slice_spans(n, x, spans, part)
+        taken = Span(i * shape[axis], (i + 1) * shape[axis])
+        yield from slice_spans(n, x, along(x.shape, axis, taken), part)
     return found
 
 

@@ -170,7 +170,7 @@ class Node(NodeView):
         Each must be within [-size, size), as ONNX demands, and therefore fits INT32.
         """
         if x.constant is not None:
-            return replace(x, dtype=DType.INT32, constant=_wrapped(self, x, x.constant, size))
+            return replace(x, dtype=DType.INT32, constant=wrapped(self, x, x.constant, size))
         x = narrow(x)
         self.require(
             x.dtype is DType.INT32,
@@ -294,7 +294,8 @@ def narrow(value: Value) -> Value:
     return replace(value, dtype=DType.INT32) if value.dtype is DType.INT64 else value
 
 
-def _wrapped(n: Node, x: Value, constant: Constant, size: int) -> Constant:
+def wrapped(n: Node, x: Value, constant: Constant, size: int) -> Constant:
+    """Return constant indexes into a dimension of `size` as non-negative; reject others."""
     numbers = constant.numbers
     if not numbers and is_symbolic((size,)) and (constant.load() < 0).any():
         numbers = constant.integers
@@ -420,11 +421,10 @@ def ops_of(module: ModuleType) -> tuple[Operator, ...]:
             found.append(declared)
         elif isinstance(declared, tuple):
             found.extend(o for o in declared if isinstance(o, Operator))
-    return tuple(replace(o, doc=f"{o.doc}\n\n{_source(o)}") for o in found)
-
-
-def _source(declared: Operator) -> str:
-    return f"Source: {declared.domain or 'ONNX'} {declared.op_type}-{declared.since} and later."
+    return tuple(
+        replace(o, doc=f"{o.doc}\n\nSource: {o.domain or 'ONNX'} {o.op_type}-{o.since} and later.")
+        for o in found
+    )
 
 
 def int32(numbers: Sequence[int]) -> Constant:
