@@ -16,13 +16,13 @@ import networkx as nx
 
 from partitioner.constraints import Budget
 
-Cluster = Sequence[Hashable]
+Members = Sequence[Hashable]
 
 
 def violations(
     dag: nx.DiGraph,
     capable: Iterable[Hashable],
-    clusters: Sequence[Cluster],
+    clusters: Sequence[Members],
     *,
     connected: bool = True,
     taken: Iterable[Hashable] | None = None,
@@ -71,7 +71,7 @@ def violations(
 
 
 def _membership(
-    dag: nx.DiGraph, able: set[Hashable], clusters: Sequence[Cluster], taken: set[Hashable]
+    dag: nx.DiGraph, able: set[Hashable], clusters: Sequence[Members], taken: set[Hashable]
 ) -> Iterator[str]:
     """Strangers, repeats, empty clusters and nodes left out."""
     owner: dict[Hashable, int] = {}
@@ -92,7 +92,7 @@ def _membership(
     yield from (f"{node!r} is in no cluster" for node in taken if node not in owner)
 
 
-def _inside(dag: nx.DiGraph, clusters: Sequence[Cluster], connected: bool) -> Iterator[str]:
+def _inside(dag: nx.DiGraph, clusters: Sequence[Members], connected: bool) -> Iterator[str]:
     """Clusters in more than one piece, and those that list a reader before what it reads."""
     for i, members in enumerate(clusters):
         inside, place = dag.subgraph(members), {node: k for k, node in enumerate(members)}
@@ -105,7 +105,7 @@ def _inside(dag: nx.DiGraph, clusters: Sequence[Cluster], connected: bool) -> It
                 yield f"cluster {i} lists {v!r} before {u!r}, which it reads"
 
 
-def _cyclic(dag: nx.DiGraph, clusters: Sequence[Cluster], quotient: nx.DiGraph) -> Iterator[str]:
+def _cyclic(dag: nx.DiGraph, clusters: Sequence[Members], quotient: nx.DiGraph) -> Iterator[str]:
     """Clusters that are not convex, and otherwise those that wait for each other."""
     for component in nx.strongly_connected_components(quotient):
         waiting = sorted(i for kind, i in component if kind == 0) if len(component) > 1 else []
@@ -116,7 +116,7 @@ def _cyclic(dag: nx.DiGraph, clusters: Sequence[Cluster], quotient: nx.DiGraph) 
             yield f"clusters {waiting} wait for each other"
 
 
-def _ways_out(dag: nx.DiGraph, members: Cluster) -> list[Hashable]:
+def _ways_out(dag: nx.DiGraph, members: Members) -> list[Hashable]:
     """Nodes outside `members` that are read from there and lead back."""
     inside = set(members)
     out = dict.fromkeys(w for v in members for w in dag.succ[v] if w not in inside)

@@ -15,7 +15,8 @@ from itertools import count
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply, nhwc
+from ep_nnapi.lowering.arguments import NHWC, Given, View, nhwc
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode

@@ -21,7 +21,8 @@ from ep_nnapi.graph.value import (
     operand_shape,
     require_finite,
 )
-from ep_nnapi.lowering.call import Arg, Call, Given, View, value_of
+from ep_nnapi.lowering.arguments import Arg, Given, View, value_of
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.shapes import infer

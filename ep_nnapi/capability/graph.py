@@ -325,7 +325,7 @@ def kind(text: str, node: GraphNode) -> str:
 
 
 logger = module_logger(__name__)
-Clock: TypeAlias = Callable[[], float]
+Timer: TypeAlias = Callable[[], float]
 """Function that returns seconds since a fixed point in time."""
 
 LOG_INTERVAL = 3.0
@@ -337,7 +337,7 @@ WARN_AFTER = 10.0
 class Progress:
     """Logs the progress of planning: a line every few seconds at INFO, and one warning."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
+    def __init__(self, clock: Timer = time.monotonic) -> None:
         self._clock = clock
         self._began = self._logged = clock()
         self._warned = False

@@ -9,7 +9,8 @@ from ep_nnapi.capability.requantize import insert_requantization, lower_in_float
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Value
-from ep_nnapi.lowering.call import Call, View, Whole
+from ep_nnapi.lowering.arguments import View
+from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable, replace
 from ep_nnapi.nnapi.sizes import Trace

@@ -15,7 +15,8 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
+from ep_nnapi.lowering.arguments import Arg, View, value_of
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
@@ -25,7 +26,7 @@ from ep_nnapi.operators.lib.quantizing import as_type, dequantized, is_8bit, req
 SIGNED_LEVEL = 4
 """The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""
 
-Change: TypeAlias = Callable[[Value], Value]
+ChangeValue: TypeAlias = Callable[[Value], Value]
 
 
 def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
@@ -162,7 +163,7 @@ def _to_unsigned(call: Call) -> Call:
     return replace(found, inputs=(*rest, stored))
 
 
-def _map_values(call: Call, change: Change) -> Call:
+def _map_values(call: Call, change: ChangeValue) -> Call:
     """The call with `change` applied to every value in it."""
 
     def changed(arg: Arg) -> Arg:
@@ -179,11 +180,11 @@ def _map_values(call: Call, change: Change) -> Call:
     return call if same else replace(call, inputs=inputs, outputs=outputs)
 
 
-Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
+LowerNode: TypeAlias = Callable[[GraphNode], Iterator[Call]]
 """Function that lowers a node to calls."""
 
 
-def lower_in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
+def lower_in_floats(node: GraphNode, lower: LowerNode) -> Iterator[Call]:
     """Lowers the group `node` with `lower` in floats, between DEQUANTIZE and QUANTIZE.
 
     Constants are folded: they are dequantized ahead of time.

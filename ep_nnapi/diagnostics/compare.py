@@ -30,7 +30,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster, Observer
-from ep_nnapi.provider.planner import Cluster
+from ep_nnapi.provider.planner import PlannedCluster
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.provider.receipt import fallbacks_of
 from ep_nnapi.report.report import ClusterReport, FallbackRuns, Report
@@ -133,7 +133,7 @@ class ObservingProvider(Provider):
         super().__init__(replace(options, fallback=Fallback.CPU, receipt=None))
         self._observe = observe
 
-    def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
+    def plan(self, graph: Graph) -> tuple[PlannedCluster | ObservedCluster, ...]:
         """Returns the clusters of `graph`, observed."""
         return tuple(
             cluster

@@ -31,7 +31,7 @@ from ep_nnapi.options.fixed import Fix, FixedSizes, contents_in, sets_of, sizes_
 from ep_nnapi.options.table import Options
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider.planner import Cluster
+from ep_nnapi.provider.planner import PlannedCluster
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.sessions.cpu import (
     CPU,
@@ -328,7 +328,7 @@ class _GraphReader(Provider):
         super().__init__(Options())
         self._read = read
 
-    def plan(self, graph: Graph) -> tuple[Cluster, ...]:
+    def plan(self, graph: Graph) -> tuple[PlannedCluster, ...]:
         """Hands over the graph; returns no clusters."""
         self._read(graph)
         return ()

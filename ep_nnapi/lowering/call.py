@@ -7,39 +7,13 @@ from dataclasses import field
 from operator import attrgetter
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.arguments import (
-    NHWC,
-    Arg,
-    Given,
-    Scalar,
-    TypedArg,
-    View,
-    kind_of,
-    nhwc,
-    operand_code,
-    rank_of,
-    value_of,
-)
+from ep_nnapi.lowering.arguments import Arg, Given, TypedArg, View, kind_of, rank_of
 from ep_nnapi.lowering.arrangement import arranged
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import AttributeValue
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Params
-
-__all__ = [
-    "NHWC",
-    "Arg",
-    "Call",
-    "Given",
-    "Scalar",
-    "View",
-    "Whole",
-    "apply",
-    "nhwc",
-    "operand_code",
-    "value_of",
-]
 
 _NAME, _MANY = attrgetter("name"), attrgetter("many")
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Call, View, apply, value_of
+from ep_nnapi.lowering.arguments import View, value_of
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, RELU, RELU1, RELU6

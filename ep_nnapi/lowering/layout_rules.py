@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
+from ep_nnapi.lowering.arguments import NHWC, Given, View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.signature import AxisUse, OperationSpec

@@ -17,7 +17,8 @@ from typing import TypeAlias, TypeVar
 import networkx as nx
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import NHWC, Call, View
+from ep_nnapi.lowering.arguments import NHWC, View
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.lowering.layout_rules import (
     flatten_nhwc,
     inverse,

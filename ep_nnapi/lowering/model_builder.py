@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Recipe, Value, operand_shape
+from ep_nnapi.lowering.arguments import Arg, View, operand_code
 from ep_nnapi.lowering.border import Border, Crossing
-from ep_nnapi.lowering.call import Arg, Call, View, Whole, operand_code
+from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.lowering.composites import CompositeFinder, Operators
 from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, needed
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish

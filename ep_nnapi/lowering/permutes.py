@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import Arg, Call, View, apply
+from ep_nnapi.lowering.arguments import Arg, View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.layout_rules import Perm, identity, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
-from ep_nnapi.lowering.call import Arg, Call, View, apply, value_of
+from ep_nnapi.lowering.arguments import Arg, View, value_of
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.fusion import needed
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import are_ones, identical

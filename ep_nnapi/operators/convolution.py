@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.lowering.arguments import View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen

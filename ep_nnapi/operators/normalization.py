@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
-from ep_nnapi.lowering.call import Call, apply, nhwc
+from ep_nnapi.lowering.arguments import nhwc
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason

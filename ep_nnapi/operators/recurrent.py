@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.lowering.arguments import Given
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
@@ -34,9 +35,9 @@ from ep_nnapi.operators.lib.recurrent_layer import (
 
 States: TypeAlias = Sequence[Value | None]
 """The state H, and of an LSTM C; None for zeros."""
-Direction: TypeAlias = Generator[Call, None, tuple[Value, Sequence[Value]]]
+ComputedDirection: TypeAlias = Generator[Call, None, tuple[Value, Sequence[Value]]]
 """Generator of one direction's calls; returns its outputs of all steps and final states."""
-Step: TypeAlias = Callable[[Value, int, States], Generator[Call, None, Sequence[Value]]]
+CellStep: TypeAlias = Callable[[Value, int, States], Generator[Call, None, Sequence[Value]]]
 """`step(sums, t, states)` returns the states after time t from the gates' weighted sums."""
 
 _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}
@@ -118,7 +119,9 @@ def _dequantized(n: Node, index: int, scale: int) -> Value:
     return n.value(f"{stored.name}/dequantized", constant)
 
 
-def _each_way(n: Node, layer: RecurrentLayer, lower: Callable[[int], Direction]) -> Iterator[Call]:
+def _each_way(
+    n: Node, layer: RecurrentLayer, lower: Callable[[int], ComputedDirection]
+) -> Iterator[Call]:
     outputs, states = [], []
     for direction in range(len(layer.reverse)):
         output, last = yield from lower(direction)
@@ -128,8 +131,8 @@ def _each_way(n: Node, layer: RecurrentLayer, lower: Callable[[int], Direction])
 
 
 def _unrolled(
-    n: Node, layer: RecurrentLayer, direction: int, x: Value, states: States, step: Step
-) -> Direction:
+    n: Node, layer: RecurrentLayer, direction: int, x: Value, states: States, step: CellStep
+) -> ComputedDirection:
     """Emit the time steps; the sums for `step` are of all gates, without a GRU's candidate."""
     blocks = GATES[n.node.op_type]
     gates, behind = (2 if n.node.op_type == "GRU" else blocks) * layer.units, blocks * layer.units
@@ -152,7 +155,7 @@ def _unrolled(
     return whole, last
 
 
-def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
+def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> ComputedDirection:
     (f,) = layer.activations[direction]
 
     def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
@@ -162,7 +165,7 @@ def _rnn(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
     return (yield from _unrolled(n, layer, direction, x, [h], step))
 
 
-def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> Direction:
+def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> ComputedDirection:
     units, (f, g) = layer.units, layer.activations[direction]
     own, back = slice(2 * units, 3 * units), slice(5 * units, 6 * units)
     after = n.integer("linear_before_reset", 0) != 0  # the product of h and the weights is reset
@@ -200,7 +203,7 @@ def _interpolated(n: Node, candidate: Value, update: Value, h: Value | None) -> 
     return (yield from n.compute(spec.ADD, candidate, part))
 
 
-def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> Direction:
+def _lstm(n: Node, layer: RecurrentLayer, direction: int) -> ComputedDirection:
     h = yield from initial_state(n, layer, 5, direction)
     c = yield from initial_state(n, layer, 6, direction)
     results = _sequence_lstm_outputs(n, layer, direction, (h, c))
@@ -266,7 +269,7 @@ def _sequence_lstm_call(
 
 def _sequence_lstm(
     n: Node, layer: RecurrentLayer, direction: int, first: States, results: Sequence[Value]
-) -> Direction:
+) -> ComputedDirection:
     """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
     x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
     if layer.reverse[direction]:
@@ -283,7 +286,7 @@ def _sequence_lstm(
     return output, tuple(states)
 
 
-def _lstm_step(n: Node, layer: RecurrentLayer, direction: int) -> Step:
+def _lstm_step(n: Node, layer: RecurrentLayer, direction: int) -> CellStep:
     """Return the unrolled cell: from sums of the gates i, o, f and the candidate to H and C.
 
     With `input_forget` the forget gate is 1 - the input gate.

@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, Value
-from ep_nnapi.lowering.call import Call, Given, View, apply
+from ep_nnapi.lowering.arguments import Given, View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason

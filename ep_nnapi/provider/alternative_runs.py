@@ -19,10 +19,10 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Preferred
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.device_health import Declined
-from ep_nnapi.provider.fallback import Executor
+from ep_nnapi.provider.fallback import ClusterRun
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
-Opened: TypeAlias = Callable[[Sequence[str], Sequence[str]], Executor]
+OpenedAlternative: TypeAlias = Callable[[Sequence[str], Sequence[str]], ClusterRun]
 """Returns what runs an alternative on tensors with these names in this order."""
 
 
@@ -30,7 +30,7 @@ class GaveWay(Exception):
     """A candidate gives way; the message says why."""
 
 
-def open_onnx(alternative: Alternative, weights: Array) -> Opened:
+def open_onnx(alternative: Alternative, weights: Array) -> OpenedAlternative:
     """Opens ONNX nodes on the CPU provider, with their constants where they are."""
     options = exact_options()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -41,7 +41,7 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
     if {i.name for i in session.get_inputs()} != {c.name for c in border.inputs}:
         raise GaveWay("its ONNX model has other inputs")
 
-    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> ClusterRun:
         read = [c.name for c in border.inputs]
         made = {c.name: (c.dtype.numpy, c.shape) for c in border.outputs}
 
@@ -64,7 +64,7 @@ def open_onnx(alternative: Alternative, weights: Array) -> Opened:
 
 def open_litert(
     alternative: Alternative, weights: Array, preferred: Preferred, options: Options
-) -> Opened:
+) -> OpenedAlternative:
     """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
     from ep_nnapi.litert.device import open_runtime  # the extra
     from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
@@ -80,7 +80,7 @@ def open_litert(
     except LiteRtError as error:
         raise GaveWay(str(error)) from None
 
-    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+    def opened(inputs: Sequence[str], outputs: Sequence[str]) -> ClusterRun:
         places = [list(inputs).index(port.name) for port in model.inputs]
         leaving = [list(outputs).index(port.name) for port in model.outputs]
 
@@ -99,10 +99,10 @@ def open_litert(
 
 def part_runs(
     alternative: Alternative,
-    opened: Sequence[Opened],
+    opened: Sequence[OpenedAlternative],
     inputs: Sequence[str],
     outputs: Sequence[str],
-) -> Executor:
+) -> ClusterRun:
     """Returns what runs the parts of an alternative one by one; tensors go by their names."""
     parts = []
     for part, bind in zip(alternative.parts, opened, strict=True):

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.cluster_selection import MOVES_BYTES
-from ep_nnapi.provider.fallback import Executor
+from ep_nnapi.provider.fallback import ClusterRun
 from ep_nnapi.sizes.symbols import Shapes, size_named, symbol_values
 
 _INTEGERS = (1, 0, None)
@@ -190,7 +190,7 @@ def shapes_of(values: Iterable[Value], known: Mapping[str, int]) -> Shapes:
     return {v.name: tuple(size_of(d, known) for d in v.dims or ()) for v in values}
 
 
-def padding(run: Executor, shapes: Sequence[Shape], cuts: Sequence[Cut]) -> Executor:
+def padding(run: ClusterRun, shapes: Sequence[Shape], cuts: Sequence[Cut]) -> ClusterRun:
     """Returns what runs inputs padded with zeros.
 
     shapes   of the padded inputs

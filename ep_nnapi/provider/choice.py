@@ -32,7 +32,7 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Preferred
 from ep_nnapi.provider.alternative_runs import (
     GaveWay,
-    Opened,
+    OpenedAlternative,
     compiled,
     open_litert,
     open_onnx,
@@ -43,7 +43,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runne
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import NoRuntime
-from ep_nnapi.provider.fallback import Executor
+from ep_nnapi.provider.fallback import ClusterRun
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote
 from ep_nnapi.report.report import ClusterReport
 
@@ -108,7 +108,7 @@ class Choice:
     current: int = -1
     proved: bool = False
     settled: bool = False
-    _opened: dict[int, Opened] = field(default_factory=dict)
+    _opened: dict[int, OpenedAlternative] = field(default_factory=dict)
     _stuck: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -123,7 +123,7 @@ class Choice:
         return self.chosen.device
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedAlternative:
         """The chosen alternative, compiled: binds the tensors of a run to it."""
         return self._opened[self.current]
 
@@ -150,7 +150,7 @@ class Choice:
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
         logger.log(level, "%s gave way: %s", candidate.name, why)
 
-    def _open(self, candidate: _AlternativeOnDevice, alternative: Alternative) -> Opened:
+    def _open(self, candidate: _AlternativeOnDevice, alternative: Alternative) -> OpenedAlternative:
         if candidate.preferred is Preferred.CPU:
             return self._attempt(alternative, candidate)
         try:
@@ -182,7 +182,9 @@ class Choice:
             if needed > level:
                 raise GaveWay(f"it needs feature level {needed}, the device has {level}")
 
-    def _attempt(self, alternative: Alternative, candidate: _AlternativeOnDevice) -> Opened:
+    def _attempt(
+        self, alternative: Alternative, candidate: _AlternativeOnDevice
+    ) -> OpenedAlternative:
         """Compiles an alternative, or a part of it; raises GaveWay."""
         if alternative.parts:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
@@ -203,7 +205,9 @@ class Choice:
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise GaveWay(f"ONNX Runtime: {error}") from None
 
-    def _compiled(self, alternative: Alternative, candidate: _AlternativeOnDevice) -> Opened:
+    def _compiled(
+        self, alternative: Alternative, candidate: _AlternativeOnDevice
+    ) -> OpenedAlternative:
         compiler = candidate.compiler
         if compiler is None:
             raise GaveWay("it needs NNAPI")
@@ -290,7 +294,7 @@ class Choice:
                 raise _named(error)
 
     def _prove(
-        self, executor: Executor, bound: Bound, inputs: Sequence[Array], allocate: Allocate
+        self, executor: ClusterRun, bound: Bound, inputs: Sequence[Array], allocate: Allocate
     ) -> None:
         """Makes the first run, on copies: a run that does not come back must not have others'."""
         types = {c.name: c.dtype.numpy for c in self.content.first.border.outputs}
@@ -369,9 +373,9 @@ class Bound:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     crossings: Sequence[Crossing]
-    _executors: dict[int, Executor] = field(default_factory=dict)
+    _executors: dict[int, ClusterRun] = field(default_factory=dict)
 
-    def executor(self, choice: Choice) -> Executor:
+    def executor(self, choice: Choice) -> ClusterRun:
         """What runs the candidate that is chosen now."""
         index, opened = choice.current, choice.opened
         if index not in self._executors:

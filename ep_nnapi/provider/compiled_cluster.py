@@ -34,8 +34,8 @@ from ep_nnapi.provider.cluster_record import (
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.device_health import RETRY_DELAY, Declined, repeatable
 from ep_nnapi.provider.fallback import (
+    ClusterRun,
     CpuModel,
-    Executor,
     cpu_executor,
     is_on_reference,
     reference_executor,
@@ -115,7 +115,7 @@ class Runner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _compilations: dict[CompileOptions, Compilation]
-    _replaced: tuple[Executor, Substitute] | None = None
+    _replaced: tuple[ClusterRun, Substitute] | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -243,7 +243,7 @@ class Runner:
                     raise failure from None
             return self._compilations[wanted]
 
-    def _replaced_if_left_out(self) -> tuple[Executor, Substitute] | None:
+    def _replaced_if_left_out(self) -> tuple[ClusterRun, Substitute] | None:
         """Returns the fallback if the device is left out for its failures elsewhere; else None."""
         compiler = self.cluster.compiler
         why = compiler.health.left_out(compiler.device.name)
@@ -254,7 +254,7 @@ class Runner:
                 self._replaced = self._fallback(why)
         return self._replaced
 
-    def _cpu_executor_for(self, other: OtherInput) -> Executor:
+    def _cpu_executor_for(self, other: OtherInput) -> ClusterRun:
         """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
         if self.cluster.cpu is None:
             raise other
@@ -265,7 +265,7 @@ class Runner:
                 self._warned = True
         return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
 
-    def _fallback_for(self, failure: RuntimeFailure, reason: str) -> tuple[Executor, Substitute]:
+    def _fallback_for(self, failure: RuntimeFailure, reason: str) -> tuple[ClusterRun, Substitute]:
         """Returns the fallback of a run that the device failed in; raises `failure` without one."""
         with self._lock:
             self.cluster.record.failures.add(failure)
@@ -278,7 +278,7 @@ class Runner:
         return replaced
 
     def _replace_device(
-        self, replaced: tuple[Executor, Substitute], failure: RuntimeFailure
+        self, replaced: tuple[ClusterRun, Substitute], failure: RuntimeFailure
     ) -> None:
         """Makes the fallback run the cluster from now on, with a warning the first time."""
         with self._lock:
@@ -289,7 +289,7 @@ class Runner:
         about = self.cluster.report.device, failure, self.cluster.fallback
         logger.warning("device %s failed (%s); fallback=%s from now on", *about)
 
-    def _fallback(self, reason: str) -> tuple[Executor, Substitute] | None:
+    def _fallback(self, reason: str) -> tuple[ClusterRun, Substitute] | None:
         """Returns what runs the cluster in place of its device; None if nothing may."""
         if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
             executor = cpu_executor(self.cluster.cpu, self.inputs, self.outputs)

@@ -35,7 +35,7 @@ from ep_nnapi.provider.cluster_record import (
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, DirectRun, Runner
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.device_health import Declined
-from ep_nnapi.provider.fallback import CpuModel, Executor, cpu_executor
+from ep_nnapi.provider.fallback import ClusterRun, CpuModel, cpu_executor
 from ep_nnapi.provider.open_compilation import NO_CONTENTS, InputContents, OpenCompilation
 from ep_nnapi.provider.tracing import Traced
 from ep_nnapi.report.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
@@ -232,13 +232,13 @@ class DynamicRunner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _opened: list[OpenCompilation] = field(init=False)
-    _executors: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
-    _bound: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
+    _executors: OrderedDict[_CacheKey, ClusterRun] = field(default_factory=OrderedDict)
+    _bound: OrderedDict[_CacheKey, ClusterRun] = field(default_factory=OrderedDict)
     _lock: ForkableLock = field(default_factory=ForkableLock)
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _admission: SizeAdmission = field(init=False)
-    _cpu: Executor | None = None
-    _empty: Executor | None = None
+    _cpu: ClusterRun | None = None
+    _empty: ClusterRun | None = None
     _not_padded: str = ""
     _tried: frozenset[tuple[str, int, int]] = frozenset()
 
@@ -266,7 +266,7 @@ class DynamicRunner:
             executor = compute(key, named)
         executor(inputs, allocate, stop)
 
-    def _without_elements(self, named: Mapping[str, Array]) -> Executor:
+    def _without_elements(self, named: Mapping[str, Array]) -> ClusterRun:
         """Returns what computes inputs without elements, such as a decoder's empty cache."""
         if self._empty is None:
             first = next(name for name, array in named.items() if not array.size)
@@ -277,7 +277,7 @@ class DynamicRunner:
 
     def _padded(
         self, key: _CacheKey, named: Mapping[str, Array], buckets: Buckets
-    ) -> Executor | None:
+    ) -> ClusterRun | None:
         """Returns what pads runs of these sizes; None if padding is refused, with a warning."""
         shapes = {name: array.shape for name, array in named.items()}
         bucket = buckets.shapes(shapes)
@@ -303,7 +303,7 @@ class DynamicRunner:
 
     def _compiled(
         self, key: _CacheKey, named: Mapping[str, Array], *, in_use: bool = False
-    ) -> Executor:
+    ) -> ClusterRun:
         """Returns the cluster compiled for these sizes, or for others as well.
 
         in_use   the sizes are named by option `sizes`, beside those that are counted
@@ -319,7 +319,7 @@ class DynamicRunner:
                     self._admission.add_compilation(key, seconds)
             return executor
 
-    def _open_executor(self, key: _CacheKey) -> Executor | None:
+    def _open_executor(self, key: _CacheKey) -> ClusterRun | None:
         """Returns what an open compilation computes these sizes with; None if none holds."""
         shapes, contents = self._sizes(key)
         for made in self._opened:
@@ -329,7 +329,7 @@ class DynamicRunner:
                 return self._cache(key, executor, self._bound, _MOST_BOUND)
         return None
 
-    def _newly_opened(self, key: _CacheKey) -> Executor | None:
+    def _newly_opened(self, key: _CacheKey) -> ClusterRun | None:
         """Returns the same of a compilation that is made for these sizes and others like them."""
         if len(self._opened) >= self.cluster.cache_size:
             return None
@@ -347,7 +347,7 @@ class DynamicRunner:
         arrays = {n: np.frombuffer(data, types[n]).reshape(shapes[n]) for n, data in known}
         return shapes, arrays
 
-    def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
+    def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> ClusterRun:
         """Returns what computes sizes that are not compiled yet, and counts its time."""
         on_cpu = self._on_cpu(f"sizes beyond the first {self.cluster.at_once} wait to be compiled")
 
@@ -387,7 +387,7 @@ class DynamicRunner:
             for position, (name, shape) in enumerate(zip(self.inputs, shapes, strict=True))
         )
 
-    def _cached_executor(self, key: _CacheKey) -> Executor | None:
+    def _cached_executor(self, key: _CacheKey) -> ClusterRun | None:
         with self._lock:
             for cache in (self._bound, self._executors):
                 if key in cache:
@@ -396,8 +396,12 @@ class DynamicRunner:
         return None
 
     def _cache(
-        self, key: _CacheKey, executor: Executor, cache: OrderedDict[_CacheKey, Executor], most: int
-    ) -> Executor:
+        self,
+        key: _CacheKey,
+        executor: ClusterRun,
+        cache: OrderedDict[_CacheKey, ClusterRun],
+        most: int,
+    ) -> ClusterRun:
         """Adds `executor` to a cache and evicts the least recently used ones; returns it."""
         with self._lock:
             cache[key] = executor
@@ -405,10 +409,10 @@ class DynamicRunner:
                 cache.popitem(last=False)
         return executor
 
-    def _specialized_executor(self, key: _CacheKey, given: Mapping[str, Array]) -> Executor:
+    def _specialized_executor(self, key: _CacheKey, given: Mapping[str, Array]) -> ClusterRun:
         return self._cache(key, self._specialized(given), self._executors, self.cluster.cache_size)
 
-    def _specialized(self, given: Mapping[str, Array]) -> Executor:
+    def _specialized(self, given: Mapping[str, Array]) -> ClusterRun:
         try:
             return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:
@@ -428,7 +432,7 @@ class DynamicRunner:
         nodes = self.cluster.report.nodes
         return f"the cluster of {' to '.join(dict.fromkeys((nodes[0], nodes[-1])))}"
 
-    def _on_cpu(self, why: str) -> Executor:
+    def _on_cpu(self, why: str) -> ClusterRun:
         """Returns what computes the cluster's nodes on the CPU provider; its runs are on record."""
         with self._lock:
             if self._cpu is None:

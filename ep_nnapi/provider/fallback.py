@@ -25,7 +25,7 @@ from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
-Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
+ClusterRun: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 
 _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own file
 
@@ -104,7 +104,7 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> ClusterRun:
     """Returns an engine that runs a cluster's ONNX nodes on the CPU provider."""
 
     def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
@@ -121,7 +121,7 @@ def is_on_reference(compiler: Compiler) -> bool:
     return compiler.health is health_of(runtime) and compiler.device == reference
 
 
-def reference_executor(compiler: Compiler, model: Model, border: BoundBorder) -> Executor:
+def reference_executor(compiler: Compiler, model: Model, border: BoundBorder) -> ClusterRun:
     """Returns what runs a cluster's model on nnapi-reference, as precisely as `compiler` asks."""
     runtime, reference = fallback_device()
     options = CompileOptions(precise=compiler.options.precise)

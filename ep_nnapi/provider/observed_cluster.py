@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from ep_nnapi.provider.fallback import CpuModel, Executor
+from ep_nnapi.provider.fallback import ClusterRun, CpuModel
 from ep_nnapi.report.report import ClusterReport
 
 
@@ -59,7 +59,7 @@ class ObservedCluster:
         """Ids of the graph's nodes in the cluster."""
         return self.cluster.node_ids
 
-    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Executor:
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> ClusterRun:
         """Returns what runs the cluster on both; thread-safe if the observer is.
 
         The cluster is bound without its fallback, which would hide the failures of its device. The

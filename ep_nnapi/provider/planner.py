@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
 
-from ep_nnapi.capability.graph import Capability, Clock, Progress, judge_graph
+from ep_nnapi.capability.graph import Capability, Progress, Timer, judge_graph
 from ep_nnapi.capability.node import CapableNode
 from ep_nnapi.costs import PHONE, CostModel
 from ep_nnapi.epcontext.layout import EP_SOURCE, is_own
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ep_nnapi.provider.choice import ChosenCluster
 
 logger = module_logger(__name__)
-Cluster: TypeAlias = "CompiledCluster | ChosenCluster | DynamicCluster | UnusableCluster"
+PlannedCluster: TypeAlias = "CompiledCluster | ChosenCluster | DynamicCluster | UnusableCluster"
 
 ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 """The ids of the nodes that read each value; -1 represents the graph's outputs."""
@@ -68,7 +68,7 @@ Also the maximum number of times that clusters of a graph are made smaller for t
 class PartitionedGraph:
     """The clusters of one graph, the report on all its nodes, and the names of capable nodes."""
 
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[PlannedCluster, ...]
     report: GraphReport
     capable: frozenset[str]
 
@@ -85,7 +85,7 @@ class Planner:
     compiler: Compiler
     options: Options
     model: CostModel = PHONE
-    clock: Clock = time.monotonic
+    clock: Timer = time.monotonic
     weights: Callable[[str], Array] | None = None
     whole: WholeGraph | None = None
 
@@ -151,14 +151,14 @@ class Planner:
         verdicts: Capability,
         readers: ReaderIds,
         progress: Progress,
-    ) -> tuple[ClusterSelection, dict[Ids, Cluster]]:
+    ) -> tuple[ClusterSelection, dict[Ids, PlannedCluster]]:
         """Returns the selected clusters, all of them compiled, by their node ids.
 
         Nodes that prevent compilation are rejected, clusters that are too large for the device are
         split, and the rest is selected again, until every cluster compiles.
         """
         nodes = selector.samples[0]
-        compiled: dict[Ids, Cluster] = {}
+        compiled: dict[Ids, PlannedCluster] = {}
         splits = iter(range(_MAX_COMPILATIONS))
         while True:
             selection = selector.select(dag, nodes, verdicts.samples[0])
@@ -220,7 +220,7 @@ class Planner:
 
     def _compile_safely(
         self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds
-    ) -> Cluster:
+    ) -> PlannedCluster:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
             return self._compile(cluster, verdicts, readers)
@@ -231,7 +231,9 @@ class Planner:
             detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
             raise Declined((), Reason.DRIVER, detail) from error
 
-    def _compile(self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds) -> Cluster:
+    def _compile(
+        self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds
+    ) -> PlannedCluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:

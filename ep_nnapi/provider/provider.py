@@ -36,7 +36,7 @@ from ep_nnapi.provider.devices import (
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import CompiledFor, UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
-from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner, merge_plans
+from ep_nnapi.provider.planner import PartitionedGraph, PlannedCluster, Planner, merge_plans
 from ep_nnapi.provider.receipt import ModelFile
 from ep_nnapi.report.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
@@ -102,7 +102,7 @@ class Provider:
         self.target = replace(compiler.target, checking=False)
         self._planner = replace(self._planner, compiler=replace(compiler, target=self.target))
 
-    def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
+    def plan(self, graph: Graph) -> tuple[PlannedCluster | ObservedCluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         if not graph.key:
             self.model = ModelFile.of(graph.path, digested=self.options.receipt is not None)
@@ -236,7 +236,7 @@ class Provider:
         return zip(contexts_of(packed, target), nodes, strict=True)
 
     @property
-    def clusters(self) -> tuple[Cluster, ...]:
+    def clusters(self) -> tuple[PlannedCluster, ...]:
         """The clusters of all graphs planned so far."""
         with self._lock:
             return tuple(c for plan in self._plans.values() for c in plan.clusters)
@@ -247,7 +247,7 @@ class Provider:
         return tuple(failure for c in self.clusters for failure in c.record.failures)
 
 
-def _claim(cluster: Cluster) -> UnusableCluster:
+def _claim(cluster: PlannedCluster) -> UnusableCluster:
     """Returns a cluster of the same nodes that holds nothing and cannot run."""
     if isinstance(cluster, UnusableCluster):
         return cluster

@@ -20,7 +20,7 @@ from ep_nnapi.report.report import FallbackRuns
 
 if TYPE_CHECKING:
     from ep_nnapi.provider.choice import Choice
-    from ep_nnapi.provider.planner import Cluster
+    from ep_nnapi.provider.planner import PlannedCluster
     from ep_nnapi.provider.provider import Provider
 
 logger = module_logger(__name__)
@@ -173,7 +173,7 @@ def _agent(runtime: str) -> dict[str, str]:
     return {"agent": remote_runtime(runtime).about}
 
 
-def _cluster(cluster: Cluster, runtime: str, feature_level: int) -> Mapping[str, object]:
+def _cluster(cluster: PlannedCluster, runtime: str, feature_level: int) -> Mapping[str, object]:
     record, report = cluster.record, cluster.report
     chosen: Choice | None = getattr(cluster, "choice", None)
     by = record.substitutes

@@ -14,7 +14,8 @@ from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.lowering.call import Arg, Call, View
+from ep_nnapi.lowering.arguments import Arg, View
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.expressions import Expression, Symbols
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, Trace, is_symbolic

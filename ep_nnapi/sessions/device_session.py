@@ -31,7 +31,7 @@ The first alone lets them spin for some 40 ms after a session's creation.
 """
 SPIN_NEVER: ConfigEntries = (("session.intra_op.allow_spinning", "0"),)
 
-Sizes: TypeAlias = tuple[int | None, ...]
+OutputShape: TypeAlias = tuple[int | None, ...]
 
 
 @frozen
@@ -58,7 +58,7 @@ class DeviceModel:
 
     content: bytes
     inputs: tuple[str, ...]
-    outputs: Mapping[str, Sizes]
+    outputs: Mapping[str, OutputShape]
     weights: Mapping[str, Array] = field(default_factory=dict)
 
 

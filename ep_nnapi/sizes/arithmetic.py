@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.sizes import at_present, is_symbolic, objects, plain
 
 _INTEGERS = (DType.INT64, DType.INT32)
 _FOLDED = (*_INTEGERS, DType.BOOL)
-Step: TypeAlias = Callable[[GraphNode, Sequence[Array]], Sequence[Array]]
+Folding: TypeAlias = Callable[[GraphNode, Sequence[Array]], Sequence[Array]]
 
 
 def sized_constants(node: GraphNode, folded: Sequence[Array]) -> list[Constant]:
@@ -75,7 +75,7 @@ def _objects(value: Value | None) -> Array:
     return constant.load().astype(object)
 
 
-def _elementwise(compute: Callable[..., Any]) -> Step:
+def _elementwise(compute: Callable[..., Any]) -> Folding:
     def step(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
         arrays = np.broadcast_arrays(*given)
         found = [compute(*numbers) for numbers in zip(*(a.flat for a in arrays), strict=True)]
@@ -171,11 +171,11 @@ def _transpose(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
     return [given[0].transpose(axes)]
 
 
-_STEPS_ON_SHAPES: Mapping[str, Step] = {
+_STEPS_ON_SHAPES: Mapping[str, Folding] = {
     "Shape": _shape,
     "Size": lambda node, _: [_scalar(prod(v.shape if v is not None else ())) for v in node.inputs],
 }
-_STEPS: Mapping[str, Step] = {
+_STEPS: Mapping[str, Folding] = {
     **_STEPS_ON_SHAPES,
     **dict.fromkeys(("Cast", "Identity"), lambda _, given: given[:1]),
     "Abs": _elementwise(abs),

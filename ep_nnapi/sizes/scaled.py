@@ -9,7 +9,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import now
-from ep_nnapi.sizes.symbolic import Given, scales_of
+from ep_nnapi.sizes.symbolic import RuleInputs, scales_of
 
 
 def correct_scaled_sizes(node: GraphNode) -> tuple[Value | None, ...]:
@@ -37,7 +37,7 @@ def _computed(node: GraphNode) -> tuple[Dim, ...] | None:
     if x is None or y is None or not x.dims or len(y.dims or ()) != len(x.dims):
         return None
     try:
-        scales = scales_of(Given(node), len(x.dims))
+        scales = scales_of(RuleInputs(node), len(x.dims))
         found = list(y.dims or ())
         for axis, scale in scales.items():
             if isinstance(size := x.dims[axis], int) and type(found[axis]) is int:

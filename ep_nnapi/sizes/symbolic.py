@@ -28,7 +28,7 @@ def has_sizes(node: GraphNode) -> bool:
 
 def with_sizes(node: GraphNode, inferred: Sequence[Value | None]) -> tuple[Value | None, ...]:
     """The outputs with sizes in place of the numbers that ONNX's shape inference found."""
-    given = Given(inference_proxy(node))
+    given = RuleInputs(inference_proxy(node))
     rule = _RULES.get((given.node.domain, given.node.op_type))
     try:
         computed = list(rule(given)) if rule is not None else []
@@ -61,7 +61,7 @@ def _same(dims: Sequence[int], inferred: tuple[Dim, ...] | None) -> bool:
     return inferred is not None and [*map(at_present, dims)] == list(inferred)
 
 
-class Given:
+class RuleInputs:
     """What a rule reads of a node; IndexError or TypeError where there is none."""
 
     def __init__(self, node: GraphNode) -> None:
@@ -137,10 +137,10 @@ class Given:
         return value
 
 
-Rule: TypeAlias = Callable[[Given], Iterable[Sequence[int] | None]]
+ShapeRule: TypeAlias = Callable[[RuleInputs], Iterable[Sequence[int] | None]]
 
 
-def _normalized(g: Given) -> Iterator[Dims]:
+def _normalized(g: RuleInputs) -> Iterator[Dims]:
     """LayerNormalization: the statistics have sizes of 1 from `axis` on."""
     x = g.dims(0)
     axis = g.axis(-1, len(x))
@@ -149,7 +149,7 @@ def _normalized(g: Given) -> Iterator[Dims]:
         yield (*x[:axis], *(1,) * (len(x) - axis))
 
 
-def _matmul(g: Given) -> Iterator[Dims]:
+def _matmul(g: RuleInputs) -> Iterator[Dims]:
     a, b = g.dims(0), g.dims(1)
     left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
     if left[-1] != right[-2]:
@@ -158,7 +158,7 @@ def _matmul(g: Given) -> Iterator[Dims]:
     yield (*(broadcast(left[:-2], right[:-2]) if max(len(a), len(b)) > 2 else ()), *rows, *columns)
 
 
-def _gemm(g: Given) -> Iterator[Dims]:
+def _gemm(g: RuleInputs) -> Iterator[Dims]:
     a, b = g.dims(0), g.dims(1)
     rows, depth = a[::-1] if g.integer("transA", 0) else a
     other, columns = b[::-1] if g.integer("transB", 0) else b
@@ -167,19 +167,19 @@ def _gemm(g: Given) -> Iterator[Dims]:
     yield rows, columns
 
 
-def _transpose(g: Given) -> Iterator[Dims]:
+def _transpose(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     yield tuple(x[i] for i in g.integers("perm", tuple(range(len(x)))[::-1]))
 
 
-def _concat(g: Given) -> Iterator[Dims]:
+def _concat(g: RuleInputs) -> Iterator[Dims]:
     parts = g.every()
     axis = g.axis(1, len(parts[0]))
     merged = [broadcast(*((p[i],) for p in parts))[0] for i in range(len(parts[0])) if i != axis]
     yield (*merged[:axis], sum(p[axis] for p in parts), *merged[axis:])
 
 
-def _split(g: Given) -> Iterator[Dims]:
+def _split(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axis, count = g.axis(0, len(x)), len(g.node.outputs)
     sizes = g.numbers(1, "split")
@@ -192,7 +192,7 @@ def _split(g: Given) -> Iterator[Dims]:
         yield (*x[:axis], size, *x[axis + 1 :])
 
 
-def _slice(g: Given) -> Iterator[Dims]:
+def _slice(g: RuleInputs) -> Iterator[Dims]:
     found = list(g.dims(0))
     starts, ends = g.numbers(1, "starts") or (), g.numbers(2, "ends") or ()
     axes = g.numbers(3, "axes") or tuple(range(len(starts)))
@@ -202,18 +202,18 @@ def _slice(g: Given) -> Iterator[Dims]:
     yield tuple(found)
 
 
-def _gather(g: Given) -> Iterator[Dims]:
+def _gather(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axis = g.axis(0, len(x))
     yield (*x[:axis], *g.dims(1), *x[axis + 1 :])
 
 
-def _gather_nd(g: Given) -> Iterator[Dims]:
+def _gather_nd(g: RuleInputs) -> Iterator[Dims]:
     x, index = g.dims(0), g.dims(1)
     yield (*index[:-1], *x[g.integer("batch_dims", 0) + int(index[-1]) :])
 
 
-def _reduced(g: Given) -> Iterator[Dims]:
+def _reduced(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axes = g.numbers(1, "axes")
     if not axes:
@@ -221,7 +221,7 @@ def _reduced(g: Given) -> Iterator[Dims]:
     yield _without(g, axes)
 
 
-def _without(g: Given, axes: Dims) -> Dims:
+def _without(g: RuleInputs, axes: Dims) -> Dims:
     """The first input's sizes without these axes, which are 1 where the node keeps them."""
     x = g.dims(0)
     gone = {axis + len(x) if axis < 0 else axis for axis in axes}
@@ -230,20 +230,20 @@ def _without(g: Given, axes: Dims) -> Dims:
     return tuple(size for i, size in enumerate(x) if i not in gone)
 
 
-def _top_k(g: Given) -> Iterator[Dims]:
+def _top_k(g: RuleInputs) -> Iterator[Dims]:
     x = list(g.dims(0))
     k = g.numbers(1)
     x[g.axis(-1, len(x))] = k[0] if k else g.integer("k", 0)
     yield from (tuple(x), tuple(x))
 
 
-def _squeeze(g: Given) -> Iterator[Dims]:
+def _squeeze(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axes = g.numbers(1, "axes")
     yield _without(g, tuple(i for i, s in enumerate(x) if s == 1) if axes is None else axes)
 
 
-def _unsqueeze(g: Given) -> Iterator[Dims]:
+def _unsqueeze(g: RuleInputs) -> Iterator[Dims]:
     x, axes = list(g.dims(0)), g.numbers(1, "axes") or ()
     rank = len(x) + len(axes)
     for axis in sorted(axis + rank if axis < 0 else axis for axis in axes):
@@ -251,13 +251,13 @@ def _unsqueeze(g: Given) -> Iterator[Dims]:
     yield tuple(x)
 
 
-def _flatten(g: Given) -> Iterator[Dims]:
+def _flatten(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axis = g.axis(1, len(x))
     yield prod(x[:axis]), prod(x[axis:])
 
 
-def _reshape(g: Given) -> Iterator[Dims]:
+def _reshape(g: RuleInputs) -> Iterator[Dims]:
     x, shape = g.dims(0), list(g.numbers(1, "shape") or ())
     copied = not g.integer("allowzero", 0)
     shape = [x[i] if copied and at_present(s) == 0 else s for i, s in enumerate(shape)]
@@ -269,23 +269,23 @@ def _reshape(g: Given) -> Iterator[Dims]:
     yield tuple(shape)
 
 
-def _tile(g: Given) -> Iterator[Dims]:
+def _tile(g: RuleInputs) -> Iterator[Dims]:
     yield tuple(size * n for size, n in zip(g.dims(0), g.numbers(1) or (), strict=True))
 
 
-def _range(g: Given) -> Iterator[Dims]:
+def _range(g: RuleInputs) -> Iterator[Dims]:
     (start,), (limit,), (delta,) = (g.numbers(i) or () for i in range(3))
     count = -((start - limit) // delta)
     yield (count if count > 0 else 0,)
 
 
-def _one_hot(g: Given) -> Iterator[Dims]:
+def _one_hot(g: RuleInputs) -> Iterator[Dims]:
     x, depth = list(g.dims(0)), g.numbers(1) or ()
     x.insert(g.axis(-1, len(x) + 1), depth[0])
     yield tuple(x)
 
 
-def _pad(g: Given) -> Iterator[Dims]:
+def _pad(g: RuleInputs) -> Iterator[Dims]:
     x, pads = list(g.dims(0)), g.numbers(1, "pads") or ()
     axes = (g.numbers(3) if g.node.since >= 18 else None) or tuple(range(len(x)))
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
@@ -293,7 +293,7 @@ def _pad(g: Given) -> Iterator[Dims]:
     yield tuple(x)
 
 
-def _windows(g: Given, sizes: Dims, kernel: Dims) -> Dims:
+def _windows(g: RuleInputs, sizes: Dims, kernel: Dims) -> Dims:
     """The numbers of windows along the spatial axes. Source: ONNX Conv-22, MaxPool-22."""
     count = len(sizes)
     strides, dilations = (g.integers(n, (1,) * count) for n in ("strides", "dilations"))
@@ -312,18 +312,18 @@ def _windows(g: Given, sizes: Dims, kernel: Dims) -> Dims:
     return tuple(found)
 
 
-def _conv(g: Given) -> Iterator[Dims]:
+def _conv(g: RuleInputs) -> Iterator[Dims]:
     x, w = g.dims(0), g.dims(1)
     yield (x[0], w[0], *_windows(g, x[2:], g.integers("kernel_shape", w[2:])))
 
 
-def _pool(g: Given) -> Iterator[Dims]:
+def _pool(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     found = (*x[:2], *_windows(g, x[2:], g.integers("kernel_shape")))
     yield from (found, found)
 
 
-def _conv_transpose(g: Given) -> Iterator[Dims]:
+def _conv_transpose(g: RuleInputs) -> Iterator[Dims]:
     x, w = g.dims(0), g.dims(1)
     count = len(x) - 2
     if g.integers("output_shape"):
@@ -340,7 +340,7 @@ def _conv_transpose(g: Given) -> Iterator[Dims]:
     yield (x[0], w[1] * g.integer("group", 1), *spatial)
 
 
-def _resize(g: Given) -> Iterator[Dims]:
+def _resize(g: RuleInputs) -> Iterator[Dims]:
     """By whole factors, or to given sizes; others depend on how floats are rounded."""
     x = g.dims(0)
     if g.node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -353,14 +353,14 @@ def _resize(g: Given) -> Iterator[Dims]:
     yield tuple(given.get(axis, size) for axis, size in enumerate(x))
 
 
-def scales_of(g: Given, rank: int) -> dict[int, float]:
+def scales_of(g: RuleInputs, rank: int) -> dict[int, float]:
     """The scales of a Resize or Upsample by axis; TypeError or ValueError if they are unknown."""
     at = 1 if g.node.since == 10 or g.node.op_type == "Upsample" else 2
     scales = g.reals(at, "scales")
     return dict(zip(_resized_axes(g, rank), scales, strict=True)) if scales else {}
 
 
-def _resized_axes(g: Given, rank: int) -> Dims:
+def _resized_axes(g: RuleInputs, rank: int) -> Dims:
     return tuple(a + rank if a < 0 else a for a in g.integers("axes", tuple(range(rank))))
 
 
@@ -372,7 +372,7 @@ def _scaled(size: int, scale: float) -> int:
     return size * int(sixteenths) // 16
 
 
-def _recurrent(g: Given) -> Iterator[Dims]:
+def _recurrent(g: RuleInputs) -> Iterator[Dims]:
     x, r = g.dims(0), g.dims(2)
     directions, units = g.dims(1)[0], r[-1]
     if g.integer("layout", 0):
@@ -384,22 +384,22 @@ def _recurrent(g: Given) -> Iterator[Dims]:
     yield from (state, state)
 
 
-def _depth_to_space(g: Given) -> Iterator[Dims]:
+def _depth_to_space(g: RuleInputs) -> Iterator[Dims]:
     (n, c, h, w), block = g.dims(0), g.integer("blocksize", 1)
     yield n, c // (block * block), h * block, w * block
 
 
-def _space_to_depth(g: Given) -> Iterator[Dims]:
+def _space_to_depth(g: RuleInputs) -> Iterator[Dims]:
     (n, c, h, w), block = g.dims(0), g.integer("blocksize", 1)
     yield n, c * block * block, h // block, w // block
 
 
-def _shape(g: Given) -> Iterator[Dims]:
+def _shape(g: RuleInputs) -> Iterator[Dims]:
     rank = len(g.dims(0))
     yield (Span.of_slice(g.integer("start", 0), g.integer("end", rank), 1, rank).size,)
 
 
-def _einsum(g: Given) -> Iterator[Dims]:
+def _einsum(g: RuleInputs) -> Iterator[Dims]:
     equation = str(g.node.attributes["equation"]).replace(" ", "")
     left, _, right = equation.partition("->")
     sizes: dict[str, int] = {}
@@ -410,7 +410,7 @@ def _einsum(g: Given) -> Iterator[Dims]:
     yield tuple(sizes[letter] for letter in (right if "->" in equation else once))
 
 
-def _attention(g: Given) -> Iterator[Dims | None]:
+def _attention(g: RuleInputs) -> Iterator[Dims | None]:
     """Attention-23: the output, and the keys and values with the past ones before them."""
     q, k, v = (g.dims(i) for i in range(3))
     heads = g.integer("kv_num_heads", 0)
@@ -441,7 +441,7 @@ _ELEMENTWISE = (
     *("Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor"),
 )
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
-_RULES: Mapping[tuple[str, str], Rule] = {
+_RULES: Mapping[tuple[str, str], ShapeRule] = {
     **{("", name): lambda g: [g.dims(0)] for name in _FIRST},
     **{("", name): lambda g: [broadcast(*g.every())] for name in _ELEMENTWISE},
     **{("", f"Reduce{name}"): _reduced for name in _REDUCTIONS},

@@ -9,7 +9,8 @@ from ep_nnapi.capability import call_checks
 from ep_nnapi.capability.call_checks import check_call, check_shapes, operands_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
-from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.lowering.arguments import View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.options.target import Target

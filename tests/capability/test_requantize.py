@@ -8,7 +8,8 @@ import pytest
 from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
-from ep_nnapi.lowering.call import Call, apply, value_of
+from ep_nnapi.lowering.arguments import value_of
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 

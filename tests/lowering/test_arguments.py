@@ -3,7 +3,8 @@
 import pytest
 
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.lowering.call import View, apply, nhwc, operand_code
+from ep_nnapi.lowering.arguments import View, nhwc, operand_code
+from ep_nnapi.lowering.call import apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reject

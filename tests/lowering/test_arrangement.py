@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import Constant, DType
-from ep_nnapi.lowering.call import apply, nhwc
+from ep_nnapi.lowering.arguments import nhwc
+from ep_nnapi.lowering.call import apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import SpecError

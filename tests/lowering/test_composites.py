@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.lowering.call import NHWC, Whole
+from ep_nnapi.lowering.arguments import NHWC
+from ep_nnapi.lowering.call import Whole
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode

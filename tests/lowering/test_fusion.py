@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
-from ep_nnapi.lowering.call import Call, View, apply, value_of
+from ep_nnapi.lowering.arguments import View, value_of
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode

@@ -28,14 +28,14 @@ from ep_nnapi.operators.lib.quantizing import (
     value_range,
 )
 
-Bound: TypeAlias = Value | Constant | None
+ClipBound: TypeAlias = Value | Constant | None
 
 _BOUNDS_ARE_INPUTS = 11
 """The schema version of Clip from which `min` and `max` are inputs."""
 _FUSED = {(0.0, None): spec.RELU, (-1.0, 1.0): spec.RELU1, (0.0, 6.0): spec.RELU6}
 
 
-def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
+def clip(n: Node, x: Value, bounds: tuple[ClipBound, ClipBound], y: Value) -> Iterator[Call]:
     """Emit `y` = `x` clipped to (low, high), each optional; RELU, RELU1 or RELU6 where exact."""
     low, high = bounds
     if is_8bit(y):
@@ -57,7 +57,7 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
     yield apply(spec.MINIMUM, x, high, out=y)
 
 
-def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
+def _clip_bytes(n: Node, x: Value, bounds: tuple[ClipBound, ClipBound], y: Value) -> Iterator[Call]:
     """Emit `clip` for an 8-bit quantized `y`; bounds outside the range of `y` need no operation."""
     low, high = _known(bounds)
     least, greatest = value_range(y)
@@ -80,7 +80,7 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
         yield apply(spec.MINIMUM, part, nearest_constant(high, y), out=y)
 
 
-def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
+def _known(bounds: tuple[ClipBound, ClipBound]) -> tuple[float, float]:
     """Return constant bounds as numbers, infinite if omitted; raise Reject(CONSTANT) for others."""
     found = []
     for given, none in zip(bounds, (-inf, inf), strict=True):
@@ -92,7 +92,7 @@ def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def bounds_of(n: Node) -> tuple[Bound, Bound]:
+def bounds_of(n: Node) -> tuple[ClipBound, ClipBound]:
     """Return the (low, high) bounds of a Relu or Clip node, None where omitted."""
     if n.node.op_type == "Relu":
         return Constant.of(np.zeros(1, np.float32)), None
@@ -114,7 +114,7 @@ def bounds_of(n: Node) -> tuple[Bound, Bound]:
     return _constant(low_value), _constant(high_value)
 
 
-def _constant(given: Value | None) -> Bound:
+def _constant(given: Value | None) -> ClipBound:
     return given if given is None or given.constant is None else given.constant
 
 

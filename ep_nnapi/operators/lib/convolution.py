@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 import numpy as np
 
 from ep_nnapi.graph.value import Quantization, Value
-from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply, nhwc
+from ep_nnapi.lowering.arguments import NHWC, Given, View, nhwc
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode

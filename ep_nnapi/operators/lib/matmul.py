@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
-from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.lowering.arguments import View
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason

@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
-from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.lowering.arguments import Given
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.lowering.call import View
+from ep_nnapi.lowering.arguments import View
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.operators.lib.matmul import (
     MATRIX_TRANSPOSE,
