@@ -189,7 +189,9 @@ def lower_in_floats(node: GraphNode, lower: LowerNode) -> Iterator[Call]:
 
     Constants are folded: they are dequantized ahead of time.
     """
-    dtype = _float_type(node)
+    parts = [v for part in node.parts for v in part.outputs if v is not None]
+    floats = (v.dtype for v in parts if v.dtype in (DType.FLOAT, DType.FLOAT16))
+    dtype = next(floats, DType.FLOAT)
     reals: dict[str, Value] = {}
     for value in node.inputs:
         if value is None or value.quantization is None or value.name in reals:
@@ -200,24 +202,11 @@ def lower_in_floats(node: GraphNode, lower: LowerNode) -> Iterator[Call]:
         reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
         yield apply(DEQUANTIZE, value, out=reals[value.name])
     inputs = tuple(v and reals.get(v.name, v) for v in node.inputs)
-    outputs = tuple(v and _float_output(v, dtype) for v in node.outputs)
+    outputs = tuple(
+        Value(f"{v.name} before it is quantized", dtype, v.dims) if v and v.quantization else v
+        for v in node.outputs
+    )
     yield from lower(replace(node, inputs=inputs, outputs=outputs))
     for before, after in zip(outputs, node.outputs, strict=True):
         if before is not None and after is not None and before is not after:
             yield apply(QUANTIZE, before, out=after)
-
-
-def _float_output(value: Value, dtype: DType) -> Value:
-    """The float value that is quantized to `value`; `value` itself if it is not quantized."""
-    if value.quantization is None:
-        return value
-    return Value(f"{value.name} before it is quantized", dtype, value.dims)
-
-
-def _float_type(node: GraphNode) -> DType:
-    """The element type of the group's floats, FLOAT or FLOAT16."""
-    for part in node.parts:
-        for value in part.outputs:
-            if value is not None and value.dtype in (DType.FLOAT, DType.FLOAT16):
-                return value.dtype
-    return DType.FLOAT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import networkx as nx
@@ -23,13 +23,17 @@ def dag_of(graph: Graph) -> nx.DiGraph:
     values: dict[str, Value] = {}
     for node in graph.nodes:
         dag.add_node(node.id)
-        if weights := {v.name: bytes_of(v) for v in constants_of(node)}:
+        read = [v for part in node.originals for v in part.inputs if v is not None]
+        constants = (v for v in read if v.constant is not None and not v.folded)
+        if weights := {v.name: bytes_of(v) for v in constants}:
             dag.nodes[node.id]["weights"] = weights
         for value in outputs_of(node):
             producers[value.name] = node.id
             values[value.name] = value
     for node in graph.nodes:
-        for name, value in _reads(node, values):
+        implicit = [values[name] for name in node.implicit if name in values]
+        for value in (*inputs_of(node), *implicit):
+            name = value.name
             source = producers.get(name)
             if source is None:
                 dag.nodes[node.id].setdefault("inputs", {})[name] = bytes_of(value)
@@ -67,23 +71,9 @@ def inputs_of(node: GraphNode) -> tuple[Value, ...]:
     return tuple([v for v in node.inputs if v is not None and (v.constant is None or v.folded)])
 
 
-def constants_of(node: GraphNode) -> tuple[Value, ...]:
-    """The constants that a node, or a member of its QDQ group, reads."""
-    inputs = [v for part in node.originals for v in part.inputs if v is not None]
-    return tuple([v for v in inputs if v.constant is not None and not v.folded])
-
-
 def outputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node computes."""
     return tuple([v for v in node.outputs if v is not None])
-
-
-def _reads(node: GraphNode, values: dict[str, Value]) -> Iterator[tuple[str, Value]]:
-    for value in inputs_of(node):
-        yield value.name, value
-    for name in node.implicit:
-        if name in values:
-            yield name, values[name]
 
 
 def bytes_of(value: Value) -> int:

@@ -16,7 +16,6 @@ from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.operators.lib.matmul import write_fully_connected
 from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Node, op, zeros
 from ep_nnapi.operators.lib.quantizing import require_bytes
@@ -40,11 +39,11 @@ def matmul_nbits(n: Node) -> Iterator[Call]:
     prepacked = n.integer("weight_prepacked", 0)
     n.require(prepacked == 0, Reason.ATTRIBUTE, f"weight_prepacked is {prepacked}; it must be 0")
     n.require(a.rank > 0 and a.shape[-1] == depth, Reason.SHAPE, f"{a.name} has no rows of {depth}")
-    blocks = _Blocks(n, (units, depth), (1, 2, 3), y.dtype)
+    weights = _weights(n, (units, depth), (1, 2, 3), y.dtype)
     rows = yield from n.reshaped(a, (a.size // depth, depth))
     result = n.output_or_temp(y, (a.size // depth, units))
     bias = n.input(5) if n.has(5) else n.value("zeros", zeros(units, y.dtype))
-    yield from write_fully_connected(n, rows, blocks.weights(), bias, result)
+    yield from write_fully_connected(n, rows, weights, bias, result)
     yield from n.write_output(result, y)
 
 
@@ -64,7 +63,7 @@ def gather_block_quantized(n: Node) -> Iterator[Call]:
         n.require(axis == wanted, Reason.ATTRIBUTE, f"{name} is {axis}; it must be {wanted}")
     shape = (*data.shape[:-1], data.shape[-1] * 8 // (bits if bits in _BITS else 8))
     n.require(scales.rank == data.rank, Reason.RANK, f"{scales.name} has rank {scales.rank}")
-    table = _Blocks(n, shape, (0, 2, 3), y.dtype).weights()
+    table = _weights(n, shape, (0, 2, 3), y.dtype)
     found = yield from n.indices(index, shape[0])
     rows = yield from n.reshaped(table, (shape[0], prod(shape[1:])))
     if index.rank >= MAX_RANK:
@@ -73,67 +72,49 @@ def gather_block_quantized(n: Node) -> Iterator[Call]:
     yield from n.compute_as(y, gathered, spec.GATHER, rows, axis=0, indices=found)
 
 
-@frozen
-class _Blocks:
-    """Weights of `shape` in blocks along the last axis, dequantized to `dtype`.
+def _weights(n: Node, shape: tuple[int, ...], inputs: tuple[int, int, int], dtype: DType) -> Value:
+    """Return weights in blocks along the last axis, dequantized when the model is written.
 
     inputs   indexes of the node's inputs: packed weights, scales, zero points
+    Raises Reject for other bits, blocks or sizes, and for more than `max_dequantized_bytes`.
     """
+    bits, block = n.integer("bits", 4), n.integer("block_size", 128)
+    n.require(bits in _BITS, Reason.ATTRIBUTE, f"bits is {bits}; 4 and 8 are supported")
+    fits = block >= _SMALLEST_BLOCK and not block & (block - 1)
+    detail = f"block_size is {block}; it must be a power of two from {_SMALLEST_BLOCK} on"
+    n.require(fits, Reason.ATTRIBUTE, detail)
+    rows, depth = prod(shape[:-1]), shape[-1]
+    count = -(-depth // block)
+    stored = count * block if n.node.op_type == "MatMulNBits" else depth
+    sources = [
+        _of_size(n, inputs[0], rows * (stored * bits // 8)),
+        _of_size(n, inputs[1], rows * count),
+    ]
+    if n.has(inputs[2]):
+        is_packed = n.input(inputs[2]).dtype is DType.UINT8
+        size = rows * -(-count * bits // 8) if is_packed else rows * count
+        sources.append(_of_size(n, inputs[2], size))
 
-    n: Node
-    shape: tuple[int, ...]
-    inputs: tuple[int, int, int]
-    dtype: DType
+    def dequantized(given: Sequence[Array]) -> Array:
+        numbers = np.zeros((rows, count * block), np.float32)
+        numbers[:, :stored] = _unpacked(given[0].reshape(rows, -1), bits)
+        blocks = numbers.reshape(rows, count, block)
+        blocks -= _in_blocks(given[2:], rows, count, bits)
+        blocks *= given[1].reshape(rows, count, 1).astype(np.float32)
+        return numbers[:, :depth].astype(dtype.numpy).reshape(shape)
 
-    def weights(self) -> Value:
-        """Return the dequantized weights, which are computed when the model is written.
+    constant = Constant.made(shape, dtype, Recipe(tuple(sources), dequantized))
+    made = n.value(f"{n.input(inputs[0]).name} dequantized", constant)
+    require_bytes(made, n.target.max_dequantized_bytes)
+    return made
 
-        Raises Reject for other bits, blocks or sizes, and for more than `max_dequantized_bytes`.
-        """
-        n, name, bits, block = self.n, self.n.input(self.inputs[0]).name, *self._kind()
-        rows, depth = prod(self.shape[:-1]), self.shape[-1]
-        count = -(-depth // block)
-        stored = count * block if n.node.op_type == "MatMulNBits" else depth
-        packed = self._constant(0, rows * (stored * bits // 8))
-        scales = self._constant(1, rows * count)
-        zero = self._zero_points(rows, count, bits)
 
-        def dequantized(given: Sequence[Array]) -> Array:
-            numbers = np.zeros((rows, count * block), np.float32)
-            numbers[:, :stored] = _unpacked(given[0].reshape(rows, -1), bits)
-            blocks = numbers.reshape(rows, count, block)
-            blocks -= _in_blocks(given[2:], rows, count, bits)
-            blocks *= given[1].reshape(rows, count, 1).astype(np.float32)
-            return numbers[:, :depth].astype(self.dtype.numpy).reshape(self.shape)
-
-        recipe = Recipe((packed, scales, *zero), dequantized)
-        made = n.value(f"{name} dequantized", Constant.made(self.shape, self.dtype, recipe))
-        require_bytes(made, n.target.max_dequantized_bytes)
-        return made
-
-    def _kind(self) -> tuple[int, int]:
-        """Return bits and block size; raise Reject for those that are not supported."""
-        n = self.n
-        bits, block = n.integer("bits", 4), n.integer("block_size", 128)
-        n.require(bits in _BITS, Reason.ATTRIBUTE, f"bits is {bits}; 4 and 8 are supported")
-        fits = block >= _SMALLEST_BLOCK and not block & (block - 1)
-        detail = f"block_size is {block}; it must be a power of two from {_SMALLEST_BLOCK} on"
-        n.require(fits, Reason.ATTRIBUTE, detail)
-        return bits, block
-
-    def _constant(self, which: int, size: int) -> Constant:
-        """Return one of the constants; raise Reject unless it has as many elements."""
-        value, constant = self.n.input(self.inputs[which]), self.n.constant(self.inputs[which])
-        detail = f"{value.name} has {prod(value.shape)} elements; it must have {size}"
-        self.n.require(prod(value.shape) == size, Reason.SHAPE, detail)
-        return constant
-
-    def _zero_points(self, rows: int, count: int, bits: int) -> tuple[Constant, ...]:
-        """Return the zero points, packed or as reals; none for half the range."""
-        if not self.n.has(self.inputs[2]):
-            return ()
-        is_packed = self.n.input(self.inputs[2]).dtype is DType.UINT8
-        return (self._constant(2, rows * -(-count * bits // 8) if is_packed else rows * count),)
+def _of_size(n: Node, index: int, size: int) -> Constant:
+    """Return the constant of an input; raise Reject unless it has as many elements."""
+    value, constant = n.input(index), n.constant(index)
+    detail = f"{value.name} has {prod(value.shape)} elements; it must have {size}"
+    n.require(prod(value.shape) == size, Reason.SHAPE, detail)
+    return constant
 
 
 def _in_blocks(given: Sequence[Array], rows: int, count: int, bits: int) -> Array:

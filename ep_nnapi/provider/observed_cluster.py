@@ -73,13 +73,8 @@ class ObservedCluster:
             want = on_cpu.run(feeds, outputs)
             got: dict[int, Array] = {}
             failure = None
-
-            def allocate_own(index: int, shape: tuple[int, ...]) -> Array:
-                got[index] = np.empty(shape, want[index].dtype)
-                return got[index]
-
             try:
-                on_device(arrays, allocate_own, stop)
+                on_device(arrays, lambda i, s: got.setdefault(i, np.empty(s, want[i].dtype)), stop)
             except RuntimeFailure as error:
                 failure = error.of_cluster(error.nodes)  # without traceback, which holds arrays
             computed = None if failure else {n: got[i] for i, n in enumerate(outputs)}

@@ -7,7 +7,7 @@ until every cluster compiles: a failure in ONNX Runtime's Compile would end the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import networkx as nx
@@ -245,7 +245,8 @@ class Planner:
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
-        shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
+        folded = {v.name for m in sampled[0] for v in inputs_of(m.node) if v.folded}
+        shape_inputs = tuple(v.name for v in inputs if v.name in folded)
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
@@ -331,12 +332,6 @@ def _nodes_with_known_shapes(
         return (verdicts.nodes,)
     judged = ({i: m.node for i, m in sample.items()} for sample in verdicts.samples)
     return tuple({i: known.get(i, n) for i, n in verdicts.nodes.items()} for known in judged)
-
-
-def _shape_inputs(inputs: Iterable[Value], judged_nodes: Iterable[GraphNode]) -> tuple[str, ...]:
-    """Returns the names of inputs whose contents determine shapes inside the cluster."""
-    folded = {v.name for n in judged_nodes for v in inputs_of(n) if v.folded}
-    return tuple(v.name for v in inputs if v.name in folded)
 
 
 def _reader_ids(graph: Graph) -> ReaderIds:

@@ -155,22 +155,16 @@ class Tracing:
         return self.bind({n: v + 1 + 2 * i for i, (n, v) in enumerate(self.symbols.items())})
 
     def others(self, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
-        """Other values of the symbols that meet the conditions."""
-        for pattern in _OTHERS:
-            values = self._values(*pattern)
+        """Other values of the symbols that meet the conditions, and the equations among them."""
+        for factor, more, apart in _OTHERS:
+            sizes = enumerate(self.symbols.items())
+            values = {name: size * factor + more + apart * i for i, (name, size) in sizes}
+            values |= {name: e.evaluate(values) for name, e in self.trace.equal.items()}
             least = min(values.values(), default=0)
             if values == self.symbols or least < _LEAST:
                 continue
             if all(c.holds(values) for c in conditions):
                 yield values
-
-    def _values(self, factor: int, more: int, apart: int) -> dict[str, int]:
-        """Other values of the symbols that meet the equations among the conditions."""
-        values = {
-            name: size * factor + more + apart * i
-            for i, (name, size) in enumerate(self.symbols.items())
-        }
-        return values | {name: e.evaluate(values) for name, e in self.trace.equal.items()}
 
     def bind(self, values: Symbols) -> Tracing:
         """The same symbols with these values."""

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 import onnxruntime
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, parser
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import OptionError
@@ -195,17 +195,10 @@ def saturates() -> bool:
     no session option gives exact products.
     """
     row, column = np.full((1, 64), 255, np.uint8), np.full((64, 1), 127, np.int8)
-    given = {"a": row, "b": column}
-    graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
-        "probe",
-        [
-            helper.make_tensor_value_info("a", TensorProto.UINT8, row.shape),
-            helper.make_tensor_value_info("b", TensorProto.INT8, column.shape),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.INT32, (1, 1))],
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]>'
+        "probe (uint8[1, 64] a, int8[64, 1] b) => (int32[1, 1] y) { y = MatMulInteger(a, b) }"
     )
-    opsets = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    (sums,) = session_of(model.SerializeToString(), quiet_options()).run(None, given)
+    session = session_of(model.SerializeToString(), quiet_options())
+    (sums,) = session.run(None, {"a": row, "b": column})
     return int(sums[0, 0]) != 64 * 255 * 127

@@ -251,16 +251,9 @@ def _computed(node: NodeProto, known: Mapping[str, Array], opset: int) -> dict[s
     given = {name: known[name] for name in node.input if name}
     if node.op_type == "Div" and any((array < 0).any() for array in given.values()):
         return {}  # the reference rounds down, where ONNX rounds towards zero
-    dtypes = {n: helper.np_dtype_to_tensor_dtype(a.dtype) for n, a in given.items()}
-    graph = helper.make_graph(
-        [node],
-        "known",
-        [helper.make_tensor_value_info(n, t, None) for n, t in dtypes.items()],
-        [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in node.output],
-    )
-    single = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    evaluator = ReferenceEvaluator(node, opsets={"": opset})
     try:
-        results = [np.asarray(a) for a in ReferenceEvaluator(single).run(None, given)]
+        results = [np.asarray(a) for a in evaluator.run(None, given)]
     except Exception:  # whatever it makes of operands that do not fit: ONNX Runtime reports them
         return {}
     pairs = zip(node.output, results, strict=True)
