@@ -103,9 +103,10 @@ def resize_11(n: Node) -> Iterator[Call]:
         n.real("cubic_coeff_a", -0.75),
         n.integer("exclude_outside", 0) != 0,
     )
-    axes = _cropped(n) if sampling.transform == "tf_crop_and_resize" else _axes(n)
+    crops = sampling.transform == "tf_crop_and_resize"
+    axes = _axes(n, crops=crops)
     n.require(
-        sampling.transform != "tf_crop_and_resize" or n.input(0).shape != n.output().shape,
+        not crops or n.input(0).shape != n.output().shape,
         Reason.ATTRIBUTE,
         "roi is resized to the size of the image, where ONNX Runtime copies the image; use Slice",
     )
@@ -152,14 +153,21 @@ def _is_alike(n: Node, size: int, out: int, scale: float) -> bool:
     return whole and out * exact.denominator == size * exact.numerator
 
 
-def _axes(n: Node) -> list[Resized]:
-    """Return all axes of the tensor, resized by the node's scales or sizes."""
+def _axes(n: Node, *, crops: bool) -> list[Resized]:
+    """Return all axes, resized by the node's scales or sizes; input `roi` says what it crops."""
     x = n.input(0)
     which = [n.normalized(a, x.rank, "axes") for a in n.integers("axes", range(x.rank))]
     scales = [1.0] * x.rank
     for axis, scale in zip(which, _given_scales(n, which), strict=True):
         scales[axis] = scale
-    return _scaled(n, scales)
+    axes = _scaled(n, scales)
+    if crops:
+        roi = n.reals_at(1)
+        detail = f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each"
+        n.require(len(roi) == 2 * len(which), Reason.SHAPE, detail)
+        for i, axis in enumerate(which):
+            axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
+    return axes
 
 
 def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
@@ -173,18 +181,6 @@ def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
     wanted = zip(n.integers_at(3), which, strict=True)
     ratios = [float(np.float32(size) / np.float32(x.shape[a])) for size, a in wanted]
     return [min(ratios) if policy == "not_larger" else max(ratios)] * len(which)
-
-
-def _cropped(n: Node) -> list[Resized]:
-    """Return the result of `_axes` with the crop given by input `roi`."""
-    axes = _axes(n)
-    which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
-    roi = n.reals_at(1)
-    detail = f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each"
-    n.require(len(roi) == 2 * len(which), Reason.SHAPE, detail)
-    for i, axis in enumerate(which):
-        axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
-    return axes
 
 
 def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Call]:

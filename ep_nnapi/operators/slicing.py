@@ -38,7 +38,7 @@ def gather(n: Node) -> Iterator[Call]:
     if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
         x, y = n.recast(x, DType.INT32), replace(y, dtype=DType.INT32)
     if index.constant is not None and index.rank == 0:
-        (at,) = wrapped(n, index, index.constant, x.shape[axis]).integers
+        (at,) = constant_indices(n, index, x.shape[axis])
         yield from n.of_any_type(x, y, lambda a, b: _one(n, a, axis, at, b))
     else:
         yield from n.of_any_type(x, y, lambda a, b: _gather(n, a, axis, index, b))
@@ -230,6 +230,11 @@ def _require_plain_scatter(n: Node) -> None:
     )
 
 
+def constant_indices(n: Node, index: Value, size: int) -> list[int]:
+    """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
+    return list(wrapped(n, index, n.constant(1), size).integers)
+
+
 def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     """Return, for each element of `index` (as in GatherElements), its position in flat `x`.
 
@@ -249,7 +254,7 @@ def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     own[axis] = 0
     offsets = np.tensordot(strides, own, 1).astype(np.int32)
     if index.constant is not None:
-        at = wrapped(n, index, index.constant, x.shape[axis]).array
+        at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
         return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
     found = yield from n.indices(index, x.shape[axis])
     scaled = yield from n.compute(spec.MUL, found, n.scalar(step, found))

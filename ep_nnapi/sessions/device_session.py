@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol, TypeAlias
 
@@ -89,13 +89,8 @@ class DeviceSession(Protocol):
         ...
 
 
-class Opener(Protocol):
-    """Opens sessions of one API of ONNX Runtime; returns None where that API is not available."""
-
-    def __call__(self, model: DeviceModel, threads: Threads, /) -> DeviceSession | None:
-        """Return a session with these threads."""
-        ...
-
+Opener: TypeAlias = Callable[[DeviceModel, Threads], DeviceSession | None]
+"""Opens sessions of one API of ONNX Runtime; returns None where that API is not available."""
 
 OPENERS: list[Opener] = []
 """Openers that are asked before a session is opened through ONNX Runtime's Python API."""
