@@ -48,11 +48,11 @@ def constant(*indexes: int) -> Check:
     return check
 
 
-def attribute(name: str, wanted: object, default: object) -> Check:
-    """Returns a check that the attribute has the only supported value."""
+def attribute(name: str, wanted: object) -> Check:
+    """Returns a check that the attribute has the only supported value, which is its default."""
 
     def check(n: Node) -> None:
-        given = n.node.attributes.get(name, default)
+        given = n.node.attributes.get(name, wanted)
         n.require(given == wanted, Reason.ATTRIBUTE, f"{name} is {given!r}, supported: {wanted!r}")
 
     return check
@@ -155,7 +155,7 @@ def resize(n: Node) -> None:
 
 def pad(n: Node) -> None:
     """Checks for mode constant, and pads that are constant and not negative."""
-    attribute("mode", "constant", "constant")(n)
+    attribute("mode", "constant")(n)
     constant(1, 2)(n)
     n.require(min(n.integers_at(1)) >= 0, Reason.ATTRIBUTE, "pads are negative")
 
@@ -310,12 +310,12 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "BatchNormalization"): Rule(
         since=7,
         ranks=(0, 4),
-        checks=(attribute("spatial", 1, 1), constant(1, 2, 3, 4)),
+        checks=(attribute("spatial", 1), constant(1, 2, 3, 4)),
     ),
     ("", "Cast"): Rule(level=3, checks=(cast,)),
     ("", "Concat"): Rule(dtypes=_ANY, ranks=_ALL_RANKS, group=True),
     ("", "Conv"): Rule(level=2, nchw=3, ranks=(4, 4), checks=(convolution,), group=True),
-    ("", "DepthToSpace"): Rule(nchw=3, ranks=(4, 4), checks=(attribute("mode", "DCR", "DCR"),)),
+    ("", "DepthToSpace"): Rule(nchw=3, ranks=(4, 4), checks=(attribute("mode", "DCR"),)),
     ("", "Reshape"): Rule(since=5, ranks=_ALL_RANKS, checks=(constant(1),), group=True),
     ("", "Squeeze"): Rule(level=2, ranks=_ALL_RANKS, checks=(constant(1),)),
     ("", "Unsqueeze"): Rule(ranks=_ALL_RANKS, checks=(constant(1),)),

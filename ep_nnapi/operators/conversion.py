@@ -62,17 +62,15 @@ def _require_range(n: Node, x: Value, y: Value) -> None:
     known = x.dtype is DType.INT32 if y.dtype is DType.INT64 else y.dtype is DType.INT32
     wide = next((v for v in (x, y) if v.dtype is DType.INT64), None)
     if wide is not None and not known:
-        n.require(
-            False, Reason.DTYPE, f"{wide.name} is INT64, whose numbers may exceed INT32; use INT32"
-        )
+        detail = f"{wide.name} is INT64, whose numbers may exceed INT32; use INT32"
+        raise Reject(Reason.DTYPE, detail)
 
 
 def _cast(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield (
-        apply(spec.NOT_EQUAL, x, n.scalar(0, x), out=y)
-        if y.dtype is DType.BOOL
-        else apply(spec.CAST, x, out=y)
-    )
+    if y.dtype is DType.BOOL:
+        yield apply(spec.NOT_EQUAL, x, n.scalar(0, x), out=y)
+    else:
+        yield apply(spec.CAST, x, out=y)
 
 
 def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:

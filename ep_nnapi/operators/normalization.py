@@ -228,22 +228,22 @@ def layer_normalization(n: Node) -> Iterator[Call]:
 @widened
 def rms_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on divided by its root mean square, times scale."""
-    yield from _normalized(n, scaled, None)
+    yield from _normalized(n, scaled)
 
 
 @op("SimplifiedLayerNormalization", since=1)
 @widened
 def simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square."""
-    norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
-    found = yield from normalize(n, n.input(0), norm, n.output())
-    yield from write_statistics(n, found, inverse=1)
+    yield from _normalized(n, scaled, inverse=1)
 
 
-def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
+def _normalized(
+    n: Node, by: Normalize, shift: Value | None = None, inverse: int = 2
+) -> Iterator[Call]:
     norm = Norm(by, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1), shift)
     found = yield from normalize(n, n.input(0), norm, n.output())
-    yield from write_statistics(n, found)
+    yield from write_statistics(n, found, inverse)
 
 
 @op("LRN", since=1)

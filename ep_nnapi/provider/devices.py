@@ -350,10 +350,8 @@ def session_runtime(options: Options) -> Runtime:
         return note.within(options.trial_timeout, "list its devices", name, listed)
     except DidNotReturn as error:
         return NoRuntime(f"runtime: {error}", device)
-    except RuntimeFailure as error:
-        return NoRuntime(str(error), device)
-    except OptionError as error:
-        if name != SYSTEM:
+    except (RuntimeFailure, OptionError) as error:
+        if isinstance(error, OptionError) and name != SYSTEM:
             raise
         return NoRuntime(str(error), device)
 

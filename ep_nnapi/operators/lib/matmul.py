@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_one, is_symbolic
 from ep_nnapi.operators.lib.movement import equal_parts, expanded
-from ep_nnapi.operators.lib.node import Computed, Node, broadcast_shape, each, int32
+from ep_nnapi.operators.lib.node import Node, broadcast_shape, each, int32
 from ep_nnapi.operators.lib.quantizing import bias
 
 MATRIX_TRANSPOSE = (1, 0)
@@ -37,12 +37,11 @@ def product(
         yield from _as_fully_connected(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
         return
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
+    lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
+    shape = y.shape
     if len(batch) + 2 > MAX_RANK:
-        shape = (prod(batch), *y.shape[-2:])
-        lhs, rhs = yield from each(_batched(n, x, batch) for x in (a, b))
-    else:
-        shape = y.shape
-        lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
+        shape, wide = (prod(batch), *y.shape[-2:]), (lhs, rhs)
+        lhs, rhs = yield from each(n.reshaped(x, (prod(batch), *x.shape[-2:])) for x in wide)
     result = n.output_or_temp(y, shape)
     call = apply(spec.BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
     if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
@@ -50,12 +49,6 @@ def product(
         yield from n.write_output(result, y)
     else:
         yield from _fully_connected_by_matrix(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
-
-
-def _batched(n: Node, x: Value, batch: tuple[int, ...]) -> Computed:
-    """Return `x` broadcast to `batch` and reshaped to [B, rows, columns]."""
-    wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
-    return (yield from n.reshaped(wide, (prod(batch), *x.shape[-2:])))
 
 
 def _as_fully_connected(
