@@ -15,7 +15,6 @@ from ep_nnapi.nnapi.errors import OptionError, module_logger
 from ep_nnapi.nnapi.files import digest_of, write_output
 from ep_nnapi.options.table import to_strings
 from ep_nnapi.options.values import is_remote
-from ep_nnapi.provider.cluster_record import ClusterRecord
 from ep_nnapi.report.report import FallbackRuns
 
 if TYPE_CHECKING:
@@ -143,15 +142,16 @@ def receipt_of(provider: Provider) -> dict[str, object]:
     from importlib.metadata import version  # slow, and not needed before
 
     report, options = provider.report.to_json(), provider.options
+    versions = {"ep_nnapi": version("ep-nnapi"), "onnxruntime": provider.onnxruntime}
+    if is_remote(options.runtime):
+        from ep_nnapi.remote.runtime import remote_runtime
+
+        versions["agent"] = remote_runtime(options.runtime).about  # what it says of itself
     level = provider.target.feature_level
     return {
         "format": FORMAT,
         "version": VERSION,
-        "versions": {
-            "ep_nnapi": version("ep-nnapi"),
-            "onnxruntime": provider.onnxruntime,
-            **_agent(options.runtime),
-        },
+        "versions": versions,
         "model": provider.model.to_json(),
         "options": {k: v for k, v in to_strings(options).items() if k != "receipt"},
         "nodes": report["nodes"],
@@ -164,20 +164,11 @@ def receipt_of(provider: Provider) -> dict[str, object]:
     }
 
 
-def _agent(runtime: str) -> dict[str, str]:
-    """Returns what the agent behind which the runtime is says of itself."""
-    if not is_remote(runtime):
-        return {}
-    from ep_nnapi.remote.runtime import remote_runtime
-
-    return {"agent": remote_runtime(runtime).about}
-
-
 def _cluster(cluster: PlannedCluster, runtime: str, feature_level: int) -> Mapping[str, object]:
     record, report = cluster.record, cluster.report
     chosen: Choice | None = getattr(cluster, "choice", None)
     by = record.substitutes
-    device_runs = record.device_runs
+    device_runs, times = record.device_runs, record.times()
     return {
         "nodes": list(report.nodes),
         "runtime": runtime,
@@ -187,14 +178,9 @@ def _cluster(cluster: PlannedCluster, runtime: str, feature_level: int) -> Mappi
         "runs": device_runs + sum(by.values()),
         "device_runs": device_runs,
         "fallbacks": [{**each.to_json(), "runs": runs} for each, runs in by.items()],
-        "milliseconds": _milliseconds(record),
+        "milliseconds": times and {"total": times[0] / 1e6, "least": times[1] / 1e6},
         **(chosen.to_json() if chosen else {}),
     }
-
-
-def _milliseconds(record: ClusterRecord) -> dict[str, float] | None:
-    times = record.times()
-    return None if times is None else {"total": times[0] / 1e6, "least": times[1] / 1e6}
 
 
 def fallbacks_of(provider: Provider) -> tuple[FallbackRuns, ...]:
