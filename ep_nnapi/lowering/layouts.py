@@ -26,7 +26,6 @@ from ep_nnapi.lowering.layout_rules import (
     permuted_call,
     preserves_order,
 )
-from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.sizes import typical
 from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
 
@@ -112,18 +111,10 @@ def _nhwc_rewrites(
         if not any(v.name in tensors for v in (*call.reads, *call.writes)) or _has_views(call):
             continue
         candidate = permuted_call(call, NHWC)
-        if candidate is not None and _legal(candidate, feature_level):
+        if candidate is not None and candidate.is_supported(feature_level):
             found[i] = {i: candidate}
     found.update(_flattened(calls, tensors, outputs))
     return found
-
-
-def _legal(call: Call, feature_level: int) -> bool:
-    try:
-        call.match(feature_level)
-    except Reject:
-        return False
-    return True
 
 
 def _flattened(

@@ -41,19 +41,14 @@ def as_type(value: Value, dtype: DType) -> Value:
         return value
     by = _SIGN if dtype is DType.UINT8 else -_SIGN
     moved = replace(q, zero_point=tuple(z + by for z in q.zero_point))
-    return replace(value, dtype=dtype, quantization=moved, constant=_flipped(value, dtype))
+    constant = value.constant and _flipped(value.constant, dtype)
+    return replace(value, dtype=dtype, quantization=moved, constant=constant)
 
 
-def _flipped(value: Value, dtype: DType) -> Constant | None:
-    old = value.constant
-    if old is None:
-        return None
-    to = dtype.numpy
-    return Constant(
-        old.shape,
-        dtype,
-        lambda: (old.array.astype(np.uint8, copy=False) ^ np.uint8(_SIGN)).view(to),
-    )
+def _flipped(old: Constant, dtype: DType) -> Constant:
+    sign, to = np.uint8(_SIGN), dtype.numpy
+    flipped = old.map(old.shape, lambda a: (a.astype(np.uint8, copy=False) ^ sign).view(to))
+    return replace(flipped, dtype=dtype)
 
 
 def dequantized(value: Value, dtype: DType = DType.FLOAT, *, later: bool = False) -> Value:
