@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, Graph, GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, DType, Value
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
@@ -215,13 +215,11 @@ class Reader:
             load = partial(self._load, name, handle, lasts=large)
             constant = Constant(tuple(dims), kind, cache(load) if large else load, owned=large)
             return Value(name, kind, tuple(dims), constant=constant)
-        return Value(name, kind, self._symbolic_shape(dims))
-
-    def _symbolic_shape(self, dims: list[int]) -> tuple[Dim, ...]:
-        if not dims or min(dims) >= 0:
-            return tuple(dims)
-        symbols = self._value.symbols
-        return tuple([d if d >= 0 else text(symbols[i]) or None for i, d in enumerate(dims)])
+        if dims and min(dims) < 0:
+            symbols, sizes = facts.symbols, enumerate(dims)
+            open_dims = tuple([d if d >= 0 else text(symbols[i]) or None for i, d in sizes])
+            return Value(name, kind, open_dims)
+        return Value(name, kind, tuple(dims))
 
     def _load(self, name: str, handle: int, *, lasts: bool) -> Array:
         if not self._open:

@@ -101,10 +101,14 @@ class ClusterSelector:
 
         Clusters that limits have split are not whole.
         """
-        worth_it = self.options.partitioning is Partitioning.WORTH_IT
-        if worth_it or self._budget() is not None or not _for_this_machine(self.options):
+        options = self.options
+        here = options.target is RuleSet.EP_NNAPI and options.runtime in (HOST, LITERT)
+        worth_it = options.partitioning is Partitioning.WORTH_IT
+        if worth_it or self._budget() is not None or not here or options.device_profile is not None:
             return {}
-        found = {c: _ALONE for c in clusters if _only_moves_bytes([nodes[i] for i in c])}
+        single = (c for c in clusters if len(c) == 1 and nodes[c[0]].op_type in MOVES_BYTES)
+        # those of constants have a reason of their own
+        found: dict[Ids, str] = {c: _ALONE for c in single if inputs_of(nodes[c[0]])}
         if self.options.calibration is not None:
             gains = zip(clusters, savings(dag, list(clusters), costs), strict=True)
             slower = {c: gain for c, gain in gains if gain < 0}
@@ -181,18 +185,6 @@ class ClusterSelector:
             f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
             f"max_clusters = {most} that save most"
         )
-
-
-def _for_this_machine(options: Options) -> bool:
-    """Returns True if a session computes for this machine, not for a phone."""
-    ours = options.target is RuleSet.EP_NNAPI and options.device_profile is None
-    return ours and options.runtime in (HOST, LITERT)
-
-
-def _only_moves_bytes(members: Sequence[GraphNode]) -> bool:
-    """True for a single such node, but of constants: these have a reason of their own."""
-    node = members[0]
-    return len(members) == 1 and node.op_type in MOVES_BYTES and bool(inputs_of(node))
 
 
 def _ids(nodes: Iterable[Hashable]) -> Ids:

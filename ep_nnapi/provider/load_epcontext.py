@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
@@ -129,19 +129,15 @@ def _declared(crossings: Sequence[Crossing], values: Sequence[Value]) -> bool:
     It may leave sizes open. ONNX Runtime allocates tensors as the graph declares them.
     """
     by_name = {value.name: value for value in values}
-    return all(
-        c.name in by_name
-        and by_name[c.name].dtype is c.dtype
-        and _may_be(by_name[c.name].dims, c.shape)
-        for c in crossings
-    )
-
-
-def _may_be(dims: Sequence[Dim] | None, shape: tuple[int, ...]) -> bool:
-    return dims is None or (
-        len(dims) == len(shape)
-        and all(d == n or not isinstance(d, int) for d, n in zip(dims, shape, strict=True))
-    )
+    for crossing in crossings:
+        value, shape = by_name.get(crossing.name), crossing.shape
+        if value is None or value.dtype is not crossing.dtype:
+            return False
+        pairs = zip(value.dims or (), shape, strict=False)
+        open_or_equal = all(d == size or not isinstance(d, int) for d, size in pairs)
+        if value.dims is not None and not (len(value.dims) == len(shape) and open_or_equal):
+            return False
+    return True
 
 
 class Compatibility(IntEnum):
