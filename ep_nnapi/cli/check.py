@@ -65,7 +65,7 @@ def run(given: argparse.Namespace) -> int:
     """Prints the report on a model, or a row for each model of a directory."""
     options = parse(arguments.options_of(given))
     _check_format(given)
-    if Path(given.model).is_dir():
+    if given.model and Path(given.model).is_dir():
         return _directory(given, options)
     if given.advise:
         return _advise(given, options)

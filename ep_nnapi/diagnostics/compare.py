@@ -24,6 +24,7 @@ from ep_nnapi.diagnostics.session_runs import (
 from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verdict, by_output
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
+from ep_nnapi.options import values
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -289,6 +290,7 @@ def compare(
     is none).
     """
     chosen, model = parse(options), source(model)
+    tolerance = values.tolerance("tolerance", tolerance)
     if contents(model):
         raise ModelError(
             "its clusters are compiled ahead of time, and the CPU provider cannot run them; "

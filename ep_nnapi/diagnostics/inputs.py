@@ -15,6 +15,7 @@ from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.value import Dim, DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options import values
 from ep_nnapi.options.fixed import Contents
 from ep_nnapi.sizes.symbols import (
     Shapes,
@@ -95,9 +96,9 @@ def random_feeds(inputs: Sequence[InputSpec], seed: int, size: int = 1) -> Feeds
     """Returns random inputs for one run: standard normal floats, integers 0 and 1.
 
     size    of symbolic and unknown dimensions after the first, which becomes 1
-    Raises ModelError for shapes that exceed memory.
+    Raises ModelError for shapes that exceed memory, and OptionError for a negative seed.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(values.seed("seed", seed))
     return Feeds(({spec.name: _random(spec, rng, size) for spec in inputs},))
 
 
@@ -170,7 +171,8 @@ def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
 
 def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str, Array]:
     if not path.is_file():
-        raise OptionError(f"{path}: no such input file")
+        what = "a directory, no input file" if path.is_dir() else "no such input file"
+        raise OptionError(f"{path}: {what}")
     if path.suffix.lower() in IMAGES and inputs:
         spec = next((s for s in inputs if s.name == name), inputs[0])
         return {spec.name: _image(path, spec)}

@@ -40,6 +40,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 def loadable(model: object) -> Loadable:
     """Returns a path or the bytes of a model; raises ModelError for unsupported types."""
+    if isinstance(model, str) and not model:
+        raise ModelError("the path of the model is empty")
     if isinstance(model, str | PathLike | bytes):
         return model
     if isinstance(model, bytearray | memoryview):
@@ -107,6 +109,10 @@ def _array(name: str, value: object) -> Array:
     except (ValueError, TypeError, RuntimeError) as error:  # RuntimeError: a tensor with gradients
         raise OptionError(f"input {name} is no array: {error}") from None
     if array.dtype.kind not in "biuf":
+        if isinstance(value, np.ndarray):
+            raise OptionError(
+                f"input {name} is an array of {array.dtype}; give one of real numbers"
+            )
         raise OptionError(f"input {name} is of type {type(value).__name__}, which is no array")
     return array
 

@@ -47,6 +47,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.options import values
 from ep_nnapi.options.fixed import sets_of
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import to_text
@@ -137,6 +138,7 @@ def run(
     Raises ModelError, OptionError and RuntimeFailure (a device failed without fallback).
     """
     chosen, model = parse(options), source(model)
+    tolerance = values.tolerance("tolerance", tolerance)
     with fixed_model(model, chosen) as (static, rest):
         cpu = None if contents(static) else open_session(static, exact_options())
         provider, nnapi = nnapi_session(static, rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -298,9 +299,14 @@ def _check_names(session: onnxruntime.InferenceSession, called: str) -> None:
         raise ModelError(f"{called}: the name {error.object!r} is not UTF-8; rename it") from None
 
 
+_SOURCE = re.compile(r"/\S+\.(?:cc|cpp|h):\d+ .*?\) |\w+\.(?:cc|cpp|h):\d+ \S+ ")
+"""A source location of ONNX Runtime with its function: FILE:LINE and a signature, or a name."""
+
+
 def first_line(error: Exception) -> str:
     """Returns the first line of an ONNX Runtime error, without error codes and source locations."""
-    return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
+    said = str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
+    return " ".join(_SOURCE.sub(" ", said).split())
 
 
 def run_on_nnapi(

@@ -52,6 +52,8 @@ def write_atomically(path: str | Path, parts: Iterable[bytes | memoryview]) -> N
         with open(path, "wb") as file:
             file.writelines(parts)
         return
+    if os.path.isdir(path):  # "." is busy where it is replaced
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + secrets.token_hex(8))
     descriptor = os.open(temporary, _CREATE, 0o666)
     try:

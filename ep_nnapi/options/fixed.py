@@ -67,9 +67,8 @@ def fix(name: str, value: object) -> Fix:
             continue
         key, equals, sizes = part.rpartition("=")
         if not equals or not key:
-            raise OptionError(
-                f"{name} is {part!r}; write name=1,3,224,224, or name:=5 for contents"
-            )
+            contents = ", or name:=5 for contents" if name == "fix" else ""
+            raise OptionError(f"{name} is {part!r}; write name=1,3,224,224{contents}")
         found.append((key, _sizes(name, key, sizes.split(","))))
     return tuple(found)
 

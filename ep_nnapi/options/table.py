@@ -254,7 +254,7 @@ class Options:
     )
     intra_op_num_threads: int | None = Category.EXECUTION.option(
         None,
-        values.count,
+        values.threads,
         "N",
         "threads of one run on host-cpu or litert-cpu (default: the session's, else one per core)",
     )

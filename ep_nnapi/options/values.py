@@ -323,3 +323,36 @@ def count(name: str, value: object) -> int:
     if number < 1:
         raise OptionError(f"{name} is {number}; it must be 1 or more")
     return number
+
+
+MOST_THREADS = 1024
+"""As in native/options.c: starting very many takes minutes, and then the system has no more."""
+
+
+def threads(name: str, value: object) -> int:
+    """Parses a number of threads, 1 to 1024."""
+    number = integer(name, value)
+    if not 1 <= number <= MOST_THREADS:
+        raise OptionError(f"{name} is {number}; it must be 1 to {MOST_THREADS}")
+    return number
+
+
+def seed(name: str, value: object) -> int:
+    """Parses the seed of a random generator: an integer of 0 or more."""
+    number = integer(name, value)
+    if number < 0:
+        raise OptionError(f"{name} is {number}; it must be 0 or more")
+    return number
+
+
+def tolerance(name: str, value: object) -> float | None:
+    """Parses a tolerance: a number of at least 0, also infinity; None is for none."""
+    if value is None:
+        return None
+    try:
+        found = float(str(value))
+    except ValueError:
+        found = -1.0
+    if not found >= 0:
+        raise OptionError(f"{name} is {value}; it must be a number of at least 0")
+    return found

@@ -12,6 +12,7 @@ import numpy as np
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, Graph, GraphNode
 from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, api, check, dtype, stored, text
@@ -226,7 +227,10 @@ class Reader:
             raise OrtError(f"constant {name} is read after ONNX Runtime's callback has returned")
         if name not in self._loaded:
             tensor, info = ffi.new("Tensor *"), ffi.cast("OrtValueInfo *", handle)
-            value = stored("const OrtValue *", api().ValueInfo_GetInitializerValue, info)
+            try:
+                value = stored("const OrtValue *", api().ValueInfo_GetInitializerValue, info)
+            except OrtError as error:  # its file of external data is too short
+                raise ModelError(f"constant {name} cannot be read: {error}") from None
             check(lib.read_tensor(value, tensor))
             self._loaded[name] = _lasting_view(value, tensor) if lasts else view(tensor)
         return self._loaded[name]

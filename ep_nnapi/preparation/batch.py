@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from math import isnan
 from pathlib import Path
 from typing import Unpack
 
@@ -22,6 +21,7 @@ from ep_nnapi.nnapi.files import (
     require_name,
     why_no_file,
 )
+from ep_nnapi.options import values
 from ep_nnapi.options.table import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
@@ -125,9 +125,8 @@ def _prepared(
 
 
 def _verification(inputs: Sequence[str], tolerance: float | None) -> Verification:
-    if tolerance is not None and isnan(tolerance):
-        raise OptionError("tolerance is nan, which nothing exceeds; give a number")
-    return Verification(tuple(map(_absolute, inputs)), tolerance)
+    limit = values.tolerance("tolerance", tolerance)
+    return Verification(tuple(map(_absolute, inputs)), limit)
 
 
 def _absolute(given: str) -> str:

@@ -21,7 +21,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode, copy_constants
 from ep_nnapi.graph.onnx_io import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import Reason, module_logger
+from ep_nnapi.nnapi.errors import ModelError, Reason, module_logger
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Spinning
@@ -224,7 +224,7 @@ class Planner:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
             return self._compile(cluster, verdicts, readers)
-        except (Declined, NotWhole):
+        except (Declined, NotWhole, ModelError):
             raise
         except Exception as error:
             logger.exception("a cluster of %d nodes cannot be compiled", len(cluster))

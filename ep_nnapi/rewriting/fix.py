@@ -25,6 +25,7 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, save
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_output
+from ep_nnapi.options import values
 from ep_nnapi.options.fixed import Fix
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
@@ -244,6 +245,7 @@ def fix(
     gained. Raises ModelError and OptionError.
     """
     chosen, target = parse(options), Path(out)
+    tolerance = values.tolerance("tolerance", tolerance)
     if target.suffix.lower() != ".onnx" or not target.absolute().parent.is_dir():
         raise OptionError(f"{out}: give the path of an .onnx file in a folder that exists")
     with (

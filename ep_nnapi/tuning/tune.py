@@ -21,6 +21,7 @@ from ep_nnapi.diagnostics.session_runs import (
     varied_feeds,
 )
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.options import values
 from ep_nnapi.options.fixed import contents_in
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse, without
@@ -112,7 +113,8 @@ def tune(
     if not 0 < seconds < float("inf"):
         raise OptionError(f"seconds is {seconds}; it must be more than 0")
     measure = partial(_interleaved, seconds / STAGES, progress)
-    found = tuned(model, inputs, seed, Accuracy(accuracy, tolerance), measure, options)
+    judged = Accuracy(accuracy, values.tolerance("tolerance", tolerance))
+    found = tuned(model, inputs, seed, judged, measure, options)
     if out is not None:
         found.settings.write(out)
     return found

@@ -72,6 +72,51 @@ def a_manifest_on_a_full_disk(user: User) -> str:
     return err
 
 
+def refused_for(*arguments: str) -> Says:
+    """On the recognizer of digits; {} in an argument is the folder."""
+    return lambda user: user.reads(
+        UNUSABLE, *(each.replace("{}", str(user.folder)) for each in arguments)
+    )
+
+
+def tolerances(wrong: str) -> Says:
+    """What every verb with a tolerance says, once if they agree."""
+
+    def says(user: User) -> str:
+        out = {"fix": ("-o", user.folder / "out.onnx"), "prepare": ("-o", user.folder / "out")}
+        verbs = ("run", "compare", "tune", "fix", "prepare")
+        given = ("--tolerance", wrong)
+        return "".join({user.reads(UNUSABLE, v, DIGITS, *given, *out.get(v, ())) for v in verbs})
+
+    return says
+
+
+def external_data_that_end_early(user: User) -> str:
+    x, y = (
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 64]) for n in ("x", "y")
+    )
+    weights = onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([product], "g", [x], [y], [weights]), ir_version=8
+    )
+    path = user.folder / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.data", size_threshold=0)
+    (user.folder / "w.data").write_bytes(bytes(100))
+    return user.reads(UNUSABLE, "check", path)
+
+
+def a_model_of_the_future(user: User) -> str:
+    model = parsed("(float[4] x) => (float[4] y) { y = Relu (x) }")
+    model.ir_version = 99
+    (user.folder / "m.onnx").write_bytes(model.SerializeToString())
+    return user.reads(UNUSABLE, "check", user.folder / "m.onnx")
+
+
+def complex_numbers(_: User) -> str:
+    return refusal(lambda: ep_nnapi.run(DIGITS, np.zeros((1, 1, 8, 8), np.complex64)))
+
+
 def a_listing_of_open_sizes(*options: str) -> Says:
     """On stderr, as the model is complete for the sizes in it."""
 
@@ -170,6 +215,50 @@ MET: dict[str, tuple[Says, str]] = {
         r"^ep-nnapi: x is \['n', 4\]: sizes that come of it are only tried here",
     ),
     "a listing of the same size given": (a_listing_of_open_sizes("--fix", "n=2"), r"\Anothing\Z"),
+    "a seed below 0": (
+        refused_for("run", DIGITS, "--seed", "-1"),
+        r"\Aep-nnapi: seed is -1; it must be 0 or more\Z",
+    ),
+    "a tolerance below 0": (
+        tolerances("-1"),
+        r"\Aep-nnapi: tolerance is -1\.0; it must be a number of at least 0\Z",
+    ),
+    "a tolerance of NaN": (
+        tolerances("nan"),
+        r"\Aep-nnapi: tolerance is nan; it must be a number of at least 0\Z",
+    ),
+    "a path that is empty": (
+        refused_for("check", ""),
+        r"\Aep-nnapi: the path of the model is empty\Z",
+    ),
+    "a folder for an input": (
+        refused_for("run", DIGITS, "--input", "{}"),
+        r"^ep-nnapi: /.*: a directory, no input file$",
+    ),
+    "the current folder for an output": (
+        refused_for("report", DIGITS, "--no-levels", "-o", "."),
+        r"^ep-nnapi: \. cannot be written: Is a directory$",
+    ),
+    "contents among sizes in use": (
+        refused_for("check", DIGITS, "--sizes", "x"),
+        r"^ep-nnapi: sizes is 'x'; write name=1,3,224,224$",
+    ),
+    "more threads than a system has": (
+        refused_for("check", DIGITS, "--intra-op-num-threads", "1000000"),
+        r"^ep-nnapi: intra_op_num_threads is 1000000; it must be 1 to 1024$",
+    ),
+    "external data that end early": (
+        external_data_that_end_early,
+        r"\Aep-nnapi: .*: ONNX Runtime cannot load it: .* w failed\. External initializer: w .*\Z",
+    ),
+    "an IR version of the future": (
+        a_model_of_the_future,
+        r"m\.onnx failed: Unsupported model IR version: 99, max supported IR version: \d+$",
+    ),
+    "an array of complex numbers": (
+        complex_numbers,
+        "input 0 is an array of complex64; give one of real numbers",
+    ),
     "a cost of NaN": (
         costs(here={"a": float("nan")}),
         "costs here: 'a' has nan; give a number of at least 0",

@@ -39,6 +39,38 @@ def test_count_just_below_one(given: int):
         values.count("n", given)
 
 
+@pytest.mark.parametrize(
+    ("parse", "given", "value"),
+    [
+        (values.threads, 1, 1),
+        (values.threads, "1024", 1024),
+        (values.seed, "0", 0),
+        (values.tolerance, None, None),
+        (values.tolerance, 0, 0.0),
+        (values.tolerance, "inf", float("inf")),
+    ],
+)
+def test_numbers_at_their_limits(parse: values.Parser[object], given: object, value: object):
+    assert parse("n", given) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "given", "says"),
+    [
+        (values.threads, 0, "n is 0; it must be 1 to 1024"),
+        (values.threads, 1025, "n is 1025; it must be 1 to 1024"),
+        (values.seed, -1, "n is -1; it must be 0 or more"),
+        (values.tolerance, -1e-9, "n is -1e-09; it must be a number of at least 0"),
+        (values.tolerance, float("nan"), "n is nan; it must be a number of at least 0"),
+        (values.tolerance, "x", "n is x; it must be a number of at least 0"),
+    ],
+)
+def test_numbers_just_past_their_limits(parse: values.Parser[object], given: object, says: str):
+    with pytest.raises(OptionError) as refusal:
+        parse("n", given)
+    assert str(refusal.value) == says
+
+
 def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     assert values.path("file", "a/../b") == f"{tmp_path}/b"
