@@ -24,6 +24,7 @@ DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
 _A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 _WHOLE = 15  # columns up to this width hold numbers and short names and are not wrapped
+_LEAST = 10  # width of a column that is wrapped: less is a word a line
 
 
 class _UntilClosed:
@@ -140,23 +141,43 @@ def _cell(value: object) -> str:
 
 
 def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """Draws a table on a terminal; wraps only the last column if possible and truncates nothing."""
+    """Draws a table on a terminal, or where that is too narrow, a block of lines for each row.
+
+    Wraps heads and wide columns, only the last one if possible, and truncates nothing.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(width=shutil.get_terminal_size().columns, highlight=False)
-    gaps = 3 * len(widths)
-    wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, name in enumerate(lines[0]):
-        last = i == len(widths) - 1
-        whole = widths[i] <= _WHOLE or not (last or wrap_all)
-        drawn.add_column(name, overflow="fold", no_wrap=whole)
-    for row in lines[1:]:
+    head, *rows = lines
+    room = console.width - 2 * (len(head) - 1)
+    fixed = widths if sum(widths) <= room else _fixed(lines, room)
+    if sum(width or _LEAST for width in fixed) > room:
+        longest = max(map(len, head))
+        for i, row in enumerate(rows):
+            if i:
+                line()
+            for name, cell in zip(head, row, strict=True):
+                line(f"{name.ljust(longest)}  {cell}".rstrip())
+        return
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for name, width in zip(head, fixed, strict=True):
+        drawn.add_column(name, overflow="fold", width=width)
+    for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
     console.print(drawn)
+
+
+def _fixed(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
+    """The widths of columns that are not wrapped, but for their heads; None for the others."""
+    head, *rows = lines
+    words = [max(name.split(), key=len, default="") for name in head]
+    widths = [max(map(len, cells)) for cells in zip(words, *rows, strict=True)]
+    wrap_all = sum(widths[:-1]) > room * 2 // 3
+    last = len(widths) - 1
+    return [w if w <= _WHOLE or not (wrap_all or i == last) else None for i, w in enumerate(widths)]
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Names in models and of files are foreign text: on a terminal they stay within their line."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -78,6 +79,62 @@ def test_columns_are_as_wide_as_what_is_shown(capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     assert out == "name    n\n\\x1b    1\né       2\n\\udcff  3\n"
     assert err == "one\\nline\n"
+
+
+COLUMNS = ("device", "largest error", "operators", "from")
+ROWS = [
+    ("host-cpu", "1.5e-06", "2 Conv, 2 MaxPool, 1 Reshape", "first to MatMul_10/MatMulAddFusion")
+]
+GAPS = 2 * 3
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """The lines of the table on a terminal of so many columns."""
+
+    def on(width: int) -> list[str]:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("COLUMNS", str(width))
+        table(COLUMNS, ROWS)
+        plain = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+        return [text.rstrip() for text in plain.splitlines()]
+
+    return on
+
+
+def in_columns(lines: list[str]) -> list[str]:
+    """The text of each column below the head, without spaces, its lines joined."""
+    (rule,) = (i for i, text in enumerate(lines) if set(text) == {"\u2500"})
+    starts = [lines[rule + 1].index(each[:2]) for each in ROWS[0]]
+    ends = [*(start - 1 for start in starts[1:]), None]
+    return [
+        "".join("".join(text[a:b].split()) for text in lines[rule + 1 :])
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+def test_a_table_that_fits_is_not_wrapped(drawn):
+    width = len("host-cpu") + len("largest error") + len(ROWS[0][2]) + len(ROWS[0][3]) + GAPS
+    head, rule, row = drawn(width)
+    assert head.split("  ")[0] == "device"
+    assert row == "  ".join((ROWS[0][0], ROWS[0][1].ljust(13), *ROWS[0][2:]))
+    assert len(rule) == width
+
+
+NARROWEST = len("host-cpu") + len("largest") + 10 + 10 + GAPS
+
+
+@pytest.mark.parametrize("width", [NARROWEST, 50, 60, 80])
+def test_a_table_that_is_wrapped_loses_nothing(drawn, width: int):
+    lines = drawn(width)
+    assert max(map(len, lines)) <= width
+    assert in_columns(lines) == ["".join(each.split()) for each in ROWS[0]]
+
+
+def test_a_terminal_that_is_too_narrow_has_a_line_for_each_cell(drawn):
+    """Columns vanished, or were a letter wide."""
+    names = ("device       ", "largest error", "operators    ", "from         ")
+    assert drawn(NARROWEST - 1) == [f"{n}  {c}" for n, c in zip(names, ROWS[0], strict=True)]
 
 
 def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]):
