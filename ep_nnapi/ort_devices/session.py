@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from ep_nnapi.sessions.device_session import (
     SPIN_ALWAYS,
     SPIN_IN_RUNS,
     SPIN_NEVER,
+    DeviceModel,
     DeviceSession,
     PythonSession,
     Termination,
@@ -42,6 +44,7 @@ from ep_nnapi.sessions.device_session import (
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
 
+logger = logging.getLogger(__name__)
 
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
@@ -126,7 +129,9 @@ _SLOWER = "SkipLayerNormFusion"
 _INEXACT = "WeightBiasQuantization"
 """It rounds float weights to 8 bits where a model dequantizes before and quantizes after them."""
 _MISTYPES = ("TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
-"""In ONNX Runtime 1.25 they give the transposed int8 filter of a ConvTranspose another type."""
+"""Before ONNX Runtime 1.28 they give the transposed int8 filter of a ConvTranspose another type."""
+_MISTYPED = "does not match expected type"
+"""What ONNX Runtime says then."""
 _SETTINGS = {Spin.ALWAYS: SPIN_ALWAYS, Spin.IN_RUNS: SPIN_IN_RUNS, Spin.NEVER: SPIN_NEVER}
 
 
@@ -154,14 +159,30 @@ def open_model(
 
     Raises Inexpressible unless all operations are supported.
     """
-    found = convert(model, kernels(chosen), latest)
+    content = convert(model, kernels(chosen), latest).model()
     with CONCURRENT_RUNS.without_blas:
         try:
-            session = open_session(found.model(), _without(threads, _SLOWER, _INEXACT))
-        except Exception:  # ONNX Runtime's exceptions have no common base of their own
-            fewer = _without(threads, _SLOWER, _INEXACT, *_MISTYPES)
-            session = open_session(found.model(), fewer)
+            session = open_session(content, _without(threads, _SLOWER, _INEXACT))
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            if _MISTYPED not in str(error):
+                raise
+            session = _untransposed(content, threads, error)
     return PreparedSession(session, most_work(model) / _RATE)
+
+
+def _untransposed(content: DeviceModel, threads: Threads, error: Exception) -> DeviceSession:
+    """A session without _MISTYPES; raises `error`, that of the session with them, if it fails."""
+    try:
+        session = open_session(content, _without(threads, _SLOWER, _INEXACT, *_MISTYPES))
+    except Exception:  # as above
+        raise error from None
+    logger.warning(
+        "a cluster runs without ONNX Runtime's transpose optimizers, perhaps slower: "
+        "onnxruntime %s makes no session with them (%s); 1.28 or newer does",
+        onnxruntime.__version__,
+        _sentence(error),
+    )
+    return session
 
 
 def kernels(chosen: bool | None) -> Kernels:

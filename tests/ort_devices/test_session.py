@@ -33,7 +33,14 @@ from ep_nnapi.ort_devices.session import (
 )
 from ep_nnapi.ort_devices.to_onnx import convert
 from ep_nnapi.sessions.cpu import saturates, session_of
-from ep_nnapi.sessions.device_session import SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER, Threads
+from ep_nnapi.sessions.device_session import (
+    SPIN_ALWAYS,
+    SPIN_IN_RUNS,
+    SPIN_NEVER,
+    DeviceModel,
+    DeviceSession,
+    Threads,
+)
 from tests.ort.models import model, node, tensor
 from tests.ort_devices.networks import Network, chain, feed
 
@@ -58,6 +65,46 @@ def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch):
     open_model(chain(), None, Threads(2, SPIN_NEVER))
     assert [threads.count for threads in asked] == [2]
     assert asked[0].settings[: len(SPIN_NEVER)] == SPIN_NEVER
+
+
+_TYPES = "onnxruntime: Type Error: Type (tensor(int8)) of output arg (q) of node (QuantizeLinear) "
+_TYPES += "does not match expected type (tensor(uint8))."
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "tried"),
+    [
+        (["no such file"], "no such file", 1),
+        ([_TYPES], "", 2),
+        ([_TYPES, "the second one"], "Type Error", 2),
+    ],
+    ids=["another error", "mistyped", "mistyped and then another error"],
+)
+def test_a_session_that_optimizers_mistype_is_made_without_them_once(
+    said: list[str],
+    error: str,
+    tried: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """ONNX Runtime 1.25 to 1.27 fails so for quantized ConvTranspose; the first error is told."""
+    settings, left = [], [*said]
+    opened = session.open_session
+
+    def refused(model: DeviceModel, threads: Threads) -> DeviceSession:
+        settings.append(dict(threads.settings)["optimization.disable_specified_optimizers"])
+        if left:
+            raise RuntimeError(left.pop(0))
+        return opened(model, threads)
+
+    monkeypatch.setattr(session, "open_session", refused)
+    if error:
+        with pytest.raises(RuntimeError, match=error):
+            open_model(chain(), None, Threads(1))
+    else:
+        open_model(chain(), None, Threads(1))
+    assert ["TransposeOptimizer" in names for names in settings] == [False, True][:tried]
+    assert ("runs without ONNX Runtime's transpose optimizers" in caplog.text) is not bool(error)
 
 
 def test_sums_and_layer_normalizations_stay_apart(
