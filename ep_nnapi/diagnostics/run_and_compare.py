@@ -51,7 +51,7 @@ from ep_nnapi.options import values
 from ep_nnapi.options.fixed import sets_of
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import to_text
-from ep_nnapi.provider.receipt import fallbacks_of
+from ep_nnapi.provider.receipt import conclude, fallbacks_of
 from ep_nnapi.report.report import FallbackRuns, Report
 from ep_nnapi.sessions.cpu import exact_options, saturates
 
@@ -159,13 +159,14 @@ def run(
         )
         if profile is not None:
             record_trace(Path(profile), static, feeds, rest)
-    if not latency:
-        return result
-    varied = rest.sizes and paths_of(inputs) == ()
-    named = [to_text(tuple(s.items())) for s in sets_of(rest.sizes)] if varied else [""]
-    runs = zip(named, feeds.runs, strict=False)
-    found = {name: _latency(nnapi, cpu, fed) for name, fed in runs}
-    return replace(result, latency=found[named[0]], latencies=found if varied else {})
+    if latency:
+        varied = rest.sizes and paths_of(inputs) == ()
+        named = [to_text(tuple(s.items())) for s in sets_of(rest.sizes)] if varied else [""]
+        runs = zip(named, feeds.runs, strict=False)
+        found = {name: _latency(nnapi, cpu, fed) for name, fed in runs}
+        result = replace(result, latency=found[named[0]], latencies=found if varied else {})
+    conclude(provider)
+    return result
 
 
 def _latency(

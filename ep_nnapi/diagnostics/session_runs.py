@@ -34,6 +34,7 @@ from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.planner import PlannedCluster
 from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.provider.receipt import conclude
 from ep_nnapi.sessions.cpu import (
     CPU,
     advice,
@@ -312,9 +313,14 @@ def first_line(error: Exception) -> str:
 def run_on_nnapi(
     model: ModelSource, feeds: Feeds, options: Options
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
-    """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
+    """Runs a stock session on NNAPI; returns the provider and the outputs of each run.
+
+    Raises OptionError if its receipt cannot be written.
+    """
     provider, session = nnapi_session(model, options)
-    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
+    outputs = [outputs_of(session, f, provider) for f in feeds.runs]
+    conclude(provider)
+    return provider, outputs
 
 
 def nnapi_session(

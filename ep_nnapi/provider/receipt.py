@@ -119,15 +119,25 @@ def _write_own(provider: Provider) -> None:
     """
     path = provider.options.receipt
     if path is not None and os.getpid() == provider.process:
-        write(provider, path)
+        try:
+            write(provider, path)
+        except OptionError as error:
+            logger.warning("%s", error)
 
 
 def write(provider: Provider, path: str) -> None:
-    """Writes the receipt of a session to a file; a warning if that fails."""
+    """Writes the receipt of a session to a file; raises OptionError if that fails."""
     try:
         write_output(Path(path), json.dumps(receipt_of(provider), indent=1) + "\n")
     except OptionError as error:
-        logger.warning("the receipt %s", error)
+        raise OptionError(f"the receipt {error}") from None
+
+
+def conclude(provider: Provider) -> None:
+    """As `end`, for a session that runs no more; raises OptionError as `write`."""
+    path = provider.options.receipt
+    if _living.pop(id(provider), None) is not None and path is not None:
+        write(provider, path)
 
 
 @atexit.register

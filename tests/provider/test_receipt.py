@@ -330,6 +330,18 @@ def test_verbs_that_run_write_one(verb: str, tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("verb", ["run", "compare", "tune"])
+def test_a_verb_whose_receipt_is_not_written_has_failed(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    tuned = ["--seconds", "0.1", "--device", "nnapi-reference", "-o", str(tmp_path / "s.json")]
+    more = tuned if verb == "tune" else []
+    assert main([verb, DIGITS, "--receipt", "/dev/full", *more]) == 2
+    out, err = capsys.readouterr()
+    said = "the receipt /dev/full cannot be written: No space left on device"
+    assert (out, err.splitlines()) == ("", [f"ep-nnapi: {said}"])
+
+
 def test_a_verb_that_runs_nothing_refuses_it(capsys: pytest.CaptureFixture[str]):
     assert main(["check", DIGITS, "--receipt", "r.json"]) == 2
     assert "nothing runs here, so there is no receipt" in capsys.readouterr().err
