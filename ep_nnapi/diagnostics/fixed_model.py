@@ -39,7 +39,7 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, custom_ops, quiet_options, session_of
 from ep_nnapi.sizes.control_flow import decide_control_flow
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, input_shapes, size_named
 
 OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
 """IR version 4: from here on, an initializer that is also listed as an input is overridable."""
@@ -163,8 +163,9 @@ def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
     for graph in graphs(proto.graph):
         for info in (*graph.input, *graph.output, *graph.value_info):
             _substitute(info.type.tensor_type.shape, known)
+    of_inputs = input_shapes(inputs, shapes)
     for info in proto.graph.input:
-        if info.name in shapes:
+        if info.name in of_inputs:
             if not info.type.HasField("tensor_type"):
                 raise OptionError(f"fix: {info.name} is no tensor, so that it has no sizes")
             info.type.tensor_type.shape.CopyFrom(_static(shapes[info.name]))

@@ -20,6 +20,7 @@ from ep_nnapi.options.fixed import Contents
 from ep_nnapi.sizes.symbols import (
     Shapes,
     fixed_symbols,
+    input_shapes,
     size_named,
     substitute_symbols,
     symbol_values,
@@ -61,10 +62,11 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     """Returns the inputs with the shapes of `fixed`; raises OptionError if these do not fit."""
+    shapes = input_shapes(inputs, fixed)
     of_no_rank = {s.name for s in inputs if not s.dims}  # sessions show an unknown rank as 0
-    asked = {name: sizes for name, sizes in fixed.items() if name not in of_no_rank}
+    asked = {n: sizes for n, sizes in fixed.items() if n not in of_no_rank & shapes.keys()}
     sizes = fixed_symbols([s for s in inputs if s.dims], asked)
-    return [replace(s, dims=fixed.get(s.name) or _with_sizes(s.dims, sizes)) for s in inputs]
+    return [replace(s, dims=shapes.get(s.name) or _with_sizes(s.dims, sizes)) for s in inputs]
 
 
 def _with_sizes(dims: Sequence[Dim], known: Mapping[str, int]) -> tuple[Dim, ...]:

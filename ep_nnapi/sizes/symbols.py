@@ -51,35 +51,68 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
 
     Raises OptionError if a name is neither an input nor a symbol, or a symbol gets two sizes.
     """
-    names = {v.name for v in inputs}
-    there = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
-    found = {name: sizes[0] for name, sizes in fixed.items() if name in there.keys() - names}
+    there, shapes = _symbols_of(inputs), input_shapes(inputs, fixed)
+    found = {n: sizes[0] for n, sizes in fixed.items() if n in there.keys() - shapes.keys()}
     for name, sizes in fixed.items():
-        if name not in names and name not in there:
+        if name not in shapes and name not in there:
             among = valid_names(name, (*(v.name for v in inputs), *there))
             raise OptionError(f"fix: {name} is no input or symbolic dimension; known: {among}")
         if name in found and len(sizes) != 1:
             raise OptionError(f"fix: {name} is {list(sizes)}; a symbolic dimension has one size")
     for value in inputs:
-        for symbol, size in symbol_values([value], fixed).items():
+        for symbol, size in symbol_values([value], shapes).items():
             if found.setdefault(symbol, size) != size:
                 raise OptionError(f"fix: {symbol} has two sizes, {found[symbol]} and {size}")
     return found
 
 
+def input_shapes(inputs: Iterable[HasShape], fixed: Shapes) -> Shapes:
+    """The part of `fixed` that is shapes of inputs.
+
+    One size of a name that an input and a symbol have is the input's only if it fixes that: if the
+    input has one dimension, which is open, or an unknown rank.
+    """
+    there = _symbols_of(inputs := tuple(inputs))
+    of_symbols = {
+        v.name
+        for v in inputs
+        if v.name in there and len(fixed.get(v.name, ())) == 1 and not _is_open_vector(v)
+    }
+    return {v.name: fixed[v.name] for v in inputs if v.name in fixed.keys() - of_symbols}
+
+
 def require_symbols(inputs: Sequence[HasShape], sizes: Iterable[tuple[str, object]]) -> None:
-    """Raises OptionError if option `sizes` names what is no symbolic dimension of these inputs."""
-    there = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
+    """Raises OptionError if option `sizes` names what is no symbolic dimension of these inputs.
+
+    Or if an input of this name has another one alone, so that either may be meant.
+    """
+    there, named = _symbols_of(inputs), {v.name: v for v in inputs}
     for name, _ in sizes:
+        value = named.get(name)
         if name not in there:
+            if own := _symbols_of([value] if value is not None else []):
+                raise OptionError(f"sizes: {name} is an input; name its sizes {', '.join(own)}")
             among = valid_names(name, there)
             raise OptionError(f"sizes: {name} is no symbolic dimension of an input; known: {among}")
+        if value is not None and value.dims not in (None, (name,)) and _is_open_vector(value):
+            raise OptionError(
+                f"sizes: {name} is a symbolic dimension and an input of other sizes; rename one"
+            )
+
+
+def _is_open_vector(value: HasShape) -> bool:
+    dims = value.dims
+    return dims is None or (len(dims) == 1 and not isinstance(dims[0], int))
+
+
+def _symbols_of(inputs: Iterable[HasShape]) -> dict[str, None]:
+    return dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
 
 
 def how_to_fix(inputs: Sequence[HasShape], fixed: Shapes) -> str:
     """What to do about inputs whose sizes a session leaves open although `fixed` is given."""
-    symbols = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
-    if by_input := [v.name for v in inputs if v.name in fixed]:
+    symbols = _symbols_of(inputs)
+    if by_input := [*input_shapes(inputs, fixed)]:
         return f"give sizes of its symbols: a session takes none by an input's name ({by_input[0]})"
     if fixed.keys() & symbols or not symbols:
         return "fix its symbols by name (SessionOptions.add_free_dimension_override_by_name)"

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.inference import Conflict
 from ep_nnapi.sizes.requirements import proposed_sizes, sizes_by_symbol
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, size_named
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, input_shapes, size_named
 
 _DEFAULT_SIZES = ((64, 32), (96, 32))
 """First size and step of the samples for free dimensions, for each of the two samples.
@@ -109,17 +109,18 @@ class _SampleSearch:
         """Creates the trial of `graph`; raises OptionError as `sample_graphs` does."""
         inputs = graph_inputs(graph)
         known = {**sizes_by_symbol(graph), **fixed_symbols(inputs, fixed)}
+        shapes = input_shapes(inputs, fixed)
         dims = {
             _key(v, axis)
             for v in inputs
-            if v.name not in fixed
+            if v.name not in shapes
             for axis, dim in enumerate(v.dims or ())
             if not isinstance(dim, int) and dim not in known
         }
         ones = {**dict.fromkeys((dim for dim in dims if isinstance(dim, str)), 1), **known}
         dims = {d for d in dims if not isinstance(d, str) or size_named(d, ones) is None}
         free = tuple(sorted(dims, key=lambda dim: (not isinstance(dim, str), dim)))
-        return _SampleSearch(graph, inputs, fixed, known, free, assume)
+        return _SampleSearch(graph, inputs, shapes, known, free, assume)
 
     def default_sizes(self, which: int) -> _Sizes:
         """The default sizes of sample 0 or 1."""

@@ -94,6 +94,16 @@ def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, t
     assert cli("run", str(path), "--fix", "x=22,3")[0] == DONE
 
 
+@pytest.mark.parametrize("option", ["--sizes", "--fix"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare"])
+def test_an_input_may_have_the_name_of_its_symbol(verb: str, option: str, cli, tmp_path: Path):
+    path, more = tmp_path / "m.onnx", ["-o", tmp_path / "out"] if verb == "prepare" else []
+    ends = [tensor("n", ("n", 3))], [tensor("y", ("n", 3))]
+    path.write_bytes(model([node("Abs", "n", "y")], *ends))
+    sizes = {"--sizes": "n=2,4", "--fix": "n=4"}[option]
+    assert cli(verb, path, option, sizes, *more)[::2] == (DONE, "")
+
+
 def test_latency_is_of_both_sides(cli):
     out = cli("run", DIGITS)[1]
     assert re.search(

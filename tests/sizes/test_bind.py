@@ -10,7 +10,15 @@ from ep_nnapi.graph.value import Dim, DType, Value
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
 from ep_nnapi.sizes.inference import shape_conflict, unconfirmed_shape
-from ep_nnapi.sizes.symbols import fixed_symbols, how_to_fix, substitute_symbols, symbol_values
+from ep_nnapi.sizes.symbols import (
+    Shapes,
+    fixed_symbols,
+    how_to_fix,
+    input_shapes,
+    require_symbols,
+    substitute_symbols,
+    symbol_values,
+)
 from tests.end_to_end.small_models import Taken, close, drawn, node, taken
 from tests.onnx_graph import graph_of, model_of
 
@@ -75,6 +83,63 @@ def test_a_shape_that_contradicts_the_model_is_an_error(shape: tuple[int, ...]) 
 
 def test_a_symbol_may_be_fixed_by_its_name_or_by_an_input() -> None:
     assert fixed_symbols([X, Z], {"M": (5,), "x": (2, 3, 7)}) == {"N": 2, "M": 5}
+
+
+@pytest.mark.parametrize(
+    ("dims", "sizes", "shapes", "symbols"),
+    [
+        (("n", 3), (4,), {}, {"n": 4}),
+        (("n", 3), (4, 3), {"n": (4, 3)}, {"n": 4}),
+        (("n",), (4,), {"n": (4,)}, {"n": 4}),
+        (("m",), (4,), {"n": (4,)}, {"m": 4}),
+        ((5,), (4,), {}, {"n": 4}),
+        ((), (4,), {}, {"n": 4}),
+        (None, (4,), {"n": (4,)}, {}),
+    ],
+)
+def test_a_size_of_an_inputs_and_a_symbols_name_is_what_it_can_be(
+    dims: tuple[Dim, ...] | None,
+    sizes: tuple[int, ...],
+    shapes: Shapes,
+    symbols: dict[str, int],
+) -> None:
+    inputs = Value("n", DType.FLOAT, dims), Value("x", DType.FLOAT, ("n", 2))
+    assert input_shapes(inputs, {"n": sizes}) == shapes
+    assert fixed_symbols(inputs, {"n": sizes}) == symbols
+
+
+@pytest.mark.parametrize(
+    ("dims", "said"),
+    [
+        (("n", 3), ""),
+        (("n",), ""),
+        ((), ""),
+        (None, ""),
+        (("m", 3), ""),
+        (("m",), "sizes: n is a symbolic dimension and an input of other sizes; rename one"),
+    ],
+)
+def test_sizes_are_those_of_the_symbol_that_an_input_has_the_name_of(
+    dims: tuple[Dim, ...] | None, said: str
+) -> None:
+    inputs = Value("n", DType.FLOAT, dims), Value("x", DType.FLOAT, ("n", 2))
+    if said:
+        with pytest.raises(OptionError, match=said):
+            require_symbols(inputs, [("n", (2, 4))])
+    else:
+        require_symbols(inputs, [("n", (2, 4))])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", "sizes: x is an input; name its sizes N"),
+        ("y", "sizes: y is no symbolic dimension of an input; known: N, M"),
+    ],
+)
+def test_sizes_name_symbols(name: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        require_symbols([X, Z], [(name, (2, 4))])
 
 
 @pytest.mark.parametrize(
