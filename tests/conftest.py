@@ -1,4 +1,7 @@
-"""The option --runtime: what the tests of the provider and of operators run on; one server."""
+"""The option --runtime: what the tests of the provider and of operators run on; one server.
+
+The command line as a fixture.
+"""
 
 import gc
 import os
@@ -8,11 +11,13 @@ from contextlib import nullcontext
 
 import pytest
 
+from ep_nnapi.cli.main import main
 from ep_nnapi.preparation import batch
 from ep_nnapi.preparation.worker_pool import step_pool
 from ep_nnapi.provider import cluster_selection, devices
 from ep_nnapi.workers import WorkerPool
 from tests import runtimes
+from tests.cli.command import DONE, UNUSABLE
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,3 +71,43 @@ def _as_tests_want_it(
     if "fast_devices" not in request.keywords:
         monkeypatch.setattr(devices, "FAST_DEVICES", ())
         monkeypatch.setattr(cluster_selection, "MOVES_BYTES", frozenset())
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]):
+    """Runs the command line here; what it returned and printed, ONNX Runtime's C++ included."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([str(a) for a in arguments])
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def shows(cli):
+    """What a command prints that succeeds: exit 0, nothing on stderr."""
+
+    def of(*arguments: object) -> str:
+        code, out, err = cli(*arguments)
+        assert (code, err) == (DONE, "")
+        return out
+
+    return of
+
+
+@pytest.fixture
+def refuses(cli):
+    """The arguments are refused: exit 2, nothing on stdout, one sentence on stderr."""
+
+    def check(*arguments: object, says: str) -> None:
+        code, out, err = cli(*arguments)
+        assert (code, out) == (UNUSABLE, "")
+        assert err.startswith("ep-nnapi: ")
+        assert err.count("\n") == 1
+        assert says in err
+        assert "Traceback" not in err
+
+    return check

@@ -30,6 +30,11 @@ def parsed(
     return model
 
 
+def serialized(text: str, *versions: int, **given: object) -> bytes:
+    """The bytes of `parsed(...)`."""
+    return parsed(text, *versions, **given).SerializeToString()
+
+
 def nodes_of(text: str) -> list[onnx.NodeProto]:
     """Nodes in ONNX's own syntax: "[name] y = Abs (x) [other] z = Concat <axis = 1> (y, y)"."""
     return list(parsed(f"() => () {{ {text} }}").graph.node)

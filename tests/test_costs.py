@@ -226,9 +226,7 @@ def test_one_recorded_with_a_device_profile(tmp_path: Path):
     ],
     ids=["a desktop's", "no rates", "another version"],
 )
-def test_one_recorded_with_a_device_profile_that_cannot_be_used(
-    options: dict, change: dict, message: str
-):
+def test_one_recorded_with_a_device_profile_that_cannot_be_used(options, change, message):
     recorded = Calibration.of(HOST, REFERENCE, FAST).to_json() | change
     with pytest.raises(ep_nnapi.OptionError) as caught:
         cost_model(Options(device_profile="phone.json", **options), REFERENCE, recorded)

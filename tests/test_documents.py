@@ -112,9 +112,7 @@ def test_tune_writes_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert read_settings(tmp_path / "settings.json").level in LEVELS
 
 
-def test_alternatives_to_nnapi(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alternatives_to_nnapi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """The command prints what is shown, the table has its rows with their sources."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(advice, "is_installed", lambda: False)

@@ -11,12 +11,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.installed import (
-    OLDEST_ONNXRUNTIME,
-    DependencyError,
-    onnxruntime_version,
-    require_onnxruntime,
-)
+from ep_nnapi import installed
 from ep_nnapi.nnapi.errors import NnapiError
 
 ROOT = Path(__file__).parents[1]
@@ -78,15 +73,15 @@ def test_installing_it_brings_no_onnxruntime_in_place_of_another_build():
 
 def test_the_oldest_onnxruntime_stands_alike_everywhere():
     (extra,) = PROJECT["optional-dependencies"]["onnxruntime"]
-    major, minor = OLDEST_ONNXRUNTIME
+    major, minor = installed.OLDEST_ONNXRUNTIME
     assert extra.startswith(f"onnxruntime>={major}.{minor},")
     for source in ("ep_nnapi/ort/native.c", "native/plugin.h"):
         assert re.search(rf"REQUIRED_API = {minor}\b", (ROOT / source).read_text())
 
 
 def test_the_version_is_that_of_the_module():
-    assert onnxruntime_version() == onnxruntime.__version__
-    require_onnxruntime(onnxruntime.__version__)
+    assert installed.onnxruntime_version() == onnxruntime.__version__
+    installed.require_onnxruntime(onnxruntime.__version__)
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("check", DIGITS)], ids=lambda a: a[0])
@@ -123,13 +118,13 @@ def test_what_needs_no_onnxruntime_works_without():
 @pytest.mark.parametrize("version", ["1.24.4", "0.9.0", "1.24.0.dev20260101"])
 def test_an_onnxruntime_that_is_too_old(version: str, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(NnapiError) as found:
-        require_onnxruntime(version)
+        installed.require_onnxruntime(version)
     assert str(found.value) == (
         f"onnxruntime {version} is installed and ep-nnapi needs 1.25 or newer: "
         "pip install --upgrade onnxruntime (or the build of it that you have)"
     )
     monkeypatch.setattr(onnxruntime, "__version__", version)
-    with pytest.raises(DependencyError):
+    with pytest.raises(installed.DependencyError):
         ep_nnapi.register()
 
 
@@ -149,7 +144,7 @@ def test_the_libraries_refuse_an_onnxruntime_that_is_too_old(library: str, name:
 
 @pytest.mark.parametrize("version", ["1.25.0", "1.33.0.dev20261101002", "2.0.0", "unknown"])
 def test_an_onnxruntime_that_may_do(version: str):
-    require_onnxruntime(version)
+    installed.require_onnxruntime(version)
 
 
 def test_another_package_named_partitioner(tmp_path: Path):

@@ -88,9 +88,7 @@ def test_products_of_int8_load_though_onnx_runtime_cannot_make_them_exact() -> N
 
 
 @pytest.mark.parametrize(("sums", "verdict"), [(SATURATED, True), (EXACT, False)])
-def test_the_probe_tells_the_two_apart(
-    sums: int, verdict: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_probe_tells_the_two_apart(sums: int, verdict: bool, monkeypatch: pytest.MonkeyPatch):
     class Session:
         def run(self, _names: object, _feeds: object) -> list[np.ndarray]:
             return [np.array([[sums]], np.int32)]

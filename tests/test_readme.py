@@ -152,9 +152,7 @@ def test_commands_print_what_is_shown(command: str, output: str):
 
 
 @pytest.mark.parametrize("path", [README, ROOT / "docs" / "prepare.md"], ids=lambda p: p.name)
-def test_preparing_works_as_shown(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
+def test_preparing_works_as_shown(path: Path, tmp_path, monkeypatch, capfd):
     """Every line of shell that calls us, with what it writes elsewhere."""
     monkeypatch.chdir(ROOT)
     lines = [line for block in blocks(path, "sh") for line in block.splitlines()]

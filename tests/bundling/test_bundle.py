@@ -35,9 +35,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_everything_that_the_phone_needs_is_there(
-    digits: Path, native: Path, tmp_path: Path
-) -> None:
+def test_everything_that_the_phone_needs_is_there(digits: Path, native: Path, tmp_path: Path):
     (weights,) = digits.parent.glob("*.weights")
     made = bundle(digits, tmp_path / "out", abi=ABI, native=native)
     written = contents(tmp_path / "out")
@@ -57,9 +55,7 @@ def test_everything_that_the_phone_needs_is_there(
         assert stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) == 0o755
 
 
-def test_its_scripts_run_the_model_on_the_phone(
-    digits: Path, native: Path, attached: Phone, tmp_path: Path
-) -> None:
+def test_its_scripts_run_the_model_on_the_phone(digits, native, attached, tmp_path):
     """The outputs that are brought have the bits of a session with the provider."""
     out = tmp_path / "out"
     bundle(digits, out, abi=ABI, native=native, inputs=str(SAMPLES))
@@ -76,9 +72,7 @@ def test_its_scripts_run_the_model_on_the_phone(
     assert {p.name for p in (out / "outputs").iterdir()} == {"scores.npy"}
 
 
-def test_a_failure_on_the_phone_ends_the_script(
-    digits: Path, native: Path, attached: Phone, tmp_path: Path
-) -> None:
+def test_a_failure_on_the_phone_ends_the_script(digits, native, attached, tmp_path):
     out = tmp_path / "out"
     bundle(digits, out, abi=ABI, native=native)
     attached.start(out / "push.sh")
@@ -88,9 +82,7 @@ def test_a_failure_on_the_phone_ends_the_script(
     assert not (out / "outputs").exists()
 
 
-def test_a_file_that_arrives_damaged_ends_the_script(
-    digits: Path, native: Path, attached: Phone, tmp_path: Path
-) -> None:
+def test_a_file_that_arrives_damaged_ends_the_script(digits, native, attached, tmp_path):
     out = tmp_path / "out"
     bundle(digits, out, abi=ABI, native=native)
     (weights,) = (out / "device").glob("*.weights")
@@ -100,9 +92,7 @@ def test_a_file_that_arrives_damaged_ends_the_script(
     assert "the files on the phone are not those of SHA256SUMS" in pushed.stderr
 
 
-def test_names_that_mean_something_to_a_shell(
-    native: Path, attached: Phone, tmp_path: Path
-) -> None:
+def test_names_that_mean_something_to_a_shell(native: Path, attached: Phone, tmp_path: Path):
     """In the model's file, its inputs and its outputs."""
     names = ("a=b$(false)", "c/d'e", '.y "z" `false`')
     sizes = [dict.fromkeys(some, (2, 3)) for some in (names[:2], names[2:])]
@@ -142,9 +132,7 @@ def test_names_that_are_almost_the_same(native: Path, attached: Phone, tmp_path:
     assert len(remotes) == 3
 
 
-def test_scripts_leave_the_callers_input_alone(
-    digits: Path, native: Path, attached: Phone, tmp_path: Path
-) -> None:
+def test_scripts_leave_the_callers_input_alone(digits, native, attached, tmp_path):
     """As in `while read`: adb shell would take the lines that are meant for the loop."""
     out = tmp_path / "out"
     bundle(digits, out, abi=ABI, native=native)
@@ -209,9 +197,7 @@ def spoiled(digits: Path, folder: Path) -> Path:
     return folder / digits.name
 
 
-def test_nothing_is_left_of_a_bundle_that_fails(
-    digits: Path, native: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_of_a_bundle_that_fails(digits: Path, native: Path, tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="the context's weights are corrupt"):
         bundle(spoiled(digits, tmp_path / "model"), tmp_path / "out", abi=ABI, native=native)
     with pytest.raises(OptionError, match="no such input file"):
@@ -220,9 +206,7 @@ def test_nothing_is_left_of_a_bundle_that_fails(
 
 
 @pytest.mark.parametrize("function", ["os.rename", "os.replace", "shutil.copyfile", "numpy.save"])
-def test_a_full_disk_is_one_sentence(
-    function: str, digits: Path, native: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_sentence(function, digits, native, tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

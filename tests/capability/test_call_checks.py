@@ -121,9 +121,7 @@ def test_a_mismatch_is_found_each_time(checked: list[Call]) -> None:
 
 
 @pytest.mark.parametrize(("floats", "times"), [(2**20, 1), (2**20 + 1, 2)])
-def test_large_calls_are_compared_with_their_node_each_time(
-    checked: list[Call], floats: int, times: int
-) -> None:
+def test_large_calls_are_compared_with_their_node_each_time(checked, floats, times):
     x, y = value("x", floats), value("y", floats)
     node = GraphNode(0, "n", "Relu", "", 14, (x,), (y,))
     for _ in range(2):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from onnx import save
 
@@ -39,8 +38,6 @@ from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes import untrusted as declared
 from tests.cli.command import saved
 from tests.onnx_graph import graph_of, parsed
-from tests.ort.models import model as small
-from tests.ort.models import node, tensor
 from tests.provider.test_planner import CHAIN, clusters, model, plan, refusals
 
 
@@ -82,8 +79,7 @@ def test_a_fixed_dimension_has_one_sample() -> None:
 @pytest.mark.parametrize(("fix", "tried"), [({}, True), ({"fix": "n=5"}, False)])
 def test_a_rejection_says_that_its_sizes_were_only_tried(fix: dict[str, str], tried: bool) -> None:
     """No number of rows of 7 has 13 elements."""
-    nodes, ends = [node("Reshape", "x to", "y")], [tensor("x", ("n", 7)), tensor("y", (1, 13))]
-    made = onnx.load_from_string(small(nodes, ends[:1], ends[1:], {"to": np.array([1, 13])}))
+    made = parsed("(float[n,7] x) => (float[1,13] y) { y = Reshape (x, to) }", to=[1, 13])
     (refused,) = judge_graph(graph_of(made), Target(8), parse(fix)).rejections()
     assert refused.reason is Reason.SHAPE
     assert "elements do not fit (1, 13)" in refused.detail
@@ -237,9 +233,8 @@ def test_compiling_is_logged_with_counts(caplog: pytest.LogCaptureFixture) -> No
 
 def test_a_long_planning_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     logged_plan(chain(50), 1.0, caplog)
-    assert said(caplog, logging.WARNING) == [
-        "planning has taken 10 s so far: 9 of 50 nodes checked; Ctrl-C ends it"
-    ]
+    expected = ["planning has taken 10 s so far: 9 of 50 nodes checked; Ctrl-C ends it"]
+    assert said(caplog, logging.WARNING) == expected
 
 
 def test_a_short_planning_is_silent(caplog: pytest.LogCaptureFixture) -> None:
@@ -312,9 +307,7 @@ def broken(
 
 
 @pytest.mark.parametrize(("where", "name", "options"), STAGES.values(), ids=STAGES)
-def test_a_defect_costs_its_node(
-    where: object, name: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_costs_its_node(where: object, name: str, options: dict[str, str], monkeypatch):
     broken(monkeypatch, where, name)
     found = plan(CHAIN, **options)
     assert clusters(found) == [("Abs_a", "Neg_b"), ("Tanh_y",)]
@@ -325,9 +318,7 @@ def test_a_defect_costs_its_node(
     assert found.report.nodes == 4
 
 
-def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(monkeypatch):
     broken(monkeypatch, builtin, "builtin_rejection")
     target = replace(Target(8), rules=RuleSet.BUILTIN)
     found = judging.judge_graph(graph_of(CHAIN), target, parse({}))
@@ -346,9 +337,7 @@ def test_a_defect_of_symbolic_sizes_costs_its_node(monkeypatch: pytest.MonkeyPat
     assert set(refusals(found)) == {"Exp_c"}
 
 
-def test_a_node_whose_work_cannot_be_counted_is_taken(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_whose_work_cannot_be_counted_is_taken(monkeypatch, caplog):
     """Estimates decide nothing where everything is taken, and one among them little."""
     broken(monkeypatch, rates, "work")
     assert len(clusters(plan(CHAIN))) == 1
@@ -401,9 +390,7 @@ def test_what_fails_without_any_node_is_raised() -> None:
         isolate_defects(graph_of(CHAIN), step)
 
 
-def test_the_log_names_the_pass_that_failed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_names_the_pass_that_failed(monkeypatch, caplog):
     broken(monkeypatch, judging, "propagate_quantization")
     with caplog.at_level(logging.ERROR, "ep_nnapi.capability.node"):
         plan(CHAIN)

@@ -56,10 +56,8 @@ def test_ranks_up_to_that_of_numpy_are_read(rank: int) -> None:
 def test_an_empty_tensor_is_rejected() -> None:
     x, y = (replace(v, dims=(0, 3)) for v in (X, Y))
     reason, detail = rejected(replace(RELU, inputs=(x,), outputs=(y,)))
-    assert (reason, detail) == (
-        Reason.SHAPE,
-        "x has no elements; in NNAPI a size of 0 means unknown",
-    )
+    expected = (Reason.SHAPE, "x has no elements; in NNAPI a size of 0 means unknown")
+    assert (reason, detail) == expected
 
 
 def test_int64_values_that_fit_are_narrowed() -> None:
@@ -131,18 +129,14 @@ def test_a_group_rejected_in_both_ways_gives_both_reasons() -> None:
     assert "; computed in floats: QUANTIZE" in detail
 
 
-def test_a_defect_rejects_the_node_and_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_defect_rejects_the_node_and_is_logged(monkeypatch, caplog):
     def failing(*arguments: object) -> None:
         raise ValueError("injected")
 
     monkeypatch.setattr(capability, "check_call", failing)
     with caplog.at_level(logging.ERROR, capability.__name__):
-        assert rejected(RELU) == (
-            Reason.OP,
-            "its analysis failed, which is a defect of ep-nnapi: injected",
-        )
+        expected = (Reason.OP, "its analysis failed, which is a defect of ep-nnapi: injected")
+        assert rejected(RELU) == expected
     assert "Traceback" in caplog.text
 
 

@@ -41,10 +41,8 @@ def test_a_moved_tensor_is_requantized_after_the_operation() -> None:
 
 def test_a_clamped_tensor_is_requantized_before_the_operation() -> None:
     """The limits of a clamp are in steps of the output."""
-    assert steps(apply(spec.RELU6, value("x"), out=value("y", OTHER))) == [
-        ("ADD", OTHER),
-        ("RELU6", OTHER),
-    ]
+    expected = [("ADD", OTHER), ("RELU6", OTHER)]
+    assert steps(apply(spec.RELU6, value("x"), out=value("y", OTHER))) == expected
 
 
 @pytest.mark.parametrize(("level", "converted"), [(2, True), (3, False)])
@@ -64,10 +62,8 @@ def test_a_fixed_output_is_requantized_up_to_a_factor_of_two() -> None:
     half, finer = Quantization((1 / 512,), (0,)), Quantization((1 / 513,), (0,))
     x = value("x")
     assert steps(apply(spec.LOGISTIC, x, out=value("y", LOGISTIC))) == [("LOGISTIC", LOGISTIC)]
-    assert steps(apply(spec.LOGISTIC, x, out=value("y", half))) == [
-        ("LOGISTIC", LOGISTIC),
-        ("ADD", half),
-    ]
+    expected = [("LOGISTIC", LOGISTIC), ("ADD", half)]
+    assert steps(apply(spec.LOGISTIC, x, out=value("y", half))) == expected
     with pytest.raises(Reject, match="too coarse for y") as rejected:
         steps(apply(spec.LOGISTIC, x, out=value("y", finer)))
     assert rejected.value.reason is Reason.QUANTIZATION

@@ -49,9 +49,7 @@ NAMING = {
 
 @needs_cc
 @pytest.mark.parametrize("named", NAMING)
-def test_a_set_id_program_does_not_load_code_that_its_user_names(
-    named: str, build: Path, tmp_path: Path
-) -> None:
+def test_a_set_id_program_does_not_load_code_that_its_user_names(named: str, build: Path, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can give a program to another group")
     (tmp_path / "planted.c").write_text(PLANTED)

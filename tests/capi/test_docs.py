@@ -111,9 +111,7 @@ def test_null_is_unexpected(nn: Library, world: World, function: Function, place
 
 
 @each(("function", "place"), cases(names_an_object))
-def test_a_handle_of_nothing_is_bad_data(
-    nn: Library, world: World, function: Function, place: int
-) -> None:
+def test_a_handle_of_nothing_is_bad_data(nn: Library, world: World, function: Function, place: int):
     parameter = function.parameters[place]
     given = list(fullest(function).arguments(world))
     for wrong in (0xDEAD, 2**64 - 16, world.freed(kind(parameter)), world.other(kind(parameter))):

@@ -87,9 +87,7 @@ def without_new_threads(*_: object) -> int:
     return 0
 
 
-def test_a_thread_that_waits_computes_if_no_other_has_begun(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_that_waits_computes_if_no_other_has_begun(world: World, monkeypatch):
     monkeypatch.setattr(executions, "start_new_thread", without_new_threads)
     execution = world.set_all(world.execution(world.ready()))
     event = world.make("Execution_startCompute", execution)
@@ -101,9 +99,7 @@ def test_a_thread_that_waits_computes_if_no_other_has_begun(
     assert world.out.tolist() == [0, 0]
 
 
-def test_an_execution_that_no_thread_can_be_started_for_fails(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_execution_that_no_thread_can_be_started_for_fails(world: World, monkeypatch):
     def refused(*_: object) -> int:
         raise RuntimeError("can't start new thread")
 
@@ -115,9 +111,7 @@ def test_an_execution_that_no_thread_can_be_started_for_fails(
     assert world.nn.Execution_compute(execution) == BAD_STATE  # it has ended
 
 
-def test_others_that_wait_learn_that_the_computing_thread_is_interrupted(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_that_wait_learn_that_the_computing_thread_is_interrupted(world: World, monkeypatch):
     monkeypatch.setattr(executions, "start_new_thread", without_new_threads)
     compilation = world.ready()
     execution = world.set_all(world.execution(compilation))
@@ -276,9 +270,7 @@ def prepared(w: World, reusable: bool) -> tuple[int, int]:
 
 @pairs
 @reusable
-def test_nothing_is_computed_twice_at_once(
-    world: World, way: Way, second: Way, reusable: bool
-) -> None:
+def test_nothing_is_computed_twice_at_once(world: World, way: Way, second: Way, reusable: bool):
     execution, compilation = prepared(world, reusable)
     with computing(world, way, execution, compilation):
         assert second(world, execution, compilation) == BAD_STATE

@@ -67,18 +67,14 @@ def test_types_have_a_header_of_their_own(compiler: str, language: str, source: 
     subprocess.run([*command, "-"], input=source, check=True, text=True, timeout=60)
 
 
-def test_a_c_program_is_built_with_the_flags_and_runs_without_a_path(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_c_program_is_built_with_the_flags_and_runs_without_a_path(tmp_path, capsys):
     needs("cc")
     flags = shlex.split(printed(capsys, "--cflags", "--libs"))
     run("cc", EXAMPLE, *flags, "-o", tmp_path / "program")
     assert run(tmp_path / "program").endswith("1 xor 0 = 1\n1 xor 1 = 0\n")
 
 
-def test_a_cpp_program_is_compiled_and_linked_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_cpp_program_is_compiled_and_linked_apart(tmp_path, capsys):
     needs("g++")
     (tmp_path / "level.cc").write_text(LEVEL)
     cflags, libs = (shlex.split(printed(capsys, flag)) for flag in ("--cflags", "--libs"))
@@ -104,14 +100,11 @@ def test_pkg_config_says_what_the_command_says(capsys: pytest.CaptureFixture[str
     folder = printed(capsys, "--pkgconfigdir")
     said = run("pkg-config", "--cflags", "--libs", "neuralnetworks", PKG_CONFIG_PATH=folder)
     expected = printed(capsys, "--cflags", "--libs")
-    assert said.replace("pkgconfig/../", "").replace("/pkgconfig/..", "").split() == (
-        expected.split()
-    )
+    wanted = expected.split()
+    assert said.replace("pkgconfig/../", "").replace("/pkgconfig/..", "").split() == wanted
 
 
-def test_the_version_of_both_packages_is_the_feature_level(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_version_of_both_packages_is_the_feature_level(tmp_path, capsys):
     needs("pkg-config", "cmake", "g++")
     folder = printed(capsys, "--pkgconfigdir")
     run("pkg-config", "--atleast-version=8", "neuralnetworks", PKG_CONFIG_PATH=folder)

@@ -11,22 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.capi import c_arguments, device
 from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.spec import (
-    ADD,
-    CAST,
-    CONCATENATION,
-    GREATER_EQUAL,
-    IF,
-    LESS,
-    LOGISTIC,
-    RELU,
-    SOFTMAX,
-    WHILE,
-)
 from tests.capi.client import (
     BAD_DATA,
     NO_ERROR,
@@ -45,9 +34,7 @@ TOKEN = bytes(range(32))
 
 
 @pytest.mark.parametrize(("floats", "shared"), [(32, False), (33, True)])
-def test_constants_up_to_128_bytes_are_copied_larger_ones_referenced(
-    world: World, floats: int, shared: bool
-) -> None:
+def test_constants_up_to_128_bytes_are_copied_larger_ones_referenced(world, floats, shared):
     data = np.arange(floats, dtype=np.float32)
     model = world.typed_model(F32, (floats,))
     world.check("Model_setOperandValue", model, 0, pointer(data), data.nbytes)
@@ -83,7 +70,7 @@ def test_the_relaxed_flag_is_the_models(world: World, relaxed: bool) -> None:
 
 def test_supported_operations_are_told_in_the_order_of_adding(world: World) -> None:
     """2 = vendor(2) would be refused; here LOGISTIC(2) -> 1 is added before RELU(0) -> 2."""
-    steps = (LOGISTIC.code, [2], [1]), (RELU.code, [0], [2])
+    steps = (spec.LOGISTIC.code, [2], [1]), (spec.RELU.code, [0], [2])
     model = world.model_of([operand_type()] * 3, *steps, ends=([0], [1]))
     assert MODELS[model].finished.order == (1, 0)
     answers = (c.c_bool * 2)(False, False)
@@ -134,13 +121,11 @@ def test_a_lower_level_validates_as_that_level_does(
     assert nn.Model_addOperand(model, half) == (0 if float16 else BAD_DATA)
     tensor = operand_type(dimensions=(1, 2))
     model = world.model_of([tensor, scalar(OperandCode.FLOAT32), scalar(), tensor])
-    assert world.add(model, SOFTMAX.code, [0, 1, 2], [3]) == (0 if optional_axis else BAD_DATA)
+    assert world.add(model, spec.SOFTMAX.code, [0, 1, 2], [3]) == (0 if optional_axis else BAD_DATA)
 
 
 @pytest.mark.parametrize("asked", ["0", "9", "three"])
-def test_a_level_that_does_not_exist_fails_every_call(
-    nn: Library, level: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked: str
-) -> None:
+def test_a_level_that_does_not_exist_fails_every_call(nn, level, caplog, asked):
     level.setenv(device.LEVEL_VARIABLE, asked)
     with caplog.at_level("INFO"):
         assert nn.Model_create(ref(c.c_void_p())) == ResultCode.OP_FAILED
@@ -148,9 +133,7 @@ def test_a_level_that_does_not_exist_fails_every_call(
 
 
 @pytest.mark.parametrize("declared", [(0, 0), (0, 3), ()], ids=str)
-def test_unknown_dimensions_are_given_by_the_execution(
-    world: World, declared: tuple[int, ...]
-) -> None:
+def test_unknown_dimensions_are_given_by_the_execution(world: World, declared: tuple[int, ...]):
     compilation = world.ready(model=world.finished(dims=declared))
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
     out = np.zeros(6, np.float32)
@@ -179,7 +162,7 @@ def test_models_do_not_pile_up(world: World) -> None:
 
 def test_operations_are_the_specs(world: World) -> None:
     model = MODELS[world.finished_model].finished.model
-    assert [o.spec for o in model.operations] == [ADD]
+    assert [o.spec for o in model.operations] == [spec.ADD]
 
 
 def test_a_cache_is_taken_and_nothing_is_kept_there(world: World, tmp_path: Path) -> None:
@@ -199,16 +182,16 @@ def test_lists_of_any_length(world: World, monkeypatch: pytest.MonkeyPatch, coun
     one, whole = operand_type(dimensions=(1,)), operand_type(dimensions=(count,))
     model, axis = world.model_of([one, scalar(), whole]), c.c_int32(0)
     world.check("Model_setOperandValue", model, 1, ref(axis), 4)
-    assert world.add(model, CONCATENATION.code, [0] * count + [1], [2]) == NO_ERROR
+    assert world.add(model, spec.CONCATENATION.code, [0] * count + [1], [2]) == NO_ERROR
     assert MODELS[model].operations[0].inputs == (0,) * count + (1,)
-    assert world.add(model, CONCATENATION.code, [0] * count + [3], [2]) == BAD_DATA
+    assert world.add(model, spec.CONCATENATION.code, [0] * count + [3], [2]) == BAD_DATA
 
 
 def test_a_list_that_ends_in_nothing_is_bad_data(world: World) -> None:
     """The last page of a mapping, 100 entries before its end."""
     mapping = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     at = c.addressof(c.c_char.from_buffer(mapping)) + 2 * mmap.PAGESIZE - 400
-    operation = (ADD.code, 2_000_000, at, 1, u32s([3]))
+    operation = (spec.ADD.code, 2_000_000, at, 1, u32s([3]))
     assert world.nn.Model_addOperation(world.open_model, *operation) == BAD_DATA
 
 
@@ -233,18 +216,18 @@ ONE_BOOL = operand_type(BOOL8, (1,))
 
 
 def identity(w: World, dims: tuple[int, ...]) -> int:
-    return w.model_of([operand_type(F32, dims)] * 2, (CAST.code, [0], [1]), ends=([0], [1]))
+    return w.model_of([operand_type(F32, dims)] * 2, (spec.CAST.code, [0], [1]), ends=([0], [1]))
 
 
 def less(w: World, dims: tuple[int, ...]) -> int:
     """A condition of two numbers."""
     operands = [*[operand_type(F32, dims)] * 2, ONE_BOOL]
-    return w.model_of(operands, (LESS.code, [0, 1], [2]), ends=([0, 1], [2]))
+    return w.model_of(operands, (spec.LESS.code, [0, 1], [2]), ends=([0, 1], [2]))
 
 
 def first(w: World, dims: tuple[int, ...]) -> int:
     """A body that hands on the first of two numbers."""
-    return w.model_of([operand_type(F32, dims)] * 3, (CAST.code, [0], [2]), ends=([0, 1], [2]))
+    return w.model_of([operand_type(F32, dims)] * 3, (spec.CAST.code, [0], [2]), ends=([0, 1], [2]))
 
 
 def branching(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) -> int:
@@ -260,14 +243,12 @@ def looping(w: World, outer: tuple[int, ...], inner: Sequence[tuple[int, ...]]) 
     return w.model_of([scalar(MODEL), scalar(MODEL), data, data, data], models=models)
 
 
-KINDS = {"IF": (IF, branching), "WHILE": (WHILE, looping)}
+KINDS = {"IF": (spec.IF, branching), "WHILE": (spec.WHILE, looping)}
 
 
 @pytest.mark.parametrize("dims", COMBINATIONS, ids=IDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_dimensions_may_be_known_inside_or_outside(
-    world: World, kind: str, dims: tuple[tuple[int, ...], ...]
-) -> None:
+def test_dimensions_may_be_known_inside_or_outside(world, kind, dims):
     row, build = KINDS[kind]
     assert world.add(build(world, dims[0], dims[1:]), row.code, range(4), [4]) == NO_ERROR
 
@@ -295,9 +276,9 @@ def test_one_operand_of_another_type_too_many_too_few(world: World, kind: str) -
 def endless(w: World) -> int:
     """A compilation of `i = 1; while i >= n: i += 1`; n is the input."""
     number = operand_type(F32, (1,))
-    step = GREATER_EQUAL.code, [0, 1], [2]
+    step = spec.GREATER_EQUAL.code, [0, 1], [2]
     condition = w.model_of([number, number, ONE_BOOL], step, ends=([0, 1], [2]))
-    body = w.model_of([number, number, number, scalar(), number], (ADD.code, [0, 2, 3], [4]))
+    body = w.model_of([number, number, number, scalar(), number], (spec.ADD.code, [0, 2, 3], [4]))
     one, none = c.c_float(1), c.c_int32(0)
     w.check("Model_setOperandValue", body, 2, ref(one), 4)
     w.check("Model_setOperandValue", body, 3, ref(none), 4)
@@ -307,7 +288,7 @@ def endless(w: World) -> int:
         [scalar(MODEL), scalar(MODEL), number, number, number],
         {0: condition, 1: body},
     )
-    model = w.model_of(operands, (WHILE.code, range(4), [4]), models=models)
+    model = w.model_of(operands, (spec.WHILE.code, range(4), [4]), models=models)
     w.check("Model_setOperandValue", model, 2, ref(one), 4)
     w.identify(model, [3], [4])
     w.check("Model_finish", model)

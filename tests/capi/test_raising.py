@@ -36,9 +36,7 @@ def raising(error: BaseException) -> entry.Implementation:
 
 
 @each("function", FUNCTIONS)
-def test_every_function_fails_when_its_work_raises(
-    nn: Library, rebound: ModuleType, function: Function
-) -> None:
+def test_every_function_fails_when_its_work_raises(nn, rebound, function):
     rebound.bind(function, raising(ValueError("as the test wants")))
     wanted = {"int": OP_FAILED, "void": None}.get(function.returns, 0)
     assert getattr(nn, function.python_name)(*nothing(function)) == wanted
@@ -57,18 +55,14 @@ def test_every_function_fails_when_its_work_raises(
     ],
     ids=repr,
 )
-def test_what_an_exception_is_for_c(
-    nn: Library, rebound: ModuleType, error: BaseException, code: ResultCode
-) -> None:
+def test_what_an_exception_is_for_c(nn, rebound, error, code):
     function = next(f for f in FUNCTIONS if f.python_name == "Model_finish")
     rebound.bind(function, raising(error))
     assert nn.Model_finish(None) == code
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt("held"), SystemExit(7)], ids=repr)
-def test_an_interrupt_is_raised_again_once_c_has_a_code(
-    nn: Library, rebound: ModuleType, error: BaseException
-) -> None:
+def test_an_interrupt_is_raised_again_once_c_has_a_code(nn, rebound, error):
     function = next(f for f in FUNCTIONS if f.python_name == "Model_finish")
     rebound.bind(function, raising(error))
     with pytest.raises(type(error)) as raised:
@@ -82,16 +76,13 @@ def test_an_exception_outside_of_the_guard_is_no_success(nn: Library, rebound: M
     assert nn.Model_finish(None) == OP_FAILED
 
 
-def test_a_defect_is_logged_and_a_refusal_is_not_an_error(
-    nn: Library, rebound: ModuleType, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_defect_is_logged_and_a_refusal_is_not_an_error(nn: Library, rebound: ModuleType, caplog):
     with caplog.at_level("INFO"):
         nn.Model_finish(None)
     (refused,) = caplog.records
     assert refused.levelname == "INFO"
-    assert refused.getMessage() == (
-        "ANeuralNetworksModel_finish returns UNEXPECTED_NULL: model is null"
-    )
+    expected = "ANeuralNetworksModel_finish returns UNEXPECTED_NULL: model is null"
+    assert refused.getMessage() == expected
     function = next(f for f in FUNCTIONS if f.python_name == "Model_finish")
     rebound.bind(function, raising(ValueError("a defect")))
     nn.Model_finish(None)

@@ -13,17 +13,7 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import ADD, TRANSPOSE
-from tests.capi.client import (
-    BAD_DATA,
-    NO_ERROR,
-    OP_FAILED,
-    OperandType,
-    operand_type,
-    pointer,
-    ref,
-    scalar,
-    u32s,
-)
+from tests.capi import client
 from tests.capi.world import World
 
 INSUFFICIENT = ResultCode.OUTPUT_INSUFFICIENT_SIZE
@@ -33,9 +23,9 @@ A, B = 2, 2
 I32 = OperandCode.TENSOR_INT32
 
 
-def described(dims: tuple[int, ...], level: str, code: int = 3) -> OperandType | None:
+def described(dims: tuple[int, ...], level: str, code: int = 3) -> client.OperandType | None:
     sizes = {"full": dims, "rank": (0,) * len(dims), "none": (), "null": None}[level]
-    return None if sizes is None else operand_type(code, sizes)
+    return None if sizes is None else client.operand_type(code, sizes)
 
 
 class Case:
@@ -47,18 +37,18 @@ class Case:
         model = world.make("Model_create")
         types = {
             "in": described(sizes.get("in", (A, B)), levels.get("in", "rank")),
-            "column": operand_type(dimensions=(A, 1)),
+            "column": client.operand_type(dimensions=(A, 1)),
             "sum": described(sizes.get("sum", (A, B)), levels.get("sum", "rank")),
-            "perm": operand_type(I32, (2,)),
+            "perm": client.operand_type(I32, (2,)),
             "out": described(sizes.get("out", (B, A)), levels.get("out", "rank")),
-            "none": scalar(),
+            "none": client.scalar(),
         }
         for each in types.values():
-            world.check("Model_addOperand", model, ref(each))
+            world.check("Model_addOperand", model, client.ref(each))
         for index, data in ((1, column), (3, perm), (5, none)):
-            world.check("Model_setOperandValue", model, index, pointer(data), data.nbytes)
+            world.check("Model_setOperandValue", model, index, client.pointer(data), data.nbytes)
         for op, inputs, output in ((ADD, [0, 1, 5], 2), (TRANSPOSE, [2, 3], 4)):
-            ends = len(inputs), u32s(inputs), 1, u32s([output])
+            ends = len(inputs), client.u32s(inputs), 1, client.u32s([output])
             world.check("Model_addOperation", model, op.code, *ends)
         world.identify(model, [0], [4])
         world.check("Model_finish", model)
@@ -67,12 +57,12 @@ class Case:
         self.out = np.full(16, -1, np.float32)
 
     def set_input(self, dims: tuple[int, ...], level: str) -> int:
-        given, size = ref(described(dims, level)), 4 * int(np.prod(dims))
-        at = pointer(self.numbers)
+        given, size = client.ref(described(dims, level)), 4 * int(np.prod(dims))
+        at = client.pointer(self.numbers)
         return self.world.nn.Execution_setInput(self.execution, 0, given, at, size)
 
     def set_output(self, dims: tuple[int, ...], level: str, floats: int) -> int:
-        given, at = ref(described(dims, level)), pointer(self.out)
+        given, at = client.ref(described(dims, level)), client.pointer(self.out)
         return self.world.nn.Execution_setOutput(self.execution, 0, given, at, 4 * floats)
 
     def compute(self) -> int:
@@ -88,10 +78,10 @@ class Case:
 def test_a_shape_is_known_when_the_input_is_set(world: World, model: str, execution: str) -> None:
     case = Case(world, {"in": model}, {})
     known = execution == "full" or (execution == "null" and model == "full")
-    assert case.set_input((A, B), execution) == (NO_ERROR if known else BAD_DATA)
+    assert case.set_input((A, B), execution) == (client.NO_ERROR if known else client.BAD_DATA)
     if known:
-        assert case.set_output((B, A), "full", A * B) == NO_ERROR
-        assert case.compute() == NO_ERROR
+        assert case.set_output((B, A), "full", A * B) == client.NO_ERROR
+        assert case.compute() == client.NO_ERROR
         assert case.out[:4].tolist() == [2, 5, 3, 6]
         assert case.dimensions() == [B, A]
 
@@ -100,18 +90,19 @@ def test_a_shape_is_known_when_the_input_is_set(world: World, model: str, execut
 def test_an_input_of_other_dimensions(world: World, model: str) -> None:
     """Three rows: noticed at once if the model knows, by the first operation otherwise."""
     case = Case(world, {"in": model}, {})
-    assert case.set_input((3, B), "full") == (BAD_DATA if model == "full" else NO_ERROR)
+    expected = client.BAD_DATA if model == "full" else client.NO_ERROR
+    assert case.set_input((3, B), "full") == expected
     if model != "full":
-        assert case.set_output((B, A), "full", A * B) == NO_ERROR
-        assert case.compute() == OP_FAILED
+        assert case.set_output((B, A), "full", A * B) == client.NO_ERROR
+        assert case.compute() == client.OP_FAILED
 
 
 @pytest.mark.parametrize("model", MODEL)
 def test_a_temporary_of_other_dimensions(world: World, model: str) -> None:
     case = Case(world, {"sum": model}, {"sum": (3, B)})
-    assert case.set_input((A, B), "full") == NO_ERROR
-    assert case.set_output((B, A), "full", A * B) == NO_ERROR
-    assert case.compute() == (OP_FAILED if model == "full" else NO_ERROR)
+    assert case.set_input((A, B), "full") == client.NO_ERROR
+    assert case.set_output((B, A), "full", A * B) == client.NO_ERROR
+    assert case.compute() == (client.OP_FAILED if model == "full" else client.NO_ERROR)
 
 
 SIZES = {"less": A * B // 2, "equal": A * B, "more": A * B * 2}
@@ -122,14 +113,14 @@ SIZES = {"less": A * B // 2, "equal": A * B, "more": A * B * 2}
 def test_an_output_may_stay_open(world: World, model: str, execution: str, size: str) -> None:
     """A length is wrong once the dimensions are known; until then it may be too small later."""
     case = Case(world, {"out": model}, {})
-    assert case.set_input((A, B), "full") == NO_ERROR
+    assert case.set_input((A, B), "full") == client.NO_ERROR
     known = "full" in (model, execution) if execution in ("full", "null") else False
     less_known = execution != "null" and KNOWN[execution] < KNOWN[model]
     refused = less_known or (known and size != "equal")
     code = case.set_output((B, A), execution, SIZES[size])
-    assert code == (BAD_DATA if refused else NO_ERROR)
+    assert code == (client.BAD_DATA if refused else client.NO_ERROR)
     if not refused:
-        assert case.compute() == (INSUFFICIENT if size == "less" else NO_ERROR)
+        assert case.compute() == (INSUFFICIENT if size == "less" else client.NO_ERROR)
         assert case.dimensions() == [B, A]
         assert case.out[:4].tolist() == ([-1] * 4 if size == "less" else [2, 5, 3, 6])
 
@@ -139,6 +130,6 @@ def test_an_output_of_other_dimensions(world: World, level: str) -> None:
     """Known in full and wrong: the run finds out."""
     model, execution = ("full", "null") if level == "model" else ("rank", "full")
     case = Case(world, {"out": model}, {"out": (B, 3)})
-    assert case.set_input((A, B), "full") == NO_ERROR
-    assert case.set_output((B, 3), execution, B * 3) == NO_ERROR
-    assert case.compute() == OP_FAILED
+    assert case.set_input((A, B), "full") == client.NO_ERROR
+    assert case.set_output((B, 3), execution, B * 3) == client.NO_ERROR
+    assert case.compute() == client.OP_FAILED

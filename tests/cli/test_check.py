@@ -16,25 +16,22 @@ BUILTIN = ["--target", "builtin-nnapi"]
 SPECIALIZE = ["--dynamic-shapes", "specialize"]
 
 
-def test_check_prints_clusters(cli):
-    code, out, err = cli("check", DIGITS)
-    assert (code, err) == (DONE, "")
+def test_check_prints_clusters(shows):
+    out = shows("check", DIGITS)
     assert out.startswith("NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8.\n")
     assert "\n1 cluster, proven minimal.\n" in out
     assert "nnapi-reference" in out
     assert "2 Conv, 2 Relu, 2 MaxPool, 1 Reshape, 1 Gemm  Conv_1 to MatMul_10/MatMulAdd" in out
 
 
-def test_check_json_is_the_report(cli):
-    code, out, err = cli("check", DIGITS, "--json", "--feature-level", 3)
-    assert (code, err) == (DONE, "")
+def test_check_json_is_the_report(shows):
+    out = shows("check", DIGITS, "--json", "--feature-level", 3)
     assert json.loads(out) == ep_nnapi.check(DIGITS, feature_level=3).to_json()
 
 
-def test_check_says_why_a_node_is_left(cli, tmp_path: Path):
+def test_check_says_why_a_node_is_left(shows, tmp_path: Path):
     path = saved(tmp_path, "[taken] a = Relu (x) [left] y = RandomNormalLike (a)")
-    code, out, _ = cli("check", path)
-    assert code == DONE
+    out = shows("check", path)
     assert "NNAPI takes 1 of 2 nodes" in out
     assert "Left to the CPU: 1 node\n" in out
     assert re.search(r"OP \(1\): .+\n.*\nRandomNormalLike +1 +left +RandomNormalLike: .+", out)
@@ -47,9 +44,8 @@ def test_strict_is_exit_1_unless_every_node_is_taken(cli):
     assert "NNAPI takes 6 of 8 nodes in 3 clusters" in out
 
 
-def test_levels_show_one_row_each(cli):
-    code, out, _ = cli("check", DIGITS, "--levels", *BUILTIN)
-    assert code == DONE
+def test_levels_show_one_row_each(shows):
+    out = shows("check", DIGITS, "--levels", *BUILTIN)
     head, *rows = [line.split() for line in out.splitlines()]
     assert head[0] == "level"
     assert [row[:4] for row in rows] == [
@@ -58,9 +54,8 @@ def test_levels_show_one_row_each(cli):
     ]
 
 
-def test_levels_as_json(cli):
-    code, out, _ = cli("check", DIGITS, "--levels", "--json")
-    assert code == DONE
+def test_levels_as_json(shows):
+    out = shows("check", DIGITS, "--levels", "--json")
     assert [r["feature_level"] for r in json.loads(out)] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
@@ -69,9 +64,8 @@ def test_levels_and_a_level_exclude_each_other(option: str, level: int, refuses)
     refuses("check", DIGITS, "--levels", option, level, says="--levels shows every feature level")
 
 
-def test_refusals_are_grouped_by_reason_with_counts_and_advice(cli):
-    code, printed, _ = cli("check", DIGITS, "--feature-level", 1, "--exclude", "Relu", *BUILTIN)
-    assert code == DONE
+def test_refusals_are_grouped_by_reason_with_counts_and_advice(shows):
+    printed = shows("check", DIGITS, "--feature-level", 1, "--exclude", "Relu", *BUILTIN)
     assert "Left to the CPU: 6 nodes" in printed
     assert "LEVEL (4): target newer phones" in printed
     assert "EXCLUDED (2): none needed: an option excludes it" in printed
@@ -141,17 +135,14 @@ def test_a_baseline_of_more_nodes_or_another_model(cli, tmp_path: Path):
     assert (code, err) == (NEGATIVE, another)
 
 
-def test_a_directory_has_a_row_for_each_model_and_a_baseline(cli, tmp_path: Path):
+def test_a_directory_has_a_row_for_each_model_and_a_baseline(shows, cli, tmp_path: Path):
     for name in ("a", "b/c"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         path = saved(tmp_path, f"[{name[-1]}] y = Relu (x)")
         path.rename(tmp_path / f"{name}.onnx")
-    code, out, err = cli("check", tmp_path)
-    assert (code, err) == (DONE, "")
-    assert [row.split()[:4] for row in out.splitlines()[1:]] == [
-        ["a.onnx", "1", "1", "1"],
-        ["b/c.onnx", "1", "1", "1"],
-    ]
+    out = shows("check", tmp_path)
+    expected = [["a.onnx", "1", "1", "1"], ["b/c.onnx", "1", "1", "1"]]
+    assert [row.split()[:4] for row in out.splitlines()[1:]] == expected
     baseline = tmp_path / "base.json"
     baseline.write_text(cli("check", tmp_path, "--json")[1])
     gate = ("check", tmp_path, "--baseline", baseline)
@@ -162,10 +153,8 @@ def test_a_directory_has_a_row_for_each_model_and_a_baseline(cli, tmp_path: Path
     (tmp_path / "a.onnx").rename(tmp_path / "d.onnx")
     code, _, err = cli(*gate)
     since = f"since {baseline}\n"
-    assert (code, err) == (
-        NEGATIVE,
-        f"ep-nnapi: d.onnx is new {since}ep-nnapi: a.onnx is gone {since}",
-    )
+    wanted = (NEGATIVE, f"ep-nnapi: d.onnx is new {since}ep-nnapi: a.onnx is gone {since}")
+    assert (code, err) == wanted
     (tmp_path / "d.onnx").write_bytes(b"")
     code, out, err = cli("check", tmp_path, "--json")
     assert (code, err) == (NEGATIVE, "ep-nnapi: d.onnx: the file is empty\n")
@@ -237,9 +226,8 @@ def test_contradictions(refuses, arguments: list[str], says: str):
 # `check --advise`: text, JSON, and what it does not go with
 
 
-def test_json_has_every_road(cli):
-    code, out, _ = cli("check", DIGITS, "--advise", "--json")
-    assert code == DONE
+def test_json_has_every_road(shows):
+    out = shows("check", DIGITS, "--advise", "--json")
     roads = json.loads(out)
     assert [road["name"] for road in roads] == ["CPU", "XNNPACK", "WebGPU", "QNN", "LiteRT"]
     assert (roads[4]["taken"], roads[4]["nodes"]) == (8, 8)

@@ -16,9 +16,8 @@ from tests.faulty import FaultyDevice, installed
 
 
 @pytest.mark.fast_devices
-def test_devices(cli):
-    code, out, _ = cli("devices")
-    assert code == DONE
+def test_devices(shows, cli):
+    out = shows("devices")
     assert re.search(r"^nnapi-reference +CPU", out, re.M)
     assert out.splitlines()[-1] == "sessions use: host-cpu, then nnapi-reference"
     devices = json.loads(cli("devices", "--json")[1])
@@ -56,10 +55,8 @@ def test_what_each_device_takes_of_a_model(cli):
         found = json.loads(cli("devices", DIGITS, "--json")[1])
     assert re.search(r"^faulty +ACCELERATOR .* 6 of 8 +3 +2 Conv, .*2 MaxPool$", out, re.M)
     assert out.splitlines()[-1] == "sessions use: faulty"
-    assert [(d["name"], d["nodes_taken"], d["clusters"], d["declined"]) for d in found] == [
-        ("faulty", 6, 3, "2 MaxPool"),
-        ("nnapi-reference", 8, 1, ""),
-    ]
+    expected = [("faulty", 6, 3, "2 MaxPool"), ("nnapi-reference", 8, 1, "")]
+    assert [(d["name"], d["nodes_taken"], d["clusters"], d["declined"]) for d in found] == expected
 
 
 def test_devices_that_measure_nothing_are_not_listed():

@@ -5,19 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DONE, NEGATIVE, UNUSABLE
+from tests.cli.command import NEGATIVE
 
 ODD = "tests.cli.odd_device"
 
 
-def test_a_device_that_is_right(cli, tmp_path: Path):
+def test_a_device_that_is_right(shows, tmp_path: Path):
     path = tmp_path / "device.json"
-    code, out, err = cli("doctor", "--operation", "RELU", "--operation", "FLOOR", "-o", path)
-    assert (code, err) == (DONE, "")
+    out = shows("doctor", "--operation", "RELU", "--operation", "FLOOR", "-o", path)
     head, floor, relu, empty, *rest = out.splitlines()
-    assert head.split() == [
-        *("operation", "samples", "right", "microseconds", "nnapi-reference", "worst")
-    ]
+    expected = [*("operation", "samples", "right", "microseconds", "nnapi-reference", "worst")]
+    assert head.split() == expected
     assert (floor.split()[0], relu.split()[0], empty) == ("FLOOR", "RELU", "")
     assert relu.split()[1] == relu.split()[2]
     assert rest == [
@@ -46,7 +44,10 @@ def test_json_of_a_device_that_is_wrong(cli, monkeypatch: pytest.MonkeyPatch):
     ]
 
 
-def test_unusable(cli):
-    code, out, err = cli("doctor", "--operation", "RELUX")
-    assert (code, out) == (UNUSABLE, "")
-    assert "operation 'RELUX' is none that is sampled; did you mean RELU" in err
+def test_unusable(refuses):
+    refuses(
+        "doctor",
+        "--operation",
+        "RELUX",
+        says="operation 'RELUX' is none that is sampled; did you mean RELU",
+    )

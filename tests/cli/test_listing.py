@@ -14,24 +14,20 @@ from tests.html_report.models import embedded
 from tests.nnapi.listing_parser import parse
 
 
-def test_listing_is_a_model_of_each_cluster(cli):
-    code, out, err = cli("listing", DIGITS, "--exclude", "MaxPool")
-    assert (code, err) == (DONE, "")
+def test_listing_is_a_model_of_each_cluster(shows):
+    out = shows("listing", DIGITS, "--exclude", "MaxPool")
     assert len(re.findall("^model", out, re.M)) == 3
     assert out.count("CONV_2D(") == 2
 
 
-def test_json_has_the_clusters_of_check_with_their_models(cli):
-    code, out, _ = cli("listing", DIGITS, "--exclude", "MaxPool", "--weights", "--json")
-    assert code == DONE
+def test_json_has_the_clusters_of_check_with_their_models(shows, cli):
+    out = shows("listing", DIGITS, "--exclude", "MaxPool", "--weights", "--json")
     found = json.loads(out)
     texts = [cluster.pop("model") for cluster in found]
-    assert (
-        found == json.loads(cli("check", DIGITS, "--exclude", "MaxPool", "--json")[1])["clusters"]
-    )
-    assert [len(parse(text).operations) for text in texts] == [
-        text.count(" -> output=") for text in texts
-    ]
+    expected = json.loads(cli("check", DIGITS, "--exclude", "MaxPool", "--json")[1])["clusters"]
+    assert found == expected
+    wanted = [text.count(" -> output=") for text in texts]
+    assert [len(parse(text).operations) for text in texts] == wanted
 
 
 def test_weights_are_printed_only_when_asked(cli):
@@ -89,9 +85,8 @@ def test_json_goes_with_nothing_else(refuses, other: list[str]) -> None:
 # `ops`: every operator that can be taken
 
 
-def test_ops(cli):
-    code, out, _ = cli("ops")
-    assert code == DONE
+def test_ops(shows, cli):
+    out = shows("ops")
     for op in OPS:
         assert re.search(rf"^({op.domain}:)?{op.op_type} +{op.since}\+", out, re.M), op.op_type
     rows = json.loads(cli("ops", "--json")[1])
@@ -119,10 +114,9 @@ def test_one_line_and_a_page(cli, tmp_path: Path):
     assert embedded(page.read_text(encoding="utf-8"))["report"] == report.to_json()
 
 
-def test_json(cli, tmp_path: Path):
+def test_json(shows, tmp_path: Path):
     page = tmp_path / "report.html"
-    code, out, _ = cli("report", DIGITS, "-o", page, "--no-levels", "--json")
-    assert code == DONE
+    out = shows("report", DIGITS, "-o", page, "--no-levels", "--json")
     assert json.loads(out) == {"output": str(page), "report": ep_nnapi.check(DIGITS).to_json()}
 
 
@@ -158,15 +152,13 @@ def with_receipt(folder: Path, text: str) -> list[object]:
     return ["report", DIGITS, "-o", page, "--no-levels", "--receipt", folder / "receipt.json"]
 
 
-def test_a_receipt_is_shown(cli, tmp_path: Path):
+def test_a_receipt_is_shown(shows, tmp_path: Path):
     receipt = json.dumps({"format": "ep-nnapi receipt", "clusters": [CLUSTER]})
     words = with_receipt(tmp_path, receipt)
-    code, said, _ = cli(*words)
-    assert code == DONE
+    said = shows(*words)
     assert "nnapi_0  cpu      2         3   nnapi:4 on npu: npu declines operation 3" in said
     assert "nnapi:1 on npu: it did not compile within 30 s" in said
-    code, said, _ = cli(*words, "--json")
-    assert code == DONE
+    said = shows(*words, "--json")
     assert json.loads(said)["receipt"]["clusters"] == [CLUSTER]
 
 

@@ -100,9 +100,7 @@ def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: 
     ids=" ".join,
 )
 @pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
-def test_names_that_the_model_does_not_have(
-    refuses, verb: str, arguments: list[str], says: str, tmp_path: Path
-):
+def test_names_that_the_model_does_not_have(refuses, verb, arguments, says, tmp_path):
     out = ["-o", tmp_path / "out"] if verb == "prepare" else []
     refuses(verb, DIGITS, *out, *arguments, says=says)
 

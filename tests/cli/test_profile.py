@@ -16,13 +16,12 @@ from tests.faulty import installed
 
 
 @pytest.fixture
-def profile(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def profile(shows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The profile of a device that declines pools, of few samples and the model of digits."""
     few = [*seeds_of(BY_NAME["MAX_POOL_2D"]), *seeds_of(BY_NAME["RELU"])]
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
     with installed(SampleDevice("phone", lambda use: use.spec.name != "MAX_POOL_2D")):
-        code, out, err = cli("profile", DIGITS, "-o", str(tmp_path / "device.json"))
-    assert (code, err) == (DONE, "")
+        out = shows("profile", DIGITS, "-o", str(tmp_path / "device.json"))
     assert out.splitlines() == [
         f"{tmp_path / 'device.json'}: phone, feature level 8",
         "supports 1 of 2 operations in at least one form",
@@ -31,13 +30,12 @@ def profile(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "device.json"
 
 
-def test_json(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_json(shows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     few = [*seeds_of(BY_NAME["MAX_POOL_2D"]), *seeds_of(BY_NAME["RELU"])]
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
     output = str(tmp_path / "device.json")
     with installed(SampleDevice("phone", lambda use: use.spec.name != "MAX_POOL_2D")):
-        code, out, _ = cli("profile", DIGITS, "-o", output, "--json")
-    assert code == DONE
+        out = shows("profile", DIGITS, "-o", output, "--json")
     assert json.loads(out) == {
         "output": output,
         "device": "phone",
@@ -50,7 +48,7 @@ def test_json(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     }
 
 
-def test_times(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_times(shows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     few = [*seeds_of(BY_NAME["RELU"])]
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
     reference = Device("nnapi-reference", DeviceCode.CPU, "1", 8)
@@ -58,22 +56,17 @@ def test_times(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     measure = "ep_nnapi.diagnostics.calibrate.measure_costs"
     monkeypatch.setattr(measure, lambda *_: measured)
     output = str(tmp_path / "device.json")
-    code, out, err = cli("profile", "--times", "-o", output)
-    assert (code, err) == (DONE, "")
+    out = shows("profile", "--times", "-o", output)
     assert out.splitlines()[-1] == "has measured times, by which --partitioning worth_it estimates"
     assert json.loads(Path(output).read_text())["calibration"] == measured.to_json()
-    code, out, _ = cli("check", DIGITS, "--partitioning", "worth_it", "--device-profile", output)
-    assert code == DONE
+    out = shows("check", DIGITS, "--partitioning", "worth_it", "--device-profile", output)
 
 
-def test_check_and_run_with_a_profile(cli, profile: Path):
-    code, out, _ = cli("check", DIGITS, "--json", "--device-profile", str(profile))
-    assert code == DONE
-    report = json.loads(out)
+def test_check_and_run_with_a_profile(shows, profile: Path):
+    report = json.loads(shows("check", DIGITS, "--json", "--device-profile", profile))
     assert (report["taken"], len(report["clusters"])) == (6, 3)
     assert {r["detail"] for r in report["rejections"]} == {"phone declines MAX_POOL_2D (profile)"}
-    code, out, _ = cli("run", DIGITS, "--no-latency", "--device-profile", str(profile))
-    assert code == DONE
+    out = shows("run", DIGITS, "--no-latency", "--device-profile", str(profile))
     assert "NNAPI takes 6 of 8 nodes in 3 clusters" in out
 
 

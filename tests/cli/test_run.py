@@ -11,12 +11,11 @@ import ep_nnapi
 from ep_nnapi.diagnostics.measured_times import measured
 from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES, UNUSABLE
 from tests.faulty import FaultyDevice, installed
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 
 
-def test_run_reads_the_digits(cli):
-    code, out, err = cli("run", DIGITS, "--input", SAMPLES)
-    assert (code, err) == (DONE, "")
+def test_run_reads_the_digits(shows):
+    out = shows("run", DIGITS, "--input", SAMPLES)
     rows = dict(re.findall(r"^(recognised|labels) +([\d ]+)$", out, re.M))
     labels = np.load(SAMPLES)["labels"]
     assert [int(n) for n in rows["labels"].split()] == labels.tolist()
@@ -27,15 +26,13 @@ def test_run_reads_the_digits(cli):
 
 
 @pytest.mark.parametrize("digit", [0, 3, 7])
-def test_run_takes_images(cli, digit: int):
-    code, out, _ = cli("run", DIGITS, "--input", ROOT / "models" / "digits" / f"{digit}.png")
-    assert code == DONE
+def test_run_takes_images(shows, digit: int):
+    out = shows("run", DIGITS, "--input", ROOT / "models" / "digits" / f"{digit}.png")
     assert "within the tolerance" in out
 
 
-def test_run_json(cli):
-    code, out, err = cli("run", DIGITS, "--input", SAMPLES, "--json")
-    assert (code, err) == (DONE, "")
+def test_run_json(shows):
+    out = shows("run", DIGITS, "--input", SAMPLES, "--json")
     data = json.loads(out)
     assert data["report"] == ep_nnapi.check(DIGITS).to_json()
     assert len(data["recognised"]) == len(data["labels"]) == 20
@@ -80,14 +77,10 @@ def test_run_whose_device_fails_is_exit_3(cli):
 
 def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, tmp_path: Path):
     """A random input has 1 row if their number is symbolic; here 11 must divide their number."""
-    nodes = [
-        node("NonZero", "x", "z"),
-        node("Cast", "z", "a", to=1),
-        node("Reshape", "a rows", "y"),
-    ]
-    ends = [tensor("x", ("n", 3))], [tensor("y", (11, "m"))]
+    text = """(float[n,3] x) => (float[11,m] y) {
+        z = NonZero (x) a = Cast <to = 1> (z) y = Reshape (a, rows) }"""
     path = tmp_path / "rows.onnx"
-    path.write_bytes(model(nodes, *ends, {"rows": np.array([11, -1])}))
+    path.write_bytes(serialized(text, rows=[11, -1]))
     code, out, err = cli("run", str(path))
     assert (code, out, err.count("\n")) == (UNUSABLE, "", 1)
     assert err.endswith("; perhaps for input x of sizes 1,3: give --input or --fix\n")
@@ -98,8 +91,7 @@ def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, t
 @pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare"])
 def test_an_input_may_have_the_name_of_its_symbol(verb: str, option: str, cli, tmp_path: Path):
     path, more = tmp_path / "m.onnx", ["-o", tmp_path / "out"] if verb == "prepare" else []
-    ends = [tensor("n", ("n", 3))], [tensor("y", ("n", 3))]
-    path.write_bytes(model([node("Abs", "n", "y")], *ends))
+    path.write_bytes(serialized("(float[n,3] n) => (float[n,3] y) { y = Abs (n) }"))
     sizes = {"--sizes": "n=2,4", "--fix": "n=4"}[option]
     assert cli(verb, path, option, sizes, *more)[::2] == (DONE, "")
 
@@ -138,7 +130,5 @@ def test_profile_writes_a_trace_and_changes_nothing_else(cli, tmp_path: Path):
 def test_a_trace_that_cannot_be_written_is_an_error(cli, tmp_path: Path):
     trace = tmp_path / "nowhere" / "trace.json"
     code, _, err = cli("run", DIGITS, "--no-latency", "--profile", trace)
-    assert (code, err) == (
-        UNUSABLE,
-        f"ep-nnapi: {trace} cannot be written: No such file or directory\n",
-    )
+    expected = (UNUSABLE, f"ep-nnapi: {trace} cannot be written: No such file or directory\n")
+    assert (code, err) == expected

@@ -159,9 +159,7 @@ def test_failures_and_times_of_devices(printed) -> None:
         (FAR, LessAccurate.NNAPI, "nnapi-reference it is 0.25 too: not the arithmetic of npu."),
     ],
 )
-def test_the_cause_of_a_difference(
-    printed, reference: Difference, less: LessAccurate, sentence: str
-) -> None:
+def test_the_cause_of_a_difference(printed, reference, less, sentence):
     """No device is called wrong where no third computation says which side is."""
     text = printed(verdict=Verdict((FAR,), less), on_reference=(reference,))
     assert f"\nOn the host's nnapi-reference it is {reference.relative:.3g}" in text

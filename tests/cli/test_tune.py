@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DIGITS, DONE, SAMPLES, UNUSABLE
+from tests.cli.command import DIGITS, SAMPLES
 
 SHORT = ("--seconds", "0.1", "--device", "nnapi-reference")
 
 
-def test_a_table_the_best_and_the_settings(cli, tmp_path: Path):
+def test_a_table_the_best_and_the_settings(shows, tmp_path: Path):
     path = tmp_path / "settings.json"
-    code, out, err = cli("tune", DIGITS, "-o", path, *SHORT)
-    assert (code, err) == (DONE, "")
+    out = shows("tune", DIGITS, "-o", path, *SHORT)
     assert out.startswith("Random inputs of seed 0.\ncandidate ")
     rows = [line for line in out.splitlines() if line.startswith(("CPU ", "NNAPI "))]
     assert sum(line.startswith("CPU ") for line in rows) >= 2
@@ -24,9 +23,8 @@ def test_a_table_the_best_and_the_settings(cli, tmp_path: Path):
     assert out.endswith(f"\nsettings: {path}\n")
 
 
-def test_json(cli):
-    code, out, err = cli("tune", DIGITS, "--input", SAMPLES, "--json", *SHORT)
-    assert (code, err) == (DONE, "")
+def test_json(shows):
+    out = shows("tune", DIGITS, "--input", SAMPLES, "--json", *SHORT)
     found = json.loads(out)
     assert found["seed"] is None
     assert found["best"] in {c["name"] for c in found["candidates"]}
@@ -36,14 +34,13 @@ def test_json(cli):
 
 
 @pytest.mark.parametrize("verb", ["run", "compare", "check", "prepare", "listing"])
-def test_verbs_take_settings(cli, tmp_path: Path, verb: str):
+def test_verbs_take_settings(shows, tmp_path: Path, verb: str):
     path = tmp_path / "settings.json"
     data = {"format": "ep-nnapi settings", "version": 1, "provider": "NNAPI"}
     options = {"exclude": ["MaxPool"]}
     path.write_text(json.dumps({**data, "optimization_level": "basic", "options": options}))
     out = ("-o", tmp_path / "out") if verb == "prepare" else ()
-    code, said, err = cli(verb, DIGITS, "--settings", path, *out)
-    assert (code, err) == (DONE, "")
+    said = shows(verb, DIGITS, "--settings", path, *out)
     if verb in ("run", "compare", "check"):
         assert "NNAPI takes 6 of 8 nodes" in said
 
@@ -58,7 +55,5 @@ def test_settings_of_a_library_are_refused(refuses, tmp_path: Path):
     refuses("tune", DIGITS, "--seconds", "-1", says="seconds is -1.0; it must be more than 0")
 
 
-def test_unknown_names_are_refused(cli):
-    code, out, err = cli("tune", DIGITS, "--device", "npu")
-    assert (code, out) == (UNUSABLE, "")
-    assert "device 'npu' is unknown" in err
+def test_unknown_names_are_refused(refuses):
+    refuses("tune", DIGITS, "--device", "npu", says="device 'npu' is unknown")

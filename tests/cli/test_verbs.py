@@ -36,13 +36,11 @@ def assert_every_verb_works(cli: Command, model: Path, folder: Path) -> None:
     report = found["check"]
     assert found["report"]["report"] == report
     assert embedded((folder / "report").read_text(encoding="utf-8"))["report"] == report
-    assert [len(c["nodes"]) for c in found["listing"]] == [
-        len(c["nodes"]) for c in report["clusters"]
-    ]
+    expected = [len(c["nodes"]) for c in report["clusters"]]
+    assert [len(c["nodes"]) for c in found["listing"]] == expected
     assert found["run"]["report"]["taken"] == report["taken"]
-    assert {o["output"] for o in found["compare"]["outputs"]} == {
-        d["output"] for d in found["run"]["differences"]
-    }
+    wanted = {d["output"] for d in found["run"]["differences"]}
+    assert {o["output"] for o in found["compare"]["outputs"]} == wanted
     assert found["tune"]["best"] in {c["name"] for c in found["tune"]["candidates"]}
     # fix supposes nothing of INT64 inputs, which sessions check in each run
     assert found["fix"]["before"]["taken"] <= report["taken"]

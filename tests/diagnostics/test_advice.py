@@ -44,9 +44,7 @@ def test_each_takes_what_it_lists(tmp_path: Path) -> None:
     }
 
 
-def test_litert_is_asked_operation_by_operation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_litert_is_asked_operation_by_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(LOWERINGS, (spec.ELU, spec.F32))
     litert = alternatives(softmax_of_elu(tmp_path / "m.onnx"))["LiteRT"]
     assert (litert.taken, dict(litert.left)) == (1, {"Elu": 1})
@@ -70,9 +68,7 @@ def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("opset", "noted"), [(21, False), (22, True)])
-def test_webgpu_takes_fewer_operators_of_newer_opsets(
-    tmp_path: Path, opset: int, noted: bool
-) -> None:
+def test_webgpu_takes_fewer_operators_of_newer_opsets(tmp_path: Path, opset: int, noted: bool):
     notes = alternatives(softmax_of_elu(tmp_path / "m.onnx", opset=opset))["WebGPU"].notes
     assert any("opset 22" in note for note in notes) == noted
 

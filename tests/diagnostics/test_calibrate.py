@@ -249,9 +249,7 @@ def test_the_same_device_through_the_c_api(tmp_path: Path):
 
 
 @pytest.mark.usefixtures("few")
-def test_times_are_measured_and_decide_what_is_worth_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_times_are_measured_and_decide_what_is_worth_it(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrating, "_MEASURE_SECONDS", 0.0)
     path, steps = tmp_path / "device.json", []
     found = ep_nnapi.record_profile(

@@ -39,9 +39,7 @@ def test_headers_that_promise_too_much(shape: tuple[int, ...], name: str, tmp_pa
     refused([str(path)], [GREY], f"{name}: not a .npy, .npz or image file")
 
 
-def test_an_archive_that_unpacks_to_more_than_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_archive_that_unpacks_to_more_than_the_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", image=np.zeros((1, 1, 4, 6)))
     monkeypatch.setattr(inputs, "_memory", lambda: 2 * 320 - 1)
     refused([str(tmp_path / "a.npz")], [GREY], "unpacked it has 320 bytes, more than half")

@@ -104,9 +104,7 @@ def rejected(report: ep_nnapi.Report) -> dict[str, tuple[Reason, str]]:
 
 @needs_compiler
 @pytest.mark.parametrize("runtime", ["host", "library"])
-def test_sessions_leave_to_the_cpu_what_is_wrong(
-    runtime: str, examined: tuple[Examination, Path], library: str
-) -> None:
+def test_sessions_leave_to_the_cpu_what_is_wrong(runtime, examined, library):
     options = {"runtime": library if runtime == "library" else runtime}
     options["device_profile"] = str(examined[1])
     found = rejected(ep_nnapi.check(MODEL, **options))
@@ -130,15 +128,7 @@ SOME = (*HANGS[:1], *DIES, "LOG")
     [("exec", SOME), *(pytest.param(how, ALL, marks=pytest.mark.long) for how in ("exec", "adb"))],
     ids=["exec", "exec, all", "adb, all"],
 )
-def test_behind_an_agent_it_is_the_same(
-    how: str,
-    some: tuple[str, ...],
-    examined: tuple[Examination, Path],
-    made: Bench,
-    library: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_behind_an_agent_it_is_the_same(how, some, examined, made, library, tmp_path, monkeypatch):
     monkeypatch.setenv(AGENTS, str(agents_folder(made, tmp_path / "agents", ABI)))
     phone(tmp_path, ABI, monkeypatch.setenv).says("library", library)
     runtime = "adb:one" if how == "adb" else f"exec:{made.command(tmp_path / 'agent', library)}"
@@ -147,9 +137,8 @@ def test_behind_an_agent_it_is_the_same(
     local = {kind: flaws for kind, flaws in examined[0].profile.flaws.items() if kind[0] in some}
     assert found.profile.flaws.keys() == local.keys()
     for kind, flaws in local.items():
-        assert [replace(f, detail="") for f in found.profile.flaws[kind]] == [
-            replace(f, detail="") for f in flaws
-        ]
+        expected = [replace(f, detail="") for f in flaws]
+        assert [replace(f, detail="") for f in found.profile.flaws[kind]] == expected
 
 
 @needs_compiler
@@ -161,9 +150,7 @@ def test_without_the_profile_they_are_wrong(library: str) -> None:
 
 
 @needs_compiler
-def test_prepared_models_too(
-    examined: tuple[Examination, Path], library: str, tmp_path: Path
-) -> None:
+def test_prepared_models_too(examined: tuple[Examination, Path], library: str, tmp_path: Path):
     onnx.save(onnx.load_from_string(MODEL), tmp_path / "model.onnx")
     profile = str(examined[1])
     done = ep_nnapi.prepare(

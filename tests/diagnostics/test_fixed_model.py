@@ -104,9 +104,7 @@ def test_a_symbol_is_fixed_wherever_it_occurs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fix", [SYMBOLS, SHAPE])
 @pytest.mark.parametrize("target", ["ep-nnapi", "builtin-nnapi"])
-def test_every_command_sees_what_is_prepared(
-    fix: str, target: str, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_every_command_sees_what_is_prepared(fix: str, target: str, tmp_path, monkeypatch, capsys):
     """Shape arithmetic is folded, and border bytes are those of the sizes."""
     monkeypatch.chdir(tmp_path)
     path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5))
@@ -152,9 +150,7 @@ def test_a_session_says_which_sizes_it_does_not_have(tmp_path: Path, caplog) -> 
         )
 
 
-def test_a_session_whose_sizes_are_all_known_says_which_name_is_of_nothing(
-    tmp_path: Path, caplog
-) -> None:
+def test_a_session_whose_sizes_are_all_known_says_which_name_is_of_nothing(tmp_path: Path, caplog):
     for dims, fix, says in (
         (("batch", 3, 4, 5), "batch=2", ""),
         ((2, 3, 4, 5), "batch=2", "option fix names batch, which the model does not have"),
@@ -171,9 +167,7 @@ def test_a_session_whose_sizes_are_all_known_says_which_name_is_of_nothing(
 
 @pytest.mark.parametrize("dims", [(None, 3, None, None), ("?", 3, "?", "?"), (-1, 3, -1, -1), None])
 @pytest.mark.parametrize("command", [*COMMANDS, "tune", "fix", "prepare", "listing", "advise"])
-def test_sizes_without_a_name_are_fixed_by_the_inputs(
-    command: str, dims: tuple[object, ...] | None, tmp_path: Path, monkeypatch, capsys
-) -> None:
+def test_sizes_without_a_name_are_fixed_by_the_inputs(command, dims, tmp_path, monkeypatch, capsys):
     """None, the `?` of some exporters, which is no symbol, their -1, and no rank."""
     monkeypatch.chdir(tmp_path)
     path = rows_of_pixels(tmp_path / "m.onnx", *(dims or ("n", 3, "h", "w")))
@@ -228,13 +222,14 @@ def test_errors_name_the_model_and_compiled_ones_have_their_sizes(tmp_path: Path
         ep_nnapi.check(tmp_path / "out" / "m_ctx.onnx", fix=SHAPE)
 
 
-def test_advice_repeats_the_sizes(tmp_path: Path, capsys) -> None:
+def test_advice_repeats_the_sizes(shows, tmp_path: Path) -> None:
     path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5))
-    assert main(["check", path, "--advise", "--json", "--fix", SYMBOLS]) == 0
-    for road in json.loads(capsys.readouterr().out):
+    for road in json.loads(shows("check", path, "--advise", "--json", "--fix", SYMBOLS)):
         assert road["command"].endswith(f" --fix '{SYMBOLS}'")
-    assert main(["check", path, "--advise", "--json", "--fix", "batch=2"]) == 0
-    found = {r["name"]: r["command"] for r in json.loads(capsys.readouterr().out)}
+    found = {
+        r["name"]: r["command"]
+        for r in json.loads(shows("check", path, "--advise", "--json", "--fix", "batch=2"))
+    }
     assert found["LiteRT"].endswith(" --fix 'batch=2;x=SIZES'")
 
 
@@ -288,12 +283,11 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_frozen_input_decides_branches(command: str, voices: Path, tmp_path, capsys) -> None:
+def test_a_frozen_input_decides_branches(shows, command: str, voices: Path, tmp_path) -> None:
     """Each command sees one cluster of the whole network, where the input itself decides."""
     verb, *rest = COMMANDS[command]
     rest = [str(tmp_path / a) if a == "page.html" else a for a in rest]
-    assert main([verb, str(voices), "--json", *rest, "--fix", RATE]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(shows(verb, voices, "--json", *rest, "--fix", RATE))
     report = found[-1] if command == "levels" else found.get("report", found)
     assert (report["nodes"], report["taken"], len(report["clusters"])) == (11, 11, 1)
 

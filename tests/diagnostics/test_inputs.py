@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from PIL import Image
@@ -16,7 +15,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options.table import parse
 from ep_nnapi.sessions.cpu import exact_options
 from tests.faulty import FAULTY, FaultyDevice, installed
-from tests.ort.models import graph, model, node, tensor
+from tests.onnx_graph import serialized
 from tests.sizes.test_trial_sizes import bert, encoder, lstm, sound, vgg
 
 F32 = np.dtype(np.float32)
@@ -45,11 +44,8 @@ def refused(paths: list[str], inputs: list[InputSpec], says: str) -> None:
 def test_drawn_inputs_have_type_and_shape_and_repeat():
     inputs = [spec("x", 2, 3), spec("n", None, "rows", dtype="int64"), spec("b", dtype="bool")]
     (first,), (again,), (other,) = (random_feeds(inputs, seed).runs for seed in (1, 1, 2))
-    assert [(a.shape, a.dtype) for a in first.values()] == [
-        ((2, 3), F32),
-        ((1, 1), np.dtype(np.int64)),
-        ((), np.dtype(np.bool_)),
-    ]
+    expected = [((2, 3), F32), ((1, 1), np.dtype(np.int64)), ((), np.dtype(np.bool_))]
+    assert [(a.shape, a.dtype) for a in first.values()] == expected
     assert all(np.array_equal(first[n], again[n]) for n in first)
     assert not np.array_equal(first["x"], other["x"])
     assert first["n"].min() >= 0
@@ -321,18 +317,15 @@ BATCHES = {"x": np.ones((3, 5), np.float32)}
 
 def in_rows(rows: int) -> tuple[bytes, onnxruntime.InferenceSession]:
     """A network, and its session, for inputs [batch, n] that have a multiple of `rows` elements."""
-    nodes = [node("Abs", "x", "a"), node("Reshape", "a in_rows", "y")]
-    ends = [tensor("x", ("batch", "n"))], [tensor("y", (rows, "m"))]
-    made = model(nodes, *ends, {"in_rows": np.array([rows, -1])})
+    text = f"(float[batch,n] x) => (float[{rows},m] y) {{ a = Abs (x) y = Reshape (a, in_rows) }}"
+    made = serialized(text, in_rows=[rows, -1])
     return made, open_session(made, exact_options())
 
 
 @pytest.mark.parametrize(
     ("rows", "size"), [(1, 1), (2, 2), (32, 32), (64, 64), (7, 7), (1000, 1000)]
 )
-def test_random_inputs_have_a_size_that_the_model_can_run(
-    rows: int, size: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_random_inputs_have_a_size_that_the_model_can_run(rows: int, size: int, capfd):
     (fed,) = feeds_of(*in_rows(rows), (), 0, ()).runs
     assert fed["x"].shape == (1, size)
     assert capfd.readouterr() == ("", "")
@@ -357,37 +350,29 @@ def test_random_inputs_agree_with_the_constants_of_the_model(make: Callable[[], 
     assert next(iter(fed.values())).shape[0] == 1
 
 
-def fed_to(*arguments: object) -> dict[str, np.ndarray]:
-    """The random inputs of a model, made as by `tests.ort.models.model`."""
-    made = model(*arguments)
+def fed_to(text: str, **constants: object) -> dict[str, np.ndarray]:
+    """The random inputs of a model."""
+    made = serialized(text, **constants)
     (fed,) = feeds_of(made, open_session(made, exact_options()), (), 0).runs
     return dict(fed)
 
 
 def test_sizes_that_nodes_in_a_branch_ask_for() -> None:
     """A window in one input and a state of one row in another, as in Silero VAD."""
-    pads = {"pads": np.array([0, 0, 0, 100])}
-
-    def branch(name: str) -> onnx.GraphProto:
-        nodes = [
-            node("Pad", "x pads", f"{name}_p", mode="reflect"),
-            node("ReduceSum", f"{name}_p", f"{name}_s"),
-            node("Reshape", "state eight", f"{name}_r"),
-            node("Add", f"{name}_s {name}_r", f"{name}_y"),
-        ]
-        return graph(nodes, [], [tensor(f"{name}_y", (None, None))], name=name)
-
-    choice = node("If", "c", "y", then_branch=branch("then"), else_branch=branch("else"))
-    ends = [tensor("x", (None, None)), tensor("state", (2, None, 4)), tensor("c", (), np.bool_)]
-    fed = fed_to([choice], ends, [tensor("y", (None, None))], {**pads, "eight": np.array([8])})
+    branch = """{0} () => (float[?,?] {0}_y) {{
+        {0}_p = Pad <mode = "reflect"> (x, pads) {0}_s = ReduceSum ({0}_p)
+        {0}_r = Reshape (state, eight) {0}_y = Add ({0}_s, {0}_r) }}"""
+    text = f"""(float[?,?] x, float[2,?,4] state, bool c) => (float[?,?] y) {{
+        y = If (c) <then_branch = {branch.format("t")}, else_branch = {branch.format("e")}> }}"""
+    fed = fed_to(text, pads=[0, 0, 0, 100], eight=[8])
     assert fed["x"].shape == (1, 224)
     assert fed["state"].shape == (2, 1, 4)
 
 
 def test_rows_that_indices_ask_for() -> None:
     """Random indices are 0 and 1; a dimension has the same size in each input."""
-    ends = [tensor("x", ("atoms", 3)), tensor("i", (8, "atoms"), np.int64)]
-    fed = fed_to([node("Gather", "x i", "y")], ends, [tensor("y", (8, "atoms", 3))])
+    ends = "(float[atoms,3] x, int64[8,atoms] i) => (float[8,atoms,3] y)"
+    fed = fed_to(f"{ends} {{ y = Gather (x, i) }}")
     assert fed["x"].shape == (2, 3)
     assert fed["i"].shape == (8, 2)
 
@@ -395,10 +380,10 @@ def test_rows_that_indices_ask_for() -> None:
 @pytest.mark.parametrize(("fallback", "fed"), [("none", (2, 3)), ("cpu", (2, 4))])
 def test_the_error_of_a_run_is_its_own(fallback: str, fed: tuple[int, int]) -> None:
     """The device's if it failed in this run; of wrong inputs after such a run, ONNX Runtime's."""
-    ends = [tensor("x", (2, 3))], [tensor("y", (2, 3))]
+    content = serialized("(float[2,3] x) => (float[2,3] y) { y = Exp (x) }")
     with installed(FaultyDevice(fails_at=frozenset({0}))):
         options = parse({"device": FAULTY, "fallback": fallback})
-        provider, session = nnapi_session(model([node("Exp", "x", "y")], *ends), options)
+        provider, session = nnapi_session(content, options)
         if fallback == "cpu":
             outputs_of(session, {"x": np.zeros((2, 3), np.float32)}, provider)
             assert provider.failures

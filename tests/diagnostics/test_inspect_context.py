@@ -83,23 +83,17 @@ def test_bytes_are_read_as_well(tmp_path: Path) -> None:
     assert len(found.nodes) == 8
 
 
-def test_check_says_what_is_inside(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(compiled)]) == 0
-    printed = capfd.readouterr().out
+def test_check_says_what_is_inside(shows, compiled: Path) -> None:
+    printed = shows("check", compiled)
     assert "Compiled ahead of time:\nnode" in printed
     assert "Conv_1; Relu_3; MaxPool_4" in printed
-    assert main(["check", str(compiled), "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
+    found = json.loads(shows("check", compiled, "--json"))
     assert [c["name"] for c in found["contexts"]] == ["nnapi_0", "nnapi_1"]
-    assert main(["check", str(DIGITS), "--json"]) == 0
-    assert "contexts" not in json.loads(capfd.readouterr().out)
+    assert "contexts" not in json.loads(shows("check", DIGITS, "--json"))
 
 
-def test_run_computes_and_says_that_nothing_is_compared(
-    compiled: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", str(compiled), "--input", str(SAMPLES)]) == 0
-    printed = capfd.readouterr().out
+def test_run_computes_and_says_that_nothing_is_compared(shows, compiled: Path):
+    printed = shows("run", compiled, "--input", SAMPLES)
     assert "Not compared: the CPU provider cannot run clusters compiled" in printed
     assert "19 of 20 right" in printed
     found, original = (ep_nnapi.run(p, [str(SAMPLES)]) for p in (compiled, DIGITS))
@@ -108,12 +102,9 @@ def test_run_computes_and_says_that_nothing_is_compared(
         np.testing.assert_allclose(got["scores"], want["scores"], atol=1e-4)  # scores up to 19
 
 
-def test_another_device_is_compared_with_the_reference(
-    compiled: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_another_device_is_compared_with_the_reference(shows, compiled: Path, capfd):
     with installed(FaultyDevice()) as device:
-        assert main(["run", str(compiled), "--device", device.name]) == 0
-    printed = capfd.readouterr().out
+        printed = shows("run", compiled, "--device", device.name)
     assert "largest difference from nnapi-reference" in printed
     assert "within the tolerance" in printed
     with installed(FaultyDevice(wrong=1.0)) as device:
@@ -122,9 +113,7 @@ def test_another_device_is_compared_with_the_reference(
 
 
 @pytest.mark.parametrize("verb", ["prepare", "check"])
-def test_what_is_compiled_is_not_prepared_again(
-    verb: str, compiled: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_compiled_is_not_prepared_again(verb: str, compiled: Path, tmp_path, capfd):
     more = ["-o", str(tmp_path / "out")] if verb == "prepare" else ["--optimization-level", "basic"]
     assert main([verb, str(compiled), *more]) == 2
     assert "it is compiled already" in capfd.readouterr().err
@@ -136,23 +125,19 @@ def test_contexts_of_others_are_not_ours(tmp_path: Path) -> None:
     assert contents(tmp_path / "other.onnx") == ()
 
 
-def test_check_shows_alternatives(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_alternatives(shows, tmp_path: Path) -> None:
     given = {"format": "context", "alternatives": "nnapi:4,nnapi:1,cpu", "verify": False}
     (made,) = ep_nnapi.prepare(DIGITS, tmp_path, **given).models
     path = tmp_path / made.output
     (found,) = contents(path)
-    assert [(a.name, a.kind, a.feature_level) for a in found.alternatives] == [
-        ("nnapi:1", "NNAPI", 1),
-        ("cpu", "ONNX", 0),
-    ]
+    expected = [("nnapi:1", "NNAPI", 1), ("cpu", "ONNX", 0)]
+    assert [(a.name, a.kind, a.feature_level) for a in found.alternatives] == expected
     nnapi, cpu = found.alternatives
     assert nnapi.operations == found.operations > 3
     assert nnapi.bytes + cpu.bytes < found.weights / 2  # most of them they share
-    assert main(["check", str(path)]) == 0
-    said = capfd.readouterr().out
+    said = shows("check", path)
     assert "NNAPI of feature level 1: Android 8.1 and later" in said
-    assert main(["check", "--json", str(path)]) == 0
-    (context,) = json.loads(capfd.readouterr().out)["contexts"]
+    (context,) = json.loads(shows("check", "--json", path))["contexts"]
     assert [a["name"] for a in context["alternatives"]] == ["nnapi:1", "cpu"]
 
 
@@ -164,9 +149,7 @@ def test_a_cluster_without_an_nnapi_program_is_shown(tmp_path: Path) -> None:
     assert [a.runs_on for a in found.alternatives] == ["any ONNX Runtime"]
 
 
-def test_constants_of_two_types_are_counted(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_constants_of_two_types_are_counted(shows, tmp_path: Path):
     """int8 for level 4, uint8 for those that have no signed tensors."""
     text = """q = QuantizeLinear(x, s, z)
     c = QLinearConv(q, s, z, w, s, z, s, z)
@@ -180,8 +163,7 @@ def test_constants_of_two_types_are_counted(
     path = tmp_path / "out" / made.output
     (found,) = contents(path)
     assert found.of_two_types == (1, weights.nbytes)
-    assert main(["check", str(path)]) == 0
-    said = capfd.readouterr().out
+    said = shows("check", path)
     assert "nnapi_0: 1 constant as int8 and as uint8, 216 bytes more" in said
 
 
@@ -232,29 +214,20 @@ def test_several_clusters_are_one_answer():
     phone = Phone("one", 2, ({"nnapi:1": "", "cpu": ""}, {"nnapi:3": "needs level 3", "cpu": ""}))
     assert phone.answer("nnapi:1") == "yes"
     assert phone.answer("nnapi:3") == "needs level 3"
-    assert Phone("two", 1, (*phone.declined, {"nnapi:3": ""})).answer("nnapi:3") == (
-        "1 of 2 not: needs level 3"
-    )
+    expected = "1 of 2 not: needs level 3"
+    assert Phone("two", 1, (*phone.declined, {"nnapi:3": ""})).answer("nnapi:3") == expected
     assert phone.answer("litert") == "-"
 
 
-def test_check_and_report_show_them(
-    path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-):
+def test_check_and_report_show_them(shows, path: Path, tmp_path, monkeypatch, capfd, caplog):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "profiles"))
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "broken.json").write_text("{}")
-    assert main(["check", str(path)]) == 0
-    said = capfd.readouterr().out
+    said = shows("check", path)
     assert "taken by\n" in said
     assert "feature-level-2  2      needs level 3  yes            yes\n" in said
     assert "broken.json is no device profile" in caplog.text
-    assert main(["check", "--json", str(path)]) == 0
-    there = json.loads(capfd.readouterr().out)["phones"]
+    there = json.loads(shows("check", "--json", path))["phones"]
     assert [phone["name"] for phone in there] == [*LEVELS, "without NNAPI"]
     page = tmp_path / "page.html"
     words = ["report", str(path), "-o", str(page), "--no-levels"]
@@ -262,8 +235,7 @@ def test_check_and_report_show_them(
     assert main([*words, "--json"]) == 0
     assert caplog.text.count("broken.json is no device profile") == 1  # for page and terminal
     assert json.loads(capfd.readouterr().out)["phones"] == there
-    assert main(words) == 0
-    assert "without NNAPI    -      needs level 3" in capfd.readouterr().out
+    assert "without NNAPI    -      needs level 3" in shows(*words)
     html = page.read_text(encoding="utf-8")
     assert embedded(html)["phones"] == there
     assert "<h2>Phones and alternatives</h2>" in html

@@ -90,9 +90,7 @@ def test_outputs_of_random_numbers_without_a_seed(op_type, attributes, random) -
 
 
 @pytest.mark.parametrize(("name", "quantized"), [(b"QLinearConv", True), (b"Conv", False)])
-def test_ort_files_are_quantized_if_they_name_such_an_operator(
-    name: bytes, quantized: bool, tmp_path: Path
-) -> None:
+def test_ort_files_are_quantized_if_they_name_such_an_operator(name, quantized, tmp_path):
     data = b"\x1c\0\0\0ORTM" + b"\0" * 40 + name + b"\0" * 40
     assert traits_of(data).quantized is quantized
     path = tmp_path / "model.ort"

@@ -158,10 +158,8 @@ def test_who_misses_a_constant() -> None:
 
 
 def test_only_nnapi_or_nobody_is_negative() -> None:
-    assert [s for s in LessAccurate if Verdict(less_accurate=s).negative] == [
-        LessAccurate.NNAPI,
-        LessAccurate.UNKNOWN,
-    ]
+    expected = [LessAccurate.NNAPI, LessAccurate.UNKNOWN]
+    assert [s for s in LessAccurate if Verdict(less_accurate=s).negative] == expected
 
 
 def test_json_is_strict() -> None:
@@ -212,9 +210,7 @@ def test_within_the_tolerance_one_sentence_says_it() -> None:
         (LessAccurate.UNKNOWN, "that does not tell which of them is wrong."),
     ],
 )
-def test_beyond_the_tolerance_the_errors_of_both_are_named(
-    less_accurate: LessAccurate, ends: str
-) -> None:
+def test_beyond_the_tolerance_the_errors_of_both_are_named(less_accurate: LessAccurate, ends: str):
     verdict = Verdict((verdict_text_difference("a", 0.5),), less_accurate, (0.25, 0.125), "float64")
     first, second = sentences(verdict)
     assert first == "0.25 of its spread in a: beyond the tolerance of 0.0001"
@@ -337,9 +333,7 @@ def test_the_list_is_short_and_has_sources() -> None:
         ("Cast", -1.0, NAN, "the integer of NaN"),
     ],
 )
-def test_values_at_the_limit_and_past_it(
-    op_type: str, within: float, past: float, cause: str
-) -> None:
+def test_values_at_the_limit_and_past_it(op_type: str, within: float, past: float, cause: str):
     assert cause not in causes(op_type, within)
     assert cause in causes(op_type, past)
     assert cause not in causes("Identity", past)

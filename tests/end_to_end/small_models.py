@@ -5,7 +5,6 @@ from enum import StrEnum
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
@@ -41,10 +40,6 @@ def close(
     for a, b in zip(got, want, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=0, atol=atol)
-
-
-def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    return helper.make_node(op_type, inputs.split(), outputs.split(), **attributes)
 
 
 def drawn(*shape: int, low: float = -1.0, high: float = 1.0) -> np.ndarray:

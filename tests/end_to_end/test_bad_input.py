@@ -17,7 +17,7 @@ from ep_nnapi.provider import planner as planning
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import CPU, DIGITS, NAME, WAYS, quiet
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import model_of, nodes_of, parsed
+from tests.onnx_graph import model_of, nodes_of, serialized
 
 CONTENT = DIGITS.path.read_bytes()
 
@@ -142,7 +142,7 @@ def test_wrong_element_type_is_onnxruntimes_error():
 def symbolic_sum() -> bytes:
     """y [n, 3] = a [n, 3] + b [m, 3]."""
     text = "(float[n,3] a, float[m,3] b) => (float[?,3] y) { y = Add (a, b) }"
-    return parsed(text).SerializeToString()
+    return serialized(text)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -273,9 +273,8 @@ def test_a_defect_in_lowering_costs_its_node(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(planning.Planner, "_compile", defective)
     why = refused(model(*nodes_of("[abs] z = Abs (a)")))
     assert why.keys() == {"abs"}
-    assert why["abs"].detail == (
-        "its cluster cannot be compiled, which is a defect of ep-nnapi: division by zero"
-    )
+    expected = "its cluster cannot be compiled, which is a defect of ep-nnapi: division by zero"
+    assert why["abs"].detail == expected
 
 
 def test_planning_that_fails_is_no_report(monkeypatch: pytest.MonkeyPatch, tmp_path, capsys):

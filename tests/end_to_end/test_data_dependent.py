@@ -5,7 +5,6 @@ Every answer is compared with the CPU provider's, which computes the same nodes.
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -133,9 +132,7 @@ def test_every_run_is_as_the_cpu_provider_has_it(name: str) -> None:
         assert_alike(ours, theirs, feeds(rows))
 
 
-def test_no_rows_run_on_the_cpu_provider_and_a_warning_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_no_rows_run_on_the_cpu_provider_and_a_warning_says_so(caplog: pytest.LogCaptureFixture):
     build, _, feeds = CASES["found"]
     ours, theirs = session(build()), cpu(build())
     with caplog.at_level(logging.WARNING, "ep_nnapi.provider.dynamic_cluster"):
@@ -159,9 +156,7 @@ def test_sizes_that_only_sometimes_go_together(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize(("name", "left"), [("cropped", {"crop"}), ("masked", {"mask", "relu"})])
-def test_what_depends_on_no_run_is_still_compiled_ahead_of_time(
-    name: str, left: set[str], tmp_path: Path
-) -> None:
+def test_what_depends_on_no_run_is_still_compiled_ahead_of_time(name, left, tmp_path):
     """A context has all nodes of known sizes; the others are compiled when they run."""
     build, _, feeds = CASES[name]
     source, out = tmp_path / "model.onnx", tmp_path / "model_ctx.onnx"

@@ -9,7 +9,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session
-from tests.onnx_graph import model_of, parsed
+from tests.onnx_graph import model_of, serialized
 
 SIZES = (2, 3)
 
@@ -20,7 +20,7 @@ def model(declared: str = "2,3") -> bytes:
     text = f"""(bool c, float[2,3] x) => (float y) <float[{declared}] z> {{
         z = If (c) <then_branch = {one}, else_branch = {two}>
         [first] a = Mul (z, w) [between] b = Erf (a) [second] y = Abs (b) }}"""
-    return parsed(text, w=np.float32([3])).SerializeToString()
+    return serialized(text, w=np.float32([3]))
 
 
 def session(**options: object) -> ort.InferenceSession:
@@ -33,9 +33,7 @@ def feeds(*, first: bool) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("fallback", ["reference", "cpu", "none"])
-def test_other_sizes_run_on_the_cpu_provider(
-    fallback: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_sizes_run_on_the_cpu_provider(fallback: str, caplog: pytest.LogCaptureFixture):
     """Each cluster warns once; runs with the declared sizes stay on the device."""
     plain = session_of(model())
     made = session(fallback=fallback)

@@ -291,9 +291,7 @@ def test_quantized_division_is_computed_in_floats(kind: str, level: int) -> None
         (2049, 3, ["SLICE", "DEPTHWISE_CONV_2D"] * 2 + ["CONCATENATION"]),
     ],
 )
-def test_8_bit_depthwise_convolutions_end_and_keep_to_their_output(
-    channels: int, size: int, expected: list[str]
-) -> None:
+def test_8_bit_depthwise_convolutions_end_and_keep_to_their_output(channels, size, expected):
     qdq, rng = Qdq(), np.random.default_rng(0)
     x = qdq.input((1, channels, size, size), (0.5, 3))
     weights = qdq.weights(rng.integers(0, 255, (channels, 1, 3, 3), np.uint8), 0.01, 128)

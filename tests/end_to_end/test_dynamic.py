@@ -15,7 +15,7 @@ from ep_nnapi.provider.fallback import CpuModel
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session as session
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import parsed
+from tests.onnx_graph import parsed, serialized
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
 
@@ -82,9 +82,7 @@ def test_fix_on_the_command_line(model: str, capsys: pytest.CaptureFixture[str])
     assert "fix: z is no input or symbolic dimension" in capsys.readouterr().err
 
 
-def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(
-    model: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(model: str, caplog):
     with (
         installed(FaultyDevice(fails_on=frozenset({"MAX_POOL_2D"}))),
         caplog.at_level(logging.WARNING),
@@ -96,9 +94,7 @@ def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(
     assert "run on the CPU provider: DRIVER" in warning
 
 
-def test_the_weights_are_written_for_the_cpu_once(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_weights_are_written_for_the_cpu_once(model: str, monkeypatch: pytest.MonkeyPatch):
     """`fallback=cpu` keeps the cluster's nodes on disk, for all sizes alike."""
     kept: list[CpuModel] = []
     keep = CpuModel.of
@@ -138,7 +134,7 @@ LOOP = """(float[rows,width] x, int64 count) => (float[rows,width] y) {
 @pytest.mark.parametrize("options", [{}, {"sizes": "rows=4;width=4,8,16"}, {"fallback": "cpu"}])
 def test_bodies_of_loops_with_constants_have_other_sizes(options: dict[str, str]) -> None:
     """ONNX Runtime gives a cluster in a body the constants that it has itself."""
-    model = parsed(LOOP).SerializeToString()
+    model = serialized(LOOP)
     with installed(FaultyDevice(fails_at=frozenset({3}))):
         made, cpu = session(model, severity=4, partitioning="maximal", **options), session_of(model)
         for width in (3, 4, 5, 6, 7, 8):

@@ -19,7 +19,7 @@ from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import quiet_options, session_of
 from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
-from tests.onnx_graph import model_of, parsed
+from tests.onnx_graph import model_of, serialized
 
 DIGITS = "models/digits.onnx"
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -41,9 +41,8 @@ def test_a_declined_operation_goes_to_the_cpu_with_reason_driver() -> None:
     with installed(FaultyDevice(declines=frozenset({"MAX_POOL_2D"}))):
         assert_right(session())
         report = ep_nnapi.check(DIGITS)
-    assert [(r.op_type, r.reason) for r in report.rejections] == [
-        ("MaxPool", ep_nnapi.Reason.DRIVER)
-    ] * 2
+    expected = [("MaxPool", ep_nnapi.Reason.DRIVER)] * 2
+    assert [(r.op_type, r.reason) for r in report.rejections] == expected
     assert all("faulty declines MAX_POOL_2D" in r.detail for r in report.rejections)
     assert [len(c.nodes) for c in report.clusters] == [2, 2, 2]
 
@@ -68,9 +67,7 @@ def test_a_compilation_that_fails_in_spite_of_a_yes_leaves_its_cluster_to_the_cp
 
 @pytest.mark.parametrize("fallback", ["reference", "cpu"])
 @pytest.mark.parametrize("failing", [0, 3])
-def test_a_failing_run_is_taken_over(
-    fallback: str, failing: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_run_is_taken_over(fallback: str, failing: int, caplog: pytest.LogCaptureFixture):
     with installed(FaultyDevice(fails_at=frozenset({failing}))), caplog.at_level(logging.WARNING):
         assert_right(session(fallback=fallback))
     (warning,) = [
@@ -87,10 +84,9 @@ def test_without_fallback_the_failure_is_an_onnxruntime_error_with_our_sentence(
             made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
 
 
-def test_run_reports_a_device_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_a_device_that_failed(shows) -> None:
     with installed(FaultyDevice(fails_at=frozenset({0}))):
-        assert main(["run", DIGITS, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+        found = json.loads(shows("run", DIGITS, "--json"))
     (failure,) = found["failures"]
     assert "out of luck" in failure
     assert found["fallback_runs"] == 1
@@ -123,9 +119,7 @@ DEFECTS = {
 
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
 @pytest.mark.parametrize("fallback", ["reference", "cpu"])
-def test_a_defect_below_the_device_interface_is_taken_over(
-    fallback: str, defect: object, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_defect_below_the_device_interface_is_taken_over(fallback: str, defect: object, caplog):
     with installed(FaultyDevice(defect=defect)), caplog.at_level(logging.WARNING):
         assert_right(session(fallback=fallback))
     (warning,) = [
@@ -164,12 +158,10 @@ def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
 def gather() -> bytes:
     text = """(int32[2] index) => (float[2,3] y) {
         [gather] rows = Gather (data, index) [relu] y = Relu (rows) }"""
-    return parsed(text, data=np.eye(3, dtype=np.float32)).SerializeToString()
+    return serialized(text, data=np.eye(3, dtype=np.float32))
 
 
-def test_inputs_that_cannot_be_computed_do_not_cost_other_models_the_reference_device(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_inputs_that_cannot_be_computed_do_not_cost_other_models_the_reference_device(monkeypatch):
     """A device of hardware is left out after the third cluster that fails on it."""
     monkeypatch.setattr(device_health, "_HEALTH", WeakKeyDictionary())
     model = gather()

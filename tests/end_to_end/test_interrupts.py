@@ -8,13 +8,12 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import numpy as np, onnxruntime
 import ep_nnapi
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 
 def products(count, size=500, rows=500):
-    weights = {"w": np.eye(size, dtype=np.float32)}
-    nodes = [node("MatMul", f"x{i} w", f"x{i + 1}") for i in range(count)]
-    shape = (rows, size)
-    return model(nodes, [tensor("x0", shape)], [tensor(f"x{count}", shape)], weights)
+    nodes = " ".join(f"x{i + 1} = MatMul (x{i}, w)" for i in range(count))
+    ends = f"(float[{rows},{size}] x0) => (float[{rows},{size}] x{count})"
+    return serialized(f"{ends} {{ {nodes} }}", w=np.eye(size, dtype=np.float32))
 
 def session(made, **given):
     options = onnxruntime.SessionOptions()
@@ -36,10 +35,7 @@ s.run(None, FEED)
 
 
 def test_ctrl_c_during_a_run_is_raised() -> None:
-    done = python(
-        PROGRAM
-        + RUN
-        + """
+    program = """
 caught = 0
 for i in range(10):
     try:
@@ -54,15 +50,13 @@ for i in range(10):
 s.run(None, FEED)
 print(caught)
 """
-    )
+    done = python(PROGRAM + RUN + program)
     assert (done.stdout, done.stderr) == ("10\n", "")
 
 
 def test_ctrl_c_ends_a_first_run_of_open_sizes_that_takes_long() -> None:
     """A compilation for open sizes has run before, with few elements."""
-    done = python(
-        PROGRAM
-        + """
+    program = """
 s = session(products(20, rows="rows"), intra_op_num_threads=1)
 soon(signal.SIGINT, 0.3)
 try:
@@ -73,7 +67,7 @@ try:
 except KeyboardInterrupt:
     print([c["device_runs"] for c in ep_nnapi.receipts()[-1]["clusters"]])
 """
-    )
+    done = python(PROGRAM + program)
     assert (done.stdout, done.stderr) == ("[0]\n", "")
 
 
@@ -85,10 +79,7 @@ def test_ctrl_c_during_a_run_ends_a_program() -> None:
 
 
 def test_sys_exit_in_a_handler_ends_the_program_with_its_code() -> None:
-    done = python(
-        PROGRAM
-        + RUN
-        + """
+    program = """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 soon(signal.SIGTERM, 0.2)
 while True:
@@ -96,32 +87,25 @@ while True:
         s.run(None, FEED)
     except Exception as error:
         assert "SystemExit" in str(error), error
-""",
-        status=7,
-    )
+"""
+    done = python(PROGRAM + RUN + program, status=7)
     assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_sys_exit_in_a_handler_ends_a_program_that_handles_nothing() -> None:
-    done = python(
-        PROGRAM
-        + RUN
-        + """
+    program = """
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 soon(signal.SIGTERM, 0.2)
 while True:
     s.run(None, FEED)
-""",
-        status=7,
-    )
+"""
+    done = python(PROGRAM + RUN + program, status=7)
     assert done.stdout == ""
 
 
 def test_ctrl_c_while_a_session_is_made_makes_none() -> None:
     """ONNX Runtime takes a failure to plan for a reason to go on without NNAPI."""
-    done = python(
-        PROGRAM
-        + """
+    program = """
 made, caught = products(400, 8, 8), 0
 session(made)
 for i in range(8):
@@ -142,15 +126,13 @@ for i in range(8):
     again.cancel()
 print(caught)
 """
-    )
+    done = python(PROGRAM + program)
     # older versions of ONNX Runtime announce on stdout that they go on without NNAPI
     assert done.stdout.split("\n")[-2:] == ["8", ""]
 
 
 def test_terminate_ends_a_cluster_between_operations() -> None:
-    done = python(
-        PROGRAM
-        + """
+    program = """
 s, found = session(products(1000)), ""
 for i in range(20):  # moments, until one is in the cluster and not beside it
     options = onnxruntime.RunOptions()
@@ -164,14 +146,13 @@ for i in range(20):  # moments, until one is in the cluster and not beside it
         break
 print(found)
 """
-    )
+    done = python(PROGRAM + program)
     assert done.stdout.endswith("the run ends early: RunOptions.terminate is set\n"), done.stderr
     assert done.stderr == ""
 
 
 def test_ctrl_c_in_a_call_of_the_c_api_is_raised() -> None:
-    done = python(
-        """
+    program = """
 import os, signal, threading, time
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from tests.capi.client import Library
@@ -188,14 +169,13 @@ for i in range(10):
         caught += 1
 print(caught)
 """
-    )
+    done = python(program)
     assert (done.stdout, done.stderr) == ("10\n", "")
 
 
 def test_ctrl_c_in_the_first_call_of_the_c_api_is_raised() -> None:
     """It ends the import of the package; the next call imports it again."""
-    done = python(
-        """
+    program = """
 import ctypes, importlib.abc, signal, sys
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
 
@@ -215,7 +195,7 @@ except KeyboardInterrupt:
     print("raised")
 print(library.ANeuralNetworks_getDeviceCount(ctypes.byref(count)), count.value > 0)
 """
-    )
+    done = python(program)
     assert (done.stdout, done.stderr) == ("raised\n0 True\n", "")
 
 
@@ -223,16 +203,16 @@ SESSION = """
 import os, signal, sys, threading
 import numpy as np, onnxruntime
 import ep_nnapi
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 
 def session(rows, size=600):
     weights = {f"w{i}": np.eye(size, dtype=np.float32) for i in range(4)}
-    nodes = [node("MatMul", f"x{i} w{i}", f"x{i + 1}") for i in range(4)]
-    ends = [tensor("x0", (rows, size))], [tensor("x4", (rows, size))]
+    nodes = " ".join(f"x{i + 1} = MatMul (x{i}, w{i})" for i in range(4))
+    text = f"(float[{rows},{size}] x0) => (float[{rows},{size}] x4) {{ {nodes} }}"
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     ep_nnapi.append_execution_provider(options, new_sizes=999)  # each is compiled
-    made = onnxruntime.InferenceSession(model(nodes, *ends, weights), options)
+    made = onnxruntime.InferenceSession(serialized(text, **weights), options)
     assert made.get_providers()[0] == "NnapiPluginExecutionProvider"
     return made
 
@@ -252,10 +232,7 @@ def forked(check):
 
 @pytest.mark.parametrize("forks", [2, pytest.param(12, marks=pytest.mark.long)])
 def test_the_parent_comes_back_from_forks_amid_matrix_products(forks: int) -> None:
-    done = python(
-        SESSION
-        + f"forks = {forks}"
-        + """
+    program = """
 made, over = session(1000), threading.Event()
 def compute():
     while not over.is_set():
@@ -267,17 +244,14 @@ over.set()
 for t in threads: t.join()
 run(made, 1000)
 """
-    )
+    done = python(f"{SESSION}forks = {forks}{program}")
     assert (done.stdout, done.stderr) == ("{0}\n", "")
 
 
 @pytest.mark.parametrize("forks", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_a_child_compiles_for_sizes_that_the_parent_was_compiling_for(forks: int) -> None:
     """The lock that a compiling thread of the parent holds is free in the child."""
-    done = python(
-        SESSION
-        + f"forks = {forks}"
-        + """
+    program = """
 made, over = session("rows"), threading.Event()
 def compute():
     rows = 1
@@ -289,7 +263,7 @@ print({forked(lambda: run(made, 100 + i)) for i in range(forks)})
 over.set()
 thread.join()
 """
-    )
+    done = python(f"{SESSION}forks = {forks}{program}")
     assert (done.stdout, done.stderr) == ("{0}\n", "")
 
 
@@ -297,9 +271,7 @@ thread.join()
 @pytest.mark.parametrize("daemon", [True, False])
 def test_a_process_ends_while_a_thread_computes(daemon: bool, most: int) -> None:
     """A thread that is no daemon is waited for; a daemon is left, as with the CPU provider."""
-    done = python(
-        SESSION
-        + f"""
+    program = f"""
 made, runs = session(1000), []
 def compute():
     while len(runs) < {most}:
@@ -308,8 +280,7 @@ def compute():
 threading.Thread(target=compute, daemon={daemon}).start()
 while not runs: pass
 print("ends")
-""",
-        status=None,
-    )
+"""
+    done = python(SESSION + program, status=None)
     assert done.stdout == "ends\n"
     assert done.returncode in ((0, -6) if daemon else (0,)), done.stderr

@@ -19,7 +19,7 @@ from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import nnapi_session as session
 from tests.end_to_end.test_zoo import built
-from tests.onnx_graph import parsed
+from tests.onnx_graph import serialized
 from tests.programs import ran
 from tests.runtimes import host_only
 
@@ -129,31 +129,27 @@ def test_a_library_without_nnapi_functions_is_refused() -> None:
         session(DIGITS, runtime=libm)
 
 
-def test_the_command_line_runs_on_a_library(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_runs_on_a_library(shows, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = ["--runtime", LIBRARY, "--input", "models/digits/samples.npz", "--no-latency"]
-    assert main(["run", DIGITS, *arguments]) == 0
-    assert "19 of 20 right" in capsys.readouterr().out
+    assert "19 of 20 right" in shows("run", DIGITS, *arguments)
     assert main(["check", DIGITS, "--runtime", "phone"]) == 2
-    assert "runtime is 'phone'" in capsys.readouterr().err
+    assert "runtime is 'phone'" in capfd.readouterr().err
 
 
-def test_run_says_what_the_device_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_says_what_the_device_measured(shows) -> None:
     """By its own clock."""
-    assert main(["run", DIGITS, "--runtime", LIBRARY, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(shows("run", DIGITS, "--runtime", LIBRARY, "--json"))
     assert found["fallback_runs"] == 0
     (measured,) = found["device_times"]
     assert (measured["cluster"], measured["device"]) == (0, "nnapi-reference")
     assert 0 < measured["on_hardware"] <= measured["in_driver"]
-    assert main(["run", DIGITS, "--runtime", LIBRARY, "--no-latency"]) == 0
-    printed = capsys.readouterr().out
+    printed = shows("run", DIGITS, "--runtime", LIBRARY, "--no-latency")
     assert re.search(r"Cluster 0, as nnapi-reference measured it: .* ms on hardware, ", printed)
 
 
 @host_only
-def test_the_host_runtime_measures_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", DIGITS, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["device_times"] == []
+def test_the_host_runtime_measures_nothing(shows) -> None:
+    assert json.loads(shows("run", DIGITS, "--json"))["device_times"] == []
 
 
 SELF = Path("/proc/self")
@@ -239,7 +235,7 @@ def shared_weight(size: int = 50_000) -> bytes:
     """Two clusters, on both sides of a node for the CPU, that add the same weight."""
     text = f"""(float[{size}] x) => (float[{size}] y) {{
         [first] a = Add (x, w) [between] b = Erf (a) [second] y = Add (b, w) }}"""
-    return parsed(text, w=np.arange(size, dtype=np.float32)).SerializeToString()
+    return serialized(text, w=np.arange(size, dtype=np.float32))
 
 
 def test_clusters_share_a_weight() -> None:

@@ -134,9 +134,7 @@ def test_without_a_fallback_the_error_has_call_code_and_nodes(name: str, shim: S
 
 
 @pytest.mark.parametrize("code", TRANSIENT)
-def test_a_transient_failure_is_tried_again_once(
-    code: str, shim: Shim, wanted: np.ndarray, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_transient_failure_is_tried_again_once(code: str, shim: Shim, wanted: np.ndarray, caplog):
     """DEAD_OBJECT after another compilation."""
     made = session(shim)
     shim.fault("Compilation_finish")
@@ -172,9 +170,7 @@ def test_declined_operations_stay_on_the_cpu(shim: Shim, wanted: np.ndarray) -> 
     assert_right(run(session(shim)), wanted)
 
 
-def test_a_device_that_keeps_failing_is_left_out(
-    shim: Shim, wanted: np.ndarray, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_device_that_keeps_failing_is_left_out(shim: Shim, wanted: np.ndarray, caplog):
     """Three clusters fail; the fourth leaves the device without a try, later sessions too."""
     shim.decline(spec.MAX_POOL_2D.code)
     sessions = [session(shim), session(shim)]  # of three clusters each
@@ -205,9 +201,7 @@ def test_a_run_that_does_not_return_is_abandoned(tmp_path: Path, wanted: np.ndar
     assert "nnapi-reference does not respond and is left out" in rejection.detail
 
 
-def test_a_compilation_that_does_not_return_is_abandoned(
-    tmp_path: Path, wanted: np.ndarray
-) -> None:
+def test_a_compilation_that_does_not_return_is_abandoned(tmp_path: Path, wanted: np.ndarray):
     shim = built_shim(tmp_path)
     shim.fault("Compilation_finish", milliseconds=LONG_MS)
     begin = time.monotonic()
@@ -247,9 +241,7 @@ def test_the_zoo_with_the_functions_of_each_level_alone(level: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("seconds", [1, pytest.param(60, marks=pytest.mark.long)])
-def test_threads_under_random_faults_lose_nothing(
-    seconds: float, shim: Shim, wanted: np.ndarray
-) -> None:
+def test_threads_under_random_faults_lose_nothing(seconds: float, shim: Shim, wanted: np.ndarray):
     """One call in a hundred fails; each thread makes sessions and runs them."""
     seed = time.time_ns() % 2**32
     print("seed", seed)  # noqa: T201 (to repeat a failure)

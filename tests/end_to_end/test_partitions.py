@@ -22,8 +22,7 @@ from tests.end_to_end.quantized import Qdq, stored
 from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import CLOSE
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import graph_of
-from tests.ort.models import graph, model, node, tensor
+from tests.onnx_graph import graph_of, model_of, nodes_of, serialized
 from tests.partitions import Partition, declining, partitions_of
 
 EVERY = [2, 20, *(pytest.param(n, marks=pytest.mark.long) for n in (5, 10))]
@@ -147,13 +146,9 @@ def test_a_tiny_island_is_left_with_the_estimate() -> None:
     A cluster takes 500 us and 803 for its border, and computes the Relu 8 us faster.
     """
     weights = np.full((64, 64, 3, 3), 0.01, np.float32)
-    nodes = [
-        node("Conv", "x w", "a", name="Conv", pads=[1, 1, 1, 1]),
-        node("Tanh", "a", "b", name="Tanh"),
-        node("Relu", "b", "y", name="Relu"),
-    ]
-    shape = (1, 64, 56, 56)
-    data = model(nodes, [tensor("x", shape)], [tensor("y", shape)], {"w": weights})
+    text = """(float[1,64,56,56] x) => (float[1,64,56,56] y) {
+        [Conv] a = Conv <pads = [1, 1, 1, 1]> (x, w) [Tanh] b = Tanh (a) [Relu] y = Relu (b) }"""
+    data = serialized(text, w=weights)
     assert len(ep_nnapi.check(data, exclude="Tanh").clusters) == 2
     report = ep_nnapi.check(data, exclude="Tanh", partitioning="worth_it")
     assert [c.nodes for c in report.clusters] == [("Conv",)]
@@ -233,8 +228,9 @@ def test_a_group_that_is_left_is_left_as_a_whole(options: dict[str, object]) -> 
 def test_a_constant_is_part_of_each_cluster_that_reads_it() -> None:
     """Both read w, and nothing flows between them: no border, and no reason to be one cluster."""
     w = np.full((2, 3), 3, np.float32)
-    nodes = [node("Add", "x w", "y", name="Add"), node("Mul", "z w", "v", name="Mul")]
-    data = model(nodes, [tensor("x"), tensor("z")], [tensor("y"), tensor("v")], {"w": w})
+    text = """(float[2,3] x, float[2,3] z) => (float[2,3] y, float[2,3] v) {
+        [Add] y = Add (x, w) [Mul] v = Mul (z, w) }"""
+    data = serialized(text, w=w)
     report = ep_nnapi.check(data)
     assert [(c.nodes, c.inputs, c.boundary_bytes) for c in report.clusters] == [
         (("Add",), ("x",), 48),
@@ -248,13 +244,10 @@ def test_what_is_dequantized_from_constants_goes_with_its_reader(left: str) -> N
     """A chain of no input of its own does not drift into another cluster, nor makes one."""
     q = Qdq()
     weights = q.weights(np.arange(6, dtype=np.uint8).reshape(3, 2), 0.1)
-    nodes = [
-        node("Tanh", "x", "t", name="Tanh"),
-        *q.nodes,
-        node("MatMul", f"t {weights}", "y", name="MatMul"),
-    ]
+    first, last = nodes_of(f"[Tanh] t = Tanh (x) [MatMul] y = MatMul (t, {weights})")
     constants = {t.name: numpy_helper.to_array(t) for t in q.tensors}
-    data = model(nodes, [tensor("x")], [tensor("y", (2, 2))], constants)
+    made = model_of([first, *q.nodes, last], {"x": (2, 3)}, {"y": (2, 2)}, constants)
+    data = made.SerializeToString()
     report = ep_nnapi.check(data, exclude=left)
     (dequantize,) = (n.name for n in q.nodes)
     assert together(report, dequantize, "MatMul") == (left != "MatMul")
@@ -265,17 +258,22 @@ def test_what_is_dequantized_from_constants_goes_with_its_reader(left: str) -> N
 # control flow --------------------------------------------------------------------------------
 
 
+def around(inner: str, ends: str = "float[2,3] x, bool c") -> bytes:
+    """x -Abs-> a -Neg-> b -Add-> y, and Add reads i that a node computes from around it."""
+    text = f"""({ends}) => (float[2,3] y) <float[2,3] i> {{ [Abs] a = Abs (x) [Neg] b = Neg (a)
+        {inner} [Add] y = Add (b, i) }}"""
+    return serialized(text)
+
+
+def either(then: str, other: str, name: str = "If", to: str = "i") -> str:
+    """An If whose branches compute `r` by these nodes."""
+    branch = "() => (float[2,3] r)"
+    return f"""[{name}] {to} = If (c) <then_branch = {name}_t {branch} {{ {then} }},
+        else_branch = {name}_e {branch} {{ {other} }}>"""
+
+
 def conditional(reads: str) -> bytes:
-    """x -Abs-> a -Neg-> b -Add-> y, and Add reads what an If computes from its surroundings."""
-    then = graph([node("Relu", reads, "r")], [], [tensor("r")], name="t")
-    other = graph([node("Abs", reads, "r")], [], [tensor("r")], name="e")
-    nodes = [
-        node("Abs", "x", "a", name="Abs"),
-        node("Neg", "a", "b", name="Neg"),
-        node("If", "c", "i", name="If", then_branch=then, else_branch=other),
-        node("Add", "b i", "y", name="Add"),
-    ]
-    return model(nodes, [tensor("x"), tensor("c", (), bool)], [tensor("y")])
+    return around(either(f"r = Relu ({reads})", f"r = Abs ({reads})"))
 
 
 def test_what_a_branch_reads_from_around_it_comes_before_it() -> None:
@@ -298,21 +296,9 @@ def test_a_branch_that_reads_nothing_of_them_keeps_nothing_apart() -> None:
 
 def looped(reads: str) -> bytes:
     """The same around a Loop, which adds `reads` to its variable each time."""
-    body = graph(
-        [node("Add", f"v {reads}", "v2"), node("Identity", "go", "go2")],
-        [tensor("i", (), np.int64), tensor("go", (), bool), tensor("v")],
-        [tensor("go2", (), bool), tensor("v2")],
-    )
-    nodes = [
-        node("Abs", "x", "a", name="Abs"),
-        node("Neg", "a", "b", name="Neg"),
-        node("Loop", "n - x", "l", name="Loop", body=body),
-        node("Add", "b l", "y", name="Add"),
-    ]
-    inputs = [tensor("n", (), np.int64), tensor("x")]
-    made = onnx.ModelProto.FromString(model(nodes, inputs, [tensor("y")]))
-    made.graph.value_info.append(tensor("l"))  # what a Loop computes may have any shape
-    return made.SerializeToString()
+    body = f"""body (int64 n0, bool go, float[2,3] v) => (bool go2, float[2,3] v2) {{
+        v2 = Add (v, {reads}) go2 = Identity (go) }}"""
+    return around(f"[Loop] i = Loop (n, , x) <body = {body}>", "int64 n, float[2,3] x")
 
 
 @pytest.mark.parametrize(("reads", "apart"), [("a", True), ("x", False)])
@@ -324,17 +310,7 @@ def test_what_a_loop_reads_from_around_it_comes_before_it(reads: str, apart: boo
 
 def test_what_a_branch_in_a_branch_reads_comes_before_the_outer_one() -> None:
     """Only the inner If reads a."""
-    deep = graph([node("Relu", "a", "r")], [], [tensor("r")], name="deep")
-    flat = graph([node("Abs", "x", "r")], [], [tensor("r")], name="flat")
-    inner = node("If", "c", "r", name="Inner", then_branch=deep, else_branch=flat)
-    outer = graph([inner], [], [tensor("r")], name="outer")
-    other = graph([node("Abs", "x", "r")], [], [tensor("r")], name="other")
-    nodes = [
-        node("Abs", "x", "a", name="Abs"),
-        node("Neg", "a", "b", name="Neg"),
-        node("If", "c", "i", name="If", then_branch=outer, else_branch=other),
-        node("Add", "b i", "y", name="Add"),
-    ]
-    data = model(nodes, [tensor("x"), tensor("c", (), bool)], [tensor("y")])
+    inner = either("r = Relu (a)", "r = Abs (x)", "Inner", to="r")
+    data = around(either(inner, "r = Abs (x)"))
     assert not together(ep_nnapi.check(data), "Abs", "Add")
     same(data, {"x": X, "c": np.array(True)})

@@ -105,9 +105,7 @@ def on_the_way(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ZOO)
-def test_every_layer_is_within_one_quantum_and_its_difference_has_a_cause(
-    name: str, scheme: str
-) -> None:
+def test_every_layer_is_within_one_quantum_and_its_difference_has_a_cause(name: str, scheme: str):
     model = built(name, scheme)
     notes = ep_nnapi.check(q.layers(model).SerializeToString()).notes
     twice = {n.node for n in notes if n.detail.startswith("requantized")}

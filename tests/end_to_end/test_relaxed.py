@@ -9,7 +9,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.trial import provider_session, quiet
-from tests.onnx_graph import model_of, parsed
+from tests.onnx_graph import model_of, serialized
 from tests.runtimes import host_only
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -23,7 +23,7 @@ def model() -> bytes:
     text = """(float[rows] x, int32[rows] n) => (float[rows] y, int32[rows] m) {
         product = Mul (x, times) sum = Add (product, plus) y = Div (sum, x) m = Add (n, less) }"""
     constants = {"times": np.float32([TIMES]), "plus": np.float32([PLUS]), "less": np.int32([LESS])}
-    return parsed(text, **constants).SerializeToString()
+    return serialized(text, **constants)
 
 
 def halves(numbers: np.ndarray) -> np.ndarray:

@@ -96,9 +96,7 @@ NUMBERS = [
 @pytest.mark.parametrize("number", NUMBERS, ids=[f"{n}-{k.name}" for n, k in enumerate(FRAMES)])
 @pytest.mark.parametrize("when", ["before", "in"])
 @pytest.mark.parametrize("whose", ["agent", "workers"])
-def test_a_session_goes_on(
-    whose: str, when: str, number: int, reach: Reach, frames: Callable[[Hook], list[Kind]]
-):
+def test_a_session_goes_on(whose, when, number, reach, frames):
     """With another agent or worker; where it could not be opened that is one sentence."""
 
     def hook(stream: Stream, at: int) -> None:

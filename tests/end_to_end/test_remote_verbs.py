@@ -13,13 +13,12 @@ from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.nnapi.spec import BY_NAME
 from tests.cli.command import DONE, NEGATIVE
-from tests.cli.conftest import cli
 from tests.native.build import needs_compiler
 from tests.remote.agents import Reach
 from tests.remote.conftest import ADB, built, reach
 from tests.remote.networks import chosen, network
 
-__all__ = ["built", "cli", "reach"]
+__all__ = ["built", "reach"]
 pytestmark = needs_compiler
 DIGITS = Path("models/digits.onnx")
 LIBRARY = ep_nnapi.libneuralnetworks_path()
@@ -117,9 +116,7 @@ def test_devices_and_their_costs(reach: Reach, tmp_path: Path, cli: Cli):
 
 
 @pytest.mark.long
-def test_profiles_are_the_same(
-    reach: Reach, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-):
+def test_profiles_are_the_same(reach: Reach, tmp_path, cli: Cli, monkeypatch):
     few = [s for name in ("ADD", "MAX_POOL_2D", "SPLIT") for s in seeds_of(BY_NAME[name])]
     monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
     runtimes = LIBRARY, reach()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.end_to_end.growth import grown
 from tests.end_to_end.sessions import DIGITS, EXAMPLES, WAYS, Example, quiet, same
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 
 THREADS = 8
 durations = pytest.mark.parametrize("seconds", [0.5, pytest.param(30, marks=pytest.mark.long)])
@@ -64,8 +64,8 @@ def test_threads_make_their_own_sessions(model: Example, seconds: float):
 def large(folder: Path) -> Path:
     """A model with 2 MB of weights."""
     path, w = folder / "large.onnx", np.ones((512, 1024), np.float32)
-    nodes = [node("Abs", "x", "a"), node("MatMul", "a w", "y")]
-    path.write_bytes(model(nodes, [tensor("x", (1, 512))], [tensor("y", (1, 1024))], {"w": w}))
+    text = "(float[1,512] x) => (float[1,1024] y) { a = Abs (x) y = MatMul (a, w) }"
+    path.write_bytes(serialized(text, w=w))
     return path
 
 

@@ -291,9 +291,7 @@ def test_networks_match_the_cpu_with_every_size(name: str, what: tuple[str, ...]
 
 @pytest.mark.parametrize(("name", "what"), [v for v in variants() if all_of(*v.values)])
 @pytest.mark.parametrize("library", [False, True])
-def test_open_dimensions_give_what_fixed_ones_do(
-    name: str, what: tuple[str, ...], library: bool
-) -> None:
+def test_open_dimensions_give_what_fixed_ones_do(name: str, what: tuple[str, ...], library: bool):
     """On nnapi-reference, also behind the C API: it computes both alike, bit by bit."""
     options: dict[str, object] = {"device": "nnapi-reference"}
     if library:
@@ -344,9 +342,7 @@ def test_fixed_sizes_are_taken_though_dynamic_shapes_are_off() -> None:
     )
 
 
-def test_a_size_without_a_lowering_runs_on_the_cpu_and_is_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_size_without_a_lowering_runs_on_the_cpu_and_is_reported(caplog):
     """Recurrent operators are written out step by step, as many as 128: 200 frames are not."""
     model = symbolic("denoiser_lstm", ("size",))
     ours, theirs = session(model, feature_level=2), cpu(model)

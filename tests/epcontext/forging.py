@@ -12,20 +12,9 @@ import numpy as np
 import onnx
 
 from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.epcontext import layout
 from ep_nnapi.epcontext.alternatives import Alternative, Linked, plain_crossing
 from ep_nnapi.epcontext.container import split
-from ep_nnapi.epcontext.layout import (
-    ALIGNMENT,
-    ALTERNATIVE,
-    CHECKED_FROM,
-    DICTIONARY,
-    HEADER,
-    TABLES,
-    TERMINATOR,
-    AlternativeKind,
-    deflated,
-    with_checksum,
-)
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
@@ -37,7 +26,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from models.quantized import quantized
 from tests.provider.test_planner import model
 
-CHECKSUM = CHECKED_FROM - 32  # its offset
+CHECKSUM = layout.CHECKED_FROM - 32  # its offset
 INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 63, 64, 65, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 FLOATS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
 
@@ -49,15 +38,17 @@ def edited(data: bytes, edit: Callable[[dict[str, Any]], object]) -> bytes:
     """
     header, program, _ = split(data)
     writable = bytearray(program)
-    tables = {"header": np.frombuffer(writable, HEADER.dtype, 1)}
-    for table in TABLES:
+    tables = {"header": np.frombuffer(writable, layout.HEADER.dtype, 1)}
+    for table in layout.TABLES:
         first, count = header[table.name].tolist()
         tables[table.name] = np.frombuffer(writable, table.dtype, count, first)
     edit(tables)
-    found = with_checksum(bytes(writable)) + data[len(program) :]
+    found = layout.with_checksum(bytes(writable)) + data[len(program) :]
     if tables["header"].tobytes() != header.tobytes() or _before(data) == _before(found):
         return found
-    old, new = (np.frombuffer(each, ALTERNATIVE.dtype, *_place(header)) for each in (data, found))
+    old, new = (
+        np.frombuffer(each, layout.ALTERNATIVE.dtype, *_place(header)) for each in (data, found)
+    )
     # an earlier edit may have made the number of choices anything
     for index in range(1, min(int(header["choices"]), len(old))):
         if old[index] == new[index]:
@@ -73,16 +64,16 @@ def _place(header: Any) -> tuple[int, int]:
 
 def _before(data: bytes) -> bytes:
     """What later alternatives are deflated as following."""
-    header = np.frombuffer(data, HEADER.dtype, 1)[0]
+    header = np.frombuffer(data, layout.HEADER.dtype, 1)[0]
     return data[header["models"]["first"] : sum(header["text"].tolist())]
 
 
 def _own(data: bytes, index: int) -> bytes:
     """The program of a later alternative."""
-    header = np.frombuffer(data, HEADER.dtype, 1)[0]
-    row = np.frombuffer(data, ALTERNATIVE.dtype, *_place(header))[index]
+    header = np.frombuffer(data, layout.HEADER.dtype, 1)[0]
+    row = np.frombuffer(data, layout.ALTERNATIVE.dtype, *_place(header))[index]
     start = int(header["packed"]["first"]) + int(row["offset"])
-    engine = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_before(data)[-DICTIONARY:])
+    engine = zlib.decompressobj(-zlib.MAX_WBITS, zdict=_before(data)[-layout.DICTIONARY :])
     return engine.decompress(data[start:][: row["size"]][4:])
 
 
@@ -90,14 +81,14 @@ def _with_own(data: bytes, index: int, own: bytes) -> bytes:
     """The container with another program of a later alternative, with a new checksum."""
     header, program, _ = split(data)
     start, size = header["packed"].tolist()
-    packed = deflated(own, _before(data))
+    packed = layout.deflated(own, _before(data))
     grown = bytearray(program[: start + size] + packed)
-    grown += b"\0" * (-len(grown) % ALIGNMENT)
-    rows = np.frombuffer(grown, ALTERNATIVE.dtype, *_place(header))
+    grown += b"\0" * (-len(grown) % layout.ALIGNMENT)
+    rows = np.frombuffer(grown, layout.ALTERNATIVE.dtype, *_place(header))
     rows[index]["offset"], rows[index]["size"] = size, len(packed)
-    headers = np.frombuffer(grown, HEADER.dtype, 1)
+    headers = np.frombuffer(grown, layout.HEADER.dtype, 1)
     headers[0]["program_size"], headers[0]["packed"]["count"] = len(grown), size + len(packed)
-    return with_checksum(bytes(grown)) + data[len(program) :]
+    return layout.with_checksum(bytes(grown)) + data[len(program) :]
 
 
 def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) -> bytes:
@@ -110,7 +101,9 @@ def repacked(data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes
 
     That has a checksum of its own when it is changed, which is taken away afterwards.
     """
-    own = change(with_checksum(_own(data, index)) + TERMINATOR)[: -len(TERMINATOR)]
+    own = change(layout.with_checksum(_own(data, index)) + layout.TERMINATOR)[
+        : -len(layout.TERMINATOR)
+    ]
     return _with_own(data, index, own[:CHECKSUM] + bytes(32) + own[CHECKSUM + 32 :])
 
 
@@ -131,7 +124,7 @@ def forged(data: bytes, rng: random.Random, without: str = "") -> bytes:
     if header["choices"] > 1 and rng.random() < 0.5:
         index = rng.randrange(1, int(header["choices"]))
         return repacked(data, index, lambda own: forged(own, rng, without))
-    filled = [t.name for t in TABLES if header[t.name]["count"] and t.name != without]
+    filled = [t.name for t in layout.TABLES if header[t.name]["count"] and t.name != without]
     table = rng.choice(["header", *filled])
     row = 0 if table == "header" else rng.randrange(int(header[table]["count"]))
     return changed(data, table, row, lambda rows: _replace(rows, rng))
@@ -147,7 +140,7 @@ def reweighed(data: bytes, rng: random.Random) -> bytes:
     def change(rows: Any) -> None:
         rows["weights_sha256"] = digest
 
-    return changed(program + bytes(weights) + TERMINATOR, "header", 0, change)
+    return changed(program + bytes(weights) + layout.TERMINATOR, "header", 0, change)
 
 
 def _replace(rows: Any, rng: random.Random) -> None:
@@ -219,14 +212,14 @@ def several() -> tuple[Alternative, ...]:
     program = Linked(tuple(weights), lambda offsets: struct.pack("<2Q", *offsets[:2]))
     between = replace(y, name="between")
     parts = tuple(
-        Alternative(name, AlternativeKind.ONNX, Border((a,), (b,)), linked=program)
+        Alternative(name, layout.AlternativeKind.ONNX, Border((a,), (b,)), linked=program)
         for name, a, b in (("first", x, between), ("second", between, y))
     )
     border = Border((x,), (y,))
     return (
         Alternative.nnapi(whole),
-        Alternative("litert", AlternativeKind.LITERT, border, linked=program),
+        Alternative("litert", layout.AlternativeKind.LITERT, border, linked=program),
         Alternative.nnapi(whole, "again"),
-        Alternative("cpu", AlternativeKind.ONNX, border, linked=program),
-        Alternative("nnapi:0", AlternativeKind.PARTITION, border, parts=parts),
+        Alternative("cpu", layout.AlternativeKind.ONNX, border, linked=program),
+        Alternative("nnapi:0", layout.AlternativeKind.PARTITION, border, parts=parts),
     )

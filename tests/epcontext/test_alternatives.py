@@ -20,9 +20,8 @@ def test_alternatives_share_one_copy_of_the_weights() -> None:
     assert packed.size == alone.size
     read = unpack(packed.with_embedded_weights(), None, 8)
     found = everything(read.alternatives)
-    assert [(a.name, a.kind, a.feature_level, a.border) for a in found] == [
-        (a.name, a.kind, a.feature_level, a.border) for a in everything(given)
-    ]
+    expected = [(a.name, a.kind, a.feature_level, a.border) for a in everything(given)]
+    assert [(a.name, a.kind, a.feature_level, a.border) for a in found] == expected
     assert found[0].model == found[2].model == given[0].model
     weights = bytes(read.weights)
     for each in found:
@@ -50,9 +49,7 @@ def test_alternatives_share_one_copy_of_the_weights() -> None:
         ),
     ],
 )
-def test_the_parts_of_a_partition_feed_one_another(
-    change: Callable[[Any], None], says: str
-) -> None:
+def test_the_parts_of_a_partition_feed_one_another(change: Callable[[Any], None], says: str):
     data = pack(*several()).with_embedded_weights()
     forged = repacked(data, 4, lambda own: changed(own, "alternatives", 0, change))
     last = unpack(forged, None, 8).later[-1]
@@ -70,9 +67,7 @@ def test_the_parts_of_a_partition_feed_one_another(
         (lambda data: bytes(1 << 20) + data, "no ep-nnapi context|is not an ep-nnapi context"),
     ],
 )
-def test_a_later_alternative_is_for_the_same_weights(
-    change: Callable[[bytes], bytes], says: str
-) -> None:
+def test_a_later_alternative_is_for_the_same_weights(change: Callable[[bytes], bytes], says: str):
     forged = repacked(pack(*several()).with_embedded_weights(), 2, change)
     with pytest.raises(ModelError, match=says):
         unpack(forged, None, 8).later[1].opened()

@@ -9,24 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.epcontext.layout import (
-    ALIGNMENT,
-    ALTERNATIVE_KINDS,
-    CHECKED_FROM,
-    DICTIONARY,
-    FORMAT_VERSION,
-    MAGIC,
-    MAX_DEPTH,
-    MODEL_HAS_CHECKSUM,
-    MOST_INFLATED,
-    RECORDS,
-    TABLES,
-    TERMINATOR,
-    VALUE_KINDS,
-    Field,
-    Record,
-    Table,
-)
+from ep_nnapi.epcontext import layout
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.codes import OperandCode
 
@@ -44,29 +27,29 @@ C_TYPES = {
 }
 
 
-def element(table: Table) -> str:
-    return table.element.name if isinstance(table.element, Record) else table.element
+def element(table: layout.Table) -> str:
+    return table.element.name if isinstance(table.element, layout.Record) else table.element
 
 
 def documented() -> str:
     """The tables of docs/context.md."""
     lines = []
-    for record in RECORDS:
+    for record in layout.RECORDS:
         lines += ["", f"### {record.name}: {record.dtype.itemsize} bytes", "", record.meaning, ""]
         lines += ["| offset | type | field | meaning |", "| --- | --- | --- | --- |"]
         for field in record.fields:
             offset = record.dtype.fields[field.name][1]
             lines.append(f"| {offset} | {field.type} | `{field.name}` | {field.meaning} |")
     lines += ["", "### Tables", "", "| table | elements | what it holds |", "| --- | --- | --- |"]
-    lines += [f"| `{t.name}` | {element(t)} | {t.meaning} |" for t in TABLES]
+    lines += [f"| `{t.name}` | {element(t)} | {t.meaning} |" for t in layout.TABLES]
     lines += ["", "### Value kinds", "", "| code | value of an operand |", "| --- | --- |"]
-    lines += [f"| {code} | {meaning} |" for code, meaning in VALUE_KINDS.values()]
+    lines += [f"| {code} | {meaning} |" for code, meaning in layout.VALUE_KINDS.values()]
     lines += ["", "### Alternative kinds", "", "| code | what it is |", "| --- | --- |"]
-    lines += [f"| {kind} | {meaning} |" for kind, meaning in ALTERNATIVE_KINDS.items()]
+    lines += [f"| {kind} | {meaning} |" for kind, meaning in layout.ALTERNATIVE_KINDS.items()]
     return "\n".join(lines) + "\n"
 
 
-def declared(field: Field) -> str:
+def declared(field: layout.Field) -> str:
     scalar, bracket, count = field.type.partition("[")
     return f"  {C_TYPES[scalar]} {field.name}{bracket}{count}; /* {field.meaning} */"
 
@@ -82,18 +65,18 @@ def header() -> Iterator[str]:
     yield "/* The records of a container. Generated from ep_nnapi/epcontext/layout.py:"
     yield " * python -m tests.epcontext.test_layout writes it. docs/context.md specifies it. */"
     yield "#ifndef NNAPI_CONTEXT_FORMAT_H\n#define NNAPI_CONTEXT_FORMAT_H\n\n#include <stdint.h>\n"
-    yield f'#define CTX_MAGIC "{MAGIC.decode()}"'
+    yield f'#define CTX_MAGIC "{layout.MAGIC.decode()}"'
     constants = {
-        "VERSION": FORMAT_VERSION,
-        "ALIGNMENT": ALIGNMENT,
-        "MAX_DEPTH": MAX_DEPTH,
-        "DICTIONARY": DICTIONARY,
-        "MOST_INFLATED": MOST_INFLATED,
-        "TERMINATOR": TERMINATOR[0],
-        "CHECKED_FROM": CHECKED_FROM,
-        "MODEL_HAS_CHECKSUM": MODEL_HAS_CHECKSUM,
-        **{f"VALUE_{name}": code for name, (code, _) in VALUE_KINDS.items()},
-        **{f"KIND_{kind.name}": kind.value for kind in ALTERNATIVE_KINDS},
+        "VERSION": layout.FORMAT_VERSION,
+        "ALIGNMENT": layout.ALIGNMENT,
+        "MAX_DEPTH": layout.MAX_DEPTH,
+        "DICTIONARY": layout.DICTIONARY,
+        "MOST_INFLATED": layout.MOST_INFLATED,
+        "TERMINATOR": layout.TERMINATOR[0],
+        "CHECKED_FROM": layout.CHECKED_FROM,
+        "MODEL_HAS_CHECKSUM": layout.MODEL_HAS_CHECKSUM,
+        **{f"VALUE_{name}": code for name, (code, _) in layout.VALUE_KINDS.items()},
+        **{f"KIND_{kind.name}": kind.value for kind in layout.ALTERNATIVE_KINDS},
     }
     yield "enum {"
     yield from (f"  CTX_{name} = {value}," for name, value in constants.items())
@@ -111,7 +94,7 @@ def header() -> Iterator[str]:
     yield "#define CTX_ONNX(name, code, bytes, numpy) CTX_ONNX_##name = code,"
     yield "enum { CTX_OPERAND_TYPES(CTX_OPERAND) };\nenum { CTX_ONNX_TYPES(CTX_ONNX) };"
     yield "\ntypedef struct {\n  uint32_t first;\n  uint32_t count;\n} ctx_range;\n"
-    for record in sorted(RECORDS, key=lambda r: r.name == "header"):
+    for record in sorted(layout.RECORDS, key=lambda r: r.name == "header"):
         yield f"/* {record.meaning} */\ntypedef struct {{"
         yield from map(declared, record.fields)
         size = record.dtype.itemsize
@@ -134,8 +117,8 @@ def test_the_header_has_the_records() -> None:
     assert HEADER.read_text(encoding="utf-8") == "\n".join(header()) + "\n"
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.name)
-def test_fields_are_aligned_to_their_size(record: Record) -> None:
+@pytest.mark.parametrize("record", layout.RECORDS, ids=lambda r: r.name)
+def test_fields_are_aligned_to_their_size(record: layout.Record) -> None:
     """So that a C compiler pads nothing."""
     for field in record.fields:
         size = int(re.search(r"\d+", "32" if field.type == "range" else field.type)[0]) // 8

@@ -20,9 +20,8 @@ def test_a_cluster_comes_back(make: Callable[[], Lowered]) -> None:
     whole = make()
     again = unpack(pack(whole).with_embedded_weights(), None, 8).lowered
     assert again.model == whole.model
-    assert [op.origin for op in again.model.operations] == [
-        op.origin for op in whole.model.operations
-    ]
+    expected = [op.origin for op in whole.model.operations]
+    assert [op.origin for op in again.model.operations] == expected
     assert again.border == whole.border
 
 
@@ -115,9 +114,7 @@ def number(value: int) -> Callable[[Any], None]:
         ("text", 0, number(0xFF), "a name is not UTF-8"),
     ],
 )
-def test_malformed_tables_are_refused(
-    table: str, row: int, change: Callable[[Any], None], says: str
-) -> None:
+def test_malformed_tables_are_refused(table, row, change, says):
     unpack(changed(DATA, table, row, lambda rows: None), None, 8)
     with pytest.raises(ModelError, match="the context is malformed") as refused:
         unpack(changed(DATA, table, row, change), None, 8)

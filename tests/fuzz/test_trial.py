@@ -9,14 +9,14 @@ import pytest
 
 from ep_nnapi.capability import node as capability
 from tests.fuzz.trial import FAULTS, Ended, judged, on_cpu, on_nnapi
-from tests.onnx_graph import parsed
+from tests.onnx_graph import serialized
 
 FEEDS = {"x": np.zeros((2, 3), np.float32)}
 
 
 def model(op_type: str = "Relu") -> bytes:
     text = f"(float[2,3] x) => (float[2,3] y) {{ [n] y = {op_type} (x) }}"
-    return parsed(text, 21).SerializeToString()
+    return serialized(text, 21)
 
 
 def test_a_sound_model_is_computed() -> None:
@@ -47,7 +47,7 @@ def test_a_model_that_only_a_wrong_declaration_makes_valid_is_refused() -> None:
         [third] z = Where (never, x, x) }"""
     shapes = {"empty": (0,), "w": (4, 1), "b": (1, 4)}
     ones = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    odd = parsed(text, 10, 8, never=[False], **ones).SerializeToString()
+    odd = serialized(text, 10, 8, never=[False], **ones)
     assert on_cpu(odd, FEEDS) is None
     found = judged(odd, FEEDS, {})
     assert (found.ended, "does not have rank 2" in found.detail) == (Ended.REFUSED, True)

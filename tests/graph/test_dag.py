@@ -26,11 +26,8 @@ def diamond() -> Graph:
 
 def test_edges_have_the_bytes_of_their_tensors() -> None:
     dag = dag_of(diamond())
-    assert {(u, v): d["tensors"] for u, v, d in dag.edges(data=True)} == {
-        (0, 1): {"a": 24},
-        (0, 2): {"a": 24},
-        (1, 2): {"b": 24},
-    }
+    expected = {(0, 1): {"a": 24}, (0, 2): {"a": 24}, (1, 2): {"b": 24}}
+    assert {(u, v): d["tensors"] for u, v, d in dag.edges(data=True)} == expected
     assert dag.nodes[0]["inputs"] == {"x": 24}
     assert dag.nodes[2]["outputs"] == {"y": 24}
 

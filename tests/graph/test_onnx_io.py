@@ -8,18 +8,8 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi.graph import ort_io
+from ep_nnapi.graph import onnx_io, ort_io
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.onnx_io import (
-    edited,
-    graphs,
-    make_dense,
-    mentions,
-    model_of,
-    node_of,
-    temporary,
-    without_shapes,
-)
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.onnx_graph import graph_of, parsed
@@ -40,7 +30,7 @@ CASE = graph(
 
 def test_the_model_computes_the_same() -> None:
     whole = graph_of(CASE.model)
-    model = model_of(whole.nodes, whole.inputs, whole.outputs, whole.opsets)
+    model = onnx_io.model_of(whole.nodes, whole.inputs, whole.outputs, whole.opsets)
     onnx.checker.check_model(model, full_check=True)
     feeds = CASE.draw()
     (found,) = ReferenceEvaluator(model).run(None, feeds)
@@ -51,8 +41,8 @@ def test_the_model_computes_the_same() -> None:
 
 def test_without_shapes_any_size_is_allowed() -> None:
     whole = graph_of(CASE.model)
-    inputs, outputs = without_shapes(whole.inputs), without_shapes(whole.outputs)
-    model = model_of(whole.nodes, inputs, outputs, whole.opsets)
+    inputs, outputs = onnx_io.without_shapes(whole.inputs), onnx_io.without_shapes(whole.outputs)
+    model = onnx_io.model_of(whole.nodes, inputs, outputs, whole.opsets)
     assert not model.graph.input[0].type.tensor_type.HasField("shape")
     (found,) = ReferenceEvaluator(model).run(None, {"x": np.ones((2, 2, 3, 4), np.float32)})
     assert found.shape == (2, 2, 3, 4)
@@ -62,7 +52,7 @@ def test_an_empty_list_and_an_omitted_input() -> None:
     """The type of an empty list is unknown, so it is omitted; an omitted input has no name."""
     x, y = (Value(name, DType.FLOAT, (2,)) for name in "xy")
     node = GraphNode(0, "n", "Clip", "", 13, (x, None, x), (y,), {"list": (), "one": 1})
-    proto = node_of(node)
+    proto = onnx_io.node_of(node)
     assert [a.name for a in proto.attribute] == ["one"]
     assert list(proto.input) == ["x", "", "x"]
 
@@ -74,7 +64,7 @@ def test_nodes_of_one_name() -> None:
         GraphNode(i, "y", "Abs", "", 13, (a,), (b,), {})
         for i, (a, b) in enumerate(((x, y), (y, z)))
     ]
-    session_of(model_of(nodes, [x], [z], {"": 13}).SerializeToString())
+    session_of(onnx_io.model_of(nodes, [x], [z], {"": 13}).SerializeToString())
 
 
 # ONNX model files: subgraphs, edits in place, temporary files
@@ -91,7 +81,7 @@ def branching() -> onnx.ModelProto:
 
 
 def test_subgraphs_of_subgraphs_are_found() -> None:
-    names = [g.name for g in graphs(branching().graph)]
+    names = [g.name for g in onnx_io.graphs(branching().graph)]
     assert sorted(names) == ["leaf", "main", "nested", "other", "other"]
     assert names[0] == "main"
 
@@ -99,7 +89,7 @@ def test_subgraphs_of_subgraphs_are_found() -> None:
 def test_an_edit_is_saved(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(branching(), str(path))
-    with edited(path) as proto:
+    with onnx_io.edited(path) as proto:
         proto.graph.name = "renamed"
     assert onnx.load(str(path)).graph.name == "renamed"
 
@@ -110,7 +100,7 @@ def test_an_edit_that_raises_is_not_saved(tmp_path: Path) -> None:
     before = path.read_bytes()
 
     def fail() -> None:
-        with edited(path) as proto:
+        with onnx_io.edited(path) as proto:
             proto.graph.name = "renamed"
             raise ValueError("stop")
 
@@ -122,22 +112,22 @@ def test_an_edit_that_raises_is_not_saved(tmp_path: Path) -> None:
 def test_names_are_found_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(branching(), str(path))
-    assert mentions(path, b"nested")
-    assert not mentions(path, b"absent")
+    assert onnx_io.mentions(path, b"nested")
+    assert not onnx_io.mentions(path, b"absent")
     path.write_bytes(b"")  # an empty file cannot be mapped
-    assert not mentions(path, b"nested")
+    assert not onnx_io.mentions(path, b"nested")
 
 
 def test_a_temporary_file_is_deleted_also_after_an_error(tmp_path: Path) -> None:
     def fail() -> None:
-        with temporary(tmp_path / "m.ort", ".tmp") as path:
+        with onnx_io.temporary(tmp_path / "m.ort", ".tmp") as path:
             path.write_bytes(b"x")
             raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):
         fail()
     assert list(tmp_path.iterdir()) == []
-    with temporary(tmp_path / "m.ort", ".tmp"):
+    with onnx_io.temporary(tmp_path / "m.ort", ".tmp"):
         pass  # a file that was never written
 
 
@@ -184,7 +174,7 @@ def test_sparse_initializers_become_dense(places: np.ndarray) -> None:
     values = numpy_helper.from_array(np.array([4, -5], np.float32), "w")
     sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(places), (2, 3))
     model.graph.sparse_initializer.append(sparse)
-    make_dense(model.graph)
+    onnx_io.make_dense(model.graph)
     assert not model.graph.sparse_initializer
     (dense,) = model.graph.initializer
     assert (dense.name, numpy_helper.to_array(dense).tolist()) == ("w", [[0, 4, 0], [0, 0, -5]])

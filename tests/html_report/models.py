@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tests.onnx_graph import model_of
+from tests.onnx_graph import model_of, nodes_of
 
 EVIL = "</script><img src=x onerror=alert(1)>'\"&\u2028"
 """A node's name that ends a script, opens an element and ends a line of JavaScript."""
@@ -21,12 +21,10 @@ def blocks(count: int, *, rejected: int = 5) -> onnx.ModelProto:
     nodes, x = [], "x"
     for i in range(count):
         op = "Det" if i % rejected == rejected - 1 else "Sigmoid"
-        nodes += [
-            helper.make_node("Mul", [x, "c"], [f"m{i}"], f"/layer.{i}/Mul"),
-            helper.make_node("Relu", [f"m{i}"], [f"r{i}"], f"/layer.{i}/Relu"),
-            helper.make_node(op, [f"m{i}"], [f"s{i}"], f"/layer.{i}/{op}"),
-            helper.make_node("Add", [f"r{i}", f"s{i}"], [f"a{i}"], f"/layer.{i}/Add"),
-        ]
+        block = f"m{i} = Mul ({x}, c) r{i} = Relu (m{i}) s{i} = {op} (m{i}) a{i} = Add (r{i}, s{i})"
+        for node in nodes_of(block):
+            node.name = f"/layer.{i}/{node.op_type}"
+            nodes.append(node)
         x = f"a{i}"
     return _model(nodes, x)
 

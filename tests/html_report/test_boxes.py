@@ -152,12 +152,8 @@ def test_a_real_model():
 def test_a_diamond():
     found = rows_of(["a", "b", "c", "d"], [(0, 1), (0, 2), (1, 3), (2, 3)])
     assert found.rows == (("a",), ("b", "c"), ("d",))
-    assert found.edges == (
-        Edge("a", "b", ()),
-        Edge("a", "c", ()),
-        Edge("b", "d", ()),
-        Edge("c", "d", ()),
-    )
+    expected = (Edge("a", "b", ()), Edge("a", "c", ()), Edge("b", "d", ()), Edge("c", "d", ()))
+    assert found.edges == expected
 
 
 def test_nothing():

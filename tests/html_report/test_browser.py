@@ -156,9 +156,8 @@ def test_the_clusters_and_rejected_nodes_are_all_drawn(shown: Shown):
     labels = shown.labels()
     clusters = [first for first, _ in labels if "Cluster" in first]
     assert sorted(clusters) == [f"▸ Cluster {i}" for i in range(len(JSON["clusters"]))]
-    assert {second for first, second in labels if first == "Det"} == {
-        r["node"] for r in JSON["rejections"]
-    }
+    expected = {r["node"] for r in JSON["rejections"]}
+    assert {second for first, second in labels if first == "Det"} == expected
 
 
 def test_a_click_on_a_node_tells_its_reason(shown: Shown):

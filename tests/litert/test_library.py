@@ -73,9 +73,7 @@ def test_a_library_that_is_not_there_is_one_sentence() -> None:
         ),
     ],
 )
-def test_versions_are_told_by_symbols(
-    tmp_path: Path, exported: tuple[str, ...], reason: str
-) -> None:
+def test_versions_are_told_by_symbols(tmp_path: Path, exported: tuple[str, ...], reason: str):
     source, path = tmp_path / "l.c", tmp_path / f"libLiteRt{len(exported)}.so"
     source.write_text("int x;" + "".join(f"int LiteRt{n}(void) {{ return 0; }}" for n in exported))
     subprocess.run([COMPILER, "-shared", "-fPIC", source, "-o", path], check=True)

@@ -23,9 +23,8 @@ def test_the_installed_package_registers_them() -> None:
 
 @LITERT
 def test_a_session_on_the_host_may_name_one() -> None:
-    assert {c.device for c in ep_nnapi.check(DIGITS, device="litert-cpu").clusters} == {
-        "litert-cpu"
-    }
+    expected = {"litert-cpu"}
+    assert {c.device for c in ep_nnapi.check(DIGITS, device="litert-cpu").clusters} == expected
     with pytest.raises(OptionError, match="device litert-npu is not there; LiteRT has litert-cpu"):
         ep_nnapi.check(DIGITS, device="litert-npu")
 
@@ -37,7 +36,5 @@ def test_a_session_on_the_host_may_name_one() -> None:
         ({"device": "cpu"}, ["cpu"]),
     ],
 )
-def test_tune_tries_its_cpu_where_it_is_installed(
-    options: dict[str, str], found: list[str]
-) -> None:
+def test_tune_tries_its_cpu_where_it_is_installed(options: dict[str, str], found: list[str]):
     assert tunable_devices(parse(options)) == found

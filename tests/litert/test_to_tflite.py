@@ -75,9 +75,7 @@ def test_quantized_convolutions_match(code: OperandCode, per_channel: bool) -> N
 @LITERT
 @pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 0, 1), (0, 0, 0, 0), (2, 0, 1, 2)])
 @pytest.mark.parametrize("pool", [spec.MAX_POOL_2D, None])
-def test_explicit_padding_matches(
-    padding: tuple[int, ...], pool: spec.OperationSpec | None
-) -> None:
+def test_explicit_padding_matches(padding: tuple[int, ...], pool: spec.OperationSpec | None):
     """That of SAME, of VALID and neither; left, right, top, bottom."""
     net = Network()
     x = net.add(Operand(F32, (1, 8, 6, 2)))
@@ -112,9 +110,7 @@ def test_explicit_padding_matches(
         (spec.LOCAL_RESPONSE_NORMALIZATION, (1, 1.0, 0.5, 0.5)),
     ],
 )
-def test_operations_of_one_tensor_match(
-    row: spec.OperationSpec, scalars: tuple[float, ...]
-) -> None:
+def test_operations_of_one_tensor_match(row: spec.OperationSpec, scalars: tuple[float, ...]):
     matches(unary(row, *scalars))
 
 
@@ -247,9 +243,7 @@ def averaged(
         ((1, 0, 2, 1), 2),
     ],
 )
-def test_averages_leave_padding_out(
-    row: spec.OperationSpec, padding: tuple[int, ...], stride: int
-) -> None:
+def test_averages_leave_padding_out(row: spec.OperationSpec, padding: tuple[int, ...], stride: int):
     matches(averaged(row, padding, stride))
 
 
@@ -413,10 +407,8 @@ def test_two_outputs_of_one_operand() -> None:
     array = np.array([1, 2], np.float32)
     ports = [FlatPort(name, array.dtype, (2,), 0) for name in ("x", "y", "z")]
     found = load(convert(net.model([x], [y]), ports[:1], ports[1:])).run({"x": array})
-    assert {name: values.tolist() for name, values in found.items()} == {
-        "y": [-1, -2],
-        "z": [-1, -2],
-    }
+    expected = {"y": [-1, -2], "z": [-1, -2]}
+    assert {name: values.tolist() for name, values in found.items()} == expected
 
 
 # The conformance cases: how many of them the writer takes

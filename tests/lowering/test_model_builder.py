@@ -30,12 +30,8 @@ def test_a_model_is_legal_and_numbered_in_order():
     validate(model, MAX_FEATURE_LEVEL)
     assert model.inputs == (0,)
     assert [model.lifetimes[i] for i in model.outputs] == [Lifetime.OUTPUT]
-    assert [op.spec.name for op in model.operations] == [
-        "CONV_2D",
-        "MAX_POOL_2D",
-        "RESHAPE",
-        "FULLY_CONNECTED",
-    ]
+    expected = ["CONV_2D", "MAX_POOL_2D", "RESHAPE", "FULLY_CONNECTED"]
+    assert [op.spec.name for op in model.operations] == expected
 
 
 def test_every_operation_names_its_nodes():
@@ -50,9 +46,8 @@ def test_a_permute_names_the_node_that_needs_it():
     g = Calls()
     y = g.mean(g.conv(g.input(1, 3, 4, 4), 2), (3,), keep=False)
     low = g.lower(y)
-    assert [op.origin for op in low.model.operations if op.spec is spec.TRANSPOSE] == [
-        (f"MEAN {y.name}",)
-    ]
+    expected = [(f"MEAN {y.name}",)]
+    assert [op.origin for op in low.model.operations if op.spec is spec.TRANSPOSE] == expected
 
 
 def test_equal_constants_are_one_operand():

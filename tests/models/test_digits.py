@@ -81,12 +81,10 @@ def test_training_reproduces_the_model():
     params = train_digits.train(seen, epochs=3)
     model = train_digits.to_onnx(params)
     shipped = onnx.load(MODELS / "digits.onnx")
-    assert [structure(node) for node in model.graph.node] == [
-        structure(node) for node in shipped.graph.node
-    ]
-    assert [(w.name, w.dims) for w in model.graph.initializer] == [
-        (w.name, w.dims) for w in shipped.graph.initializer
-    ]
+    expected = [structure(node) for node in shipped.graph.node]
+    assert [structure(node) for node in model.graph.node] == expected
+    wanted = [(w.name, w.dims) for w in shipped.graph.initializer]
+    assert [(w.name, w.dims) for w in model.graph.initializer] == wanted
     assert accuracy(model.SerializeToString(), vars_of(held_out)) > 0.9  # 3 epochs of 30
 
 

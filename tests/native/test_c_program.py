@@ -54,8 +54,6 @@ def test_the_plugin_by_its_bare_name_beside_onnx_runtime(program: Path, tmp_path
     assert done.stdout.decode().splitlines()[-1] == "this is a 4"
 
 
-def test_without_options_the_library_beside_the_plugin_is_taken(
-    program: Path, tmp_path: Path
-) -> None:
+def test_without_options_the_library_beside_the_plugin_is_taken(program: Path, tmp_path: Path):
     model = prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path)
     assert run(program, model)[-1] == "this is a 4"

@@ -130,9 +130,7 @@ def taken(create: Callable[[Path], onnxruntime.InferenceSession], path: Path) ->
 @pytest.mark.parametrize(
     ("create", "copies"), [(sessions.session, 4), (sessions.python_session, 10)]
 )
-def test_of_others_no_more_is_kept_than_they_are_packed_in(
-    create: Callable[[Path], onnxruntime.InferenceSession], copies: int, tmp_path: Path
-):
+def test_of_others_no_more_is_kept_than_they_are_packed_in(create, copies, tmp_path):
     """ONNX Runtime has a copy, the session one; their programs would take several times as much."""
     steps = (f"b{n} = Exp (a{n}) a{n + 1} = Tanh (b{n})" for n in range(60))
     model = parsed(f"(float[2,3] a0) => (float[2,3] a60) {{ {' '.join(steps)} }}")

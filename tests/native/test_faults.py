@@ -1,6 +1,5 @@
 """Each NNAPI function that the client calls, with each result code: one error or a right answer."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -10,7 +9,6 @@ import onnx
 import onnxruntime
 import pytest
 
-from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
@@ -53,9 +51,7 @@ def test_a_fault_while_a_session_is_made_is_one_error(name: str, shim: Shim, mod
 
 
 @pytest.mark.parametrize("name", RUNNING)
-def test_a_fault_of_a_run_is_one_error_and_the_next_run_is_right(
-    name: str, shim: Shim, model: Path
-) -> None:
+def test_a_fault_of_a_run_is_one_error_and_the_next_run_is_right(name, shim, model):
     made = session(model, runtime=shim.path)
     (right,) = made.run(None, IMAGE)
     for code in CODES:
@@ -84,9 +80,7 @@ def test_a_run_that_fails_is_repeated_on_the_reference_device(shim: Shim, model:
     assert np.array_equal(scores, right)
 
 
-def test_a_run_that_fails_on_both_devices_does_not_change_the_device(
-    shim: Shim, model: Path
-) -> None:
+def test_a_run_that_fails_on_both_devices_does_not_change_the_device(shim: Shim, model: Path):
     """Its inputs are to blame. Only a run that the fallback computes is the device's failure."""
     made = session(model, runtime=shim.path, device="host-cpu")
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
@@ -148,9 +142,7 @@ def test_a_driver_that_stays_dead_is_its_own_error(shim: Shim, model: Path) -> N
 
 @pytest.mark.parametrize("name", ["Model_finish", "Compilation_finish"])
 @pytest.mark.parametrize("code", sorted(TRANSIENT))
-def test_a_transient_failure_while_a_session_is_made_is_tried_again_once(
-    name: str, code: ResultCode, shim: Shim, model: Path
-) -> None:
+def test_a_transient_failure_while_a_session_is_made_is_tried_again_once(name, code, shim, model):
     shim.fault(name, code, nth=1)
     made = session(model, runtime=shim.path, fallback="none")
     assert shim.calls(name) == 2
@@ -226,9 +218,7 @@ def test_a_model_for_a_higher_level_is_refused(tmp_path: Path) -> None:
         (quantized_digits, "Model_setOperandSymmPerChannelQuantParams"),
     ],
 )
-def test_a_context_that_needs_more_than_it_says(
-    cluster: Callable[[], Lowered], says: str, tmp_path: Path
-) -> None:
+def test_a_context_that_needs_more_than_it_says(cluster, says, tmp_path):
     """A function that the library has not is not called."""
 
     def understate(graph: onnx.GraphProto) -> None:

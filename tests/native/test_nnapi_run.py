@@ -84,9 +84,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *a, void *(*work)(voi
 """
 
 
-def test_a_trial_that_cannot_begin_is_not_held_against_the_library(
-    build: Build, program: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_trial_that_cannot_begin_is_not_held_against_the_library(build, program, model, tmp_path):
     """It leaves no note: the next start tries it."""
     source = tmp_path / "no_threads.c"
     source.write_text(NO_THREADS)
@@ -115,9 +113,7 @@ def wrong_shape(folder: Path) -> str:
         (["--outputs", "/nowhere"], 2, "/nowhere/scores.npy: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_said(
-    words: list[str], status: int, says: str, program: Path, model: Path
-) -> None:
+def test_what_cannot_be_is_said(words, status, says, program, model):
     _, said = run(program, model, *words, status=status)
     assert said.startswith("nnapi_run: ")
     assert says in said
@@ -177,18 +173,14 @@ def test_files_of_outputs_cannot_collide(program: Path, tmp_path: Path) -> None:
     assert {unquote(name).removesuffix(".npy") for name in written} == set(NAMES)
 
 
-def test_an_output_is_written_whole_or_not_at_all(
-    program: Path, model: Path, tmp_path: Path
-) -> None:
+def test_an_output_is_written_whole_or_not_at_all(program: Path, model: Path, tmp_path: Path):
     (tmp_path / "scores.npy").mkdir()
     _, said = run(program, model, "--runs", 1, "--outputs", tmp_path, status=2)
     assert "scores.npy: Is a directory" in said
     assert [path.name for path in tmp_path.iterdir()] == ["scores.npy"]
 
 
-def test_what_was_said_stays_when_a_driver_ends_the_process(
-    program: Path, build: Build, model: Path
-) -> None:
+def test_what_was_said_stays_when_a_driver_ends_the_process(program, build, model):
     command = [program, model, "--device", "all", "--runs", "1", "--runtime", build.stand_in]
     env = {**os.environ, "STAND_IN_ABORTS": REFERENCE}
     done = ran(*command, status=-signal.SIGABRT, timeout=100, env=env)

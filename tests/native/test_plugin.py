@@ -240,9 +240,7 @@ def test_files_that_change_after_a_session_are_refused(kept: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [sessions.session, sessions.python_session])
-def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(
-    make: Callable[[Path], onnxruntime.InferenceSession], tmp_path: Path
-) -> None:
+def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(make, tmp_path):
     path = sessions.prepared(MODELS["mlp"](), tmp_path)
     made = make(path)
     (entering,) = made.get_inputs()
@@ -266,9 +264,7 @@ def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(
         (change_model, "is corrupt or was changed; prepare the model again"),
     ],
 )
-def test_a_damaged_model_is_refused(
-    spoil: Callable[[Path], None], says: str, tmp_path: Path
-) -> None:
+def test_a_damaged_model_is_refused(spoil: Callable[[Path], None], says: str, tmp_path: Path):
     path = sessions.prepared(digits(), tmp_path)
     sessions.session(path)
     spoil(path)

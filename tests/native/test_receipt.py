@@ -20,7 +20,6 @@ from tests.native.build import HERE, ROOT, Build, environment, needs_compiler
 from tests.native.forged_models import forged
 from tests.native.ort_program import linked
 from tests.native.sessions import LIBRARY, REFERENCE, session
-from tests.nnapi.library.recorded import Shim
 from tests.programs import ran
 
 pytestmark = needs_compiler
@@ -91,9 +90,7 @@ def test_a_model_without_a_file_has_no_digest(tmp_path: Path) -> None:
     ("function", "phase", "own"),
     [("Compilation_finish", "compile", 0), ("Execution_burstCompute", "run", 2)],
 )
-def test_runs_of_the_fallback(
-    function: str, phase: str, own: int, shim: Shim, model: Path, tmp_path: Path
-) -> None:
+def test_runs_of_the_fallback(function, phase, own, shim, model, tmp_path):
     """Those that the device did not compute, with the reason."""
     options = {"runtime": shim.path, "device": "host-cpu", "receipt": str(tmp_path / "r.json")}
     if phase == "compile":
@@ -108,11 +105,8 @@ def test_runs_of_the_fallback(
     shim.clear()
     del made
     (cluster,) = read(tmp_path / "r.json")["clusters"]
-    assert (cluster["device"], cluster["device_runs"], cluster["runs"]) == (
-        "host-cpu",
-        own,
-        own + 3,
-    )
+    expected = ("host-cpu", own, own + 3)
+    assert (cluster["device"], cluster["device_runs"], cluster["runs"]) == expected
     assert (cluster["compiled"] is None) == (phase == "compile")
     (fallback,) = cluster["fallbacks"]
     assert (fallback["to"], fallback["phase"], fallback["runs"]) == (REFERENCE, phase, 3)

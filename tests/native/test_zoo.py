@@ -7,7 +7,7 @@ scheme, the one whose models differ at the most levels; `make test-native-zoo` h
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +84,7 @@ def outputs(made: onnxruntime.InferenceSession, feeds: Feeds) -> list[tuple[obje
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SIZES)
-def test_same_bits_at_every_level(
-    name: str,
-    form: str,
-    program: Path,
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_same_bits_at_every_level(name, form, program, tmp_path, record_property):
     model, shapes = network(name, form)
     feeds = sample_inputs(MODELS[name](size=SIZES[name]))
     models = dict(contexts(model, shapes, tmp_path))

@@ -92,9 +92,7 @@ def test_data_that_is_made_later_is_made_once_and_equal_to_itself_alone() -> Non
     assert (made, data == other) == ([1], False)
 
 
-def test_signatures_are_taken_over_from_a_model_with_fewer_operations(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_signatures_are_taken_over_from_a_model_with_fewer_operations(monkeypatch):
     operands = tuple(Operand(F32, (2,)) for _ in range(4))
     tanh, floor = (Operation(row, (n,), (n + 1,)) for n, row in enumerate((TANH, FLOOR), 1))
     short = Model(operands, (tanh, floor), (1,), (3,))

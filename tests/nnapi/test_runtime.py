@@ -162,9 +162,7 @@ WRONG: dict[str, tuple[list[object], list[object], str, str]] = {
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "code", "detail"), WRONG.values(), ids=WRONG)
-def test_arrays_that_do_not_fit(
-    runtime: Runtime, inputs: list[object], outputs: list[object], code: str, detail: str
-) -> None:
+def test_arrays_that_do_not_fit(runtime, inputs, outputs, code, detail):
     with pytest.raises(RuntimeFailure, match=detail) as caught:
         compiled(runtime, summed(2, 3)).run(inputs, outputs)
     assert caught.value.code == f"ANEURALNETWORKS_{code}"

@@ -67,18 +67,14 @@ def test_equal_expressions_have_one_form(size: int, text: str) -> None:
         (lambda n: divmod(200, n)[0] == 3, ["((200) // (n)) + -3 == 0"]),
     ],
 )
-def test_conditions_are_what_a_result_depends_on(
-    compute: Callable[[int], object], conditions: list[str]
-) -> None:
+def test_conditions_are_what_a_result_depends_on(compute, conditions):
     trace = Trace()
     compute(trace.size("n", 64))
     assert [*map(str, trace.conditions)] == conditions
 
 
 @pytest.mark.parametrize("read", [now, hash, lambda n: {n + 1: 2}])
-def test_numbers_that_are_read_without_a_condition_are_counted(
-    read: Callable[[int], object],
-) -> None:
+def test_numbers_that_are_read_without_a_condition_are_counted(read: Callable[[int], object]):
     trace = Trace()
     n = trace.size("n", 64)
     assert at_present(n * 2) == 128

@@ -167,9 +167,7 @@ def test_runtime_and_target():
         ({"dynamic_shapes": "specialize", "target": "builtin-nnapi"}, "specialize"),
     ],
 )
-def test_the_builtin_target_refuses_symbolic_sizes_unless_told_otherwise(
-    given: dict[str, object], wanted: str
-):
+def test_the_builtin_target_refuses_symbolic_sizes_unless_told_otherwise(given, wanted):
     """ONNX Runtime's own provider takes no node with a dimension that is not a number."""
     assert parse(given).dynamic_shapes == wanted
 

@@ -39,12 +39,8 @@ def test_flags(given: object, flags: NnapiFlag):
 
 def test_flag_values_are_those_of_onnxruntime():
     """Source: include/onnxruntime/core/providers/nnapi/nnapi_provider_factory.h, NNAPIFlags."""
-    assert [(f.name, int(f)) for f in F] == [
-        ("USE_FP16", 1),
-        ("USE_NCHW", 2),
-        ("CPU_DISABLED", 4),
-        ("CPU_ONLY", 8),
-    ]
+    expected = [("USE_FP16", 1), ("USE_NCHW", 2), ("CPU_DISABLED", 4), ("CPU_ONLY", 8)]
+    assert [(f.name, int(f)) for f in F] == expected
 
 
 @pytest.mark.parametrize(
@@ -80,9 +76,7 @@ def test_both_cpu_flags_are_refused(given: object):
 
 @pytest.mark.parametrize("level", [1, 2, 3, 8])
 @pytest.mark.parametrize("flag", [F.CPU_DISABLED, F.USE_NCHW, F.CPU_DISABLED | F.USE_NCHW])
-def test_late_flags_are_ignored_below_level_3(
-    level: int, flag: NnapiFlag, caplog: pytest.LogCaptureFixture
-):
+def test_late_flags_are_ignored_below_level_3(level: int, flag: NnapiFlag, caplog):
     """Android 10 brought devices to choose from and NCHW operands: one warning for both."""
     _warn_of_ignored.cache_clear()
     options = parse({"flags": flag | F.USE_FP16, "feature_level": level})

@@ -89,10 +89,8 @@ def test_one_of():
 
 def test_name_or_path(tmp_path: Path):
     parse, file = values.name_or_path("host", "system"), tmp_path / "libneuralnetworks.so"
-    assert [parse("runtime", given) for given in ("host", "system", None, "")] == [
-        *("host", "system"),
-        *("host", "host"),
-    ]
+    expected = [*("host", "system"), *("host", "host")]
+    assert [parse("runtime", given) for given in ("host", "system", None, "")] == expected
     file.touch()
     assert parse("runtime", file) == str(file)
     remote = ("adb", "adb:one", "exec:ssh board nnapi_agent")

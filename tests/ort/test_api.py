@@ -62,9 +62,7 @@ def test_no_status_is_success() -> None:
 @pytest.mark.parametrize(
     ("installed", "said"), [("1.2.3", "1.2.3"), ("1.2.3.dev4+g1", "1.2.3"), ("1.2", "0.0.0")]
 )
-def test_the_version_has_three_numbers(
-    installed: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_version_has_three_numbers(installed: str, said: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "version", lambda package: installed)
     assert module.semantic_version() == said
 

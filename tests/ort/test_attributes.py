@@ -3,27 +3,20 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_graph import model_of, parsed, serialized
 from tests.ort.look import only
-from tests.ort.models import graph, model, node, tensor
 
 
 def test_attributes_of_every_type(look):
     """INT, INTS, FLOAT, STRING, TENSOR; FLOATS and STRINGS are of ONNX's ml domain."""
-    fill = helper.make_tensor("value", onnx.TensorProto.INT64, [1], [7])
-    nodes = [
-        node("Conv", "x w", "c", strides=[2, 1], group=1, auto_pad="VALID"),
-        node("LeakyRelu", "c", "l", alpha=0.25),
-        node("ConstantOfShape", "s", "f", value=fill),
-        node("Cast", "f", "g", to=1),
-        node("Add", "l g", "y"),
-    ]
-    inputs = [tensor("x", (1, 1, 5, 5)), tensor("s", (1,), np.int64)]
-    outputs = [tensor("y", (1, 1, 2, "n"))]
-    seen = look(model(nodes, inputs, outputs, {"w": np.ones((1, 1, 3, 3), np.float32)}))
+    text = """(float[1,1,5,5] x, int64[1] s) => (float[1,1,2,n] y) {
+        c = Conv <strides = [2, 1], group = 1, auto_pad = "VALID"> (x, w)
+        l = LeakyRelu <alpha = 0.25> (c) f = ConstantOfShape <value = int64[1] {7}> (s)
+        g = Cast <to = 1> (f) y = Add (l, g) }"""
+    seen = look(serialized(text, w=np.ones((1, 1, 3, 3), np.float32)))
     conv = only(seen, "Conv").attributes
     assert (conv["strides"], conv["group"], conv["auto_pad"]) == ((2, 1), 1, "VALID")
     assert only(seen, "LeakyRelu").attributes["alpha"] == 0.25
@@ -32,71 +25,54 @@ def test_attributes_of_every_type(look):
     assert (value.shape, value.dtype, value.array.tolist()) == ((1,), DType.INT64, [7])
 
 
+ML = {"ai.onnx.ml": 2}
+
+
 def test_attributes_of_the_ml_domain(look):
-    classes = ["a", "", "ünï"]
-    label = helper.make_node(
-        "LabelEncoder",
-        ["x"],
-        ["y"],
-        domain="ai.onnx.ml",
-        keys_floats=[0.5, 1.5, 2.5],
-        values_strings=classes,
-    )
-    text = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, (3,))
-    proto = helper.make_model(
-        graph([label], [tensor("x", (3,))], [text]),
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)],
-        ir_version=8,
-    )
-    seen = look(proto.SerializeToString())
-    encoder = only(seen, "LabelEncoder")
+    labels = 'keys_floats = [0.5, 1.5, 2.5], values_strings = ["a", "", "ünï"]'
+    text = f"(float[3] x) => (string[3] y) {{ y = ai.onnx.ml.LabelEncoder <{labels}> (x) }}"
+    encoder = only(look(serialized(text, domains=ML)), "LabelEncoder")
     assert encoder.domain == "ai.onnx.ml"
     assert encoder.attributes["keys_floats"] == (0.5, 1.5, 2.5)
-    assert encoder.attributes["values_strings"] == tuple(classes)
+    assert encoder.attributes["values_strings"] == ("a", "", "ünï")
 
 
 def test_attribute_longer_than_the_buffer(look):
-    perm = tuple(range(60))
-    shape = (1,) * 59 + (2,)
-    nodes = [node("Transpose", "x", "y", perm=[perm[-1], *perm[:-1]])]
-    seen = look(model(nodes, [tensor("x", shape)], [tensor("y", (2, *shape[:-1]))]))
+    nodes = f"y = Transpose <perm = {[59, *range(59)]}> (x)"
+    ends = {"x": (*[1] * 59, 2)}, {"y": (2, *[1] * 59)}
+    seen = look(model_of(nodes, *ends).SerializeToString())
     assert only(seen, "Transpose").attributes["perm"] == (59, *range(59))
 
 
 @pytest.mark.parametrize("length", [255, 256, 257, 5000])
 def test_strings_around_the_size_of_the_first_buffer(look, length: int):
     """It has 256 bytes, and grows once for what is longer."""
-    text = "ü" * (length // 2) + "x" * (length % 2)
-    made = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_strings=[text])
-    made.attribute.append(helper.make_attribute("values_floats", [1.0]))
-    words = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, (3,))
-    proto = helper.make_model(
-        graph([made], [words], [tensor("y", (3,))]),
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)],
-        ir_version=8,
-    )
-    attributes = only(look(proto.SerializeToString()), "LabelEncoder").attributes
-    assert attributes["keys_strings"] == (text,)
+    word = "ü" * (length // 2) + "x" * (length % 2)
+    labels = f'keys_strings = ["{word}"], values_floats = [1.0]'
+    text = f"(string[3] x) => (float[3] y) {{ y = ai.onnx.ml.LabelEncoder <{labels}> (x) }}"
+    attributes = only(look(serialized(text, domains=ML)), "LabelEncoder").attributes
+    assert attributes["keys_strings"] == (word,)
     assert attributes["values_floats"] == (1.0,)
 
 
 def test_subgraphs_are_left_out(look):
     """ONNX Runtime passes them as graphs of their own."""
-    branches = {
-        name: graph([node(op_type, "x", "y")], [], [tensor("y", (2,))], name=name)
-        for name, op_type in (("then_branch", "Abs"), ("else_branch", "Neg"))
-    }
-    made = helper.make_node("If", ["b"], ["z"], **branches)
-    inputs = [tensor("x", (2,)), tensor("b", (), np.bool_)]
-    seen = look(model([made], inputs, [tensor("z", (2,))]))
-    assert only(seen, "If").attributes == {}
+    text = """(float[2] x, bool b) => (float[2] z) {
+        z = If (b) <then_branch = t () => (float[2] y) { y = Abs (x) },
+            else_branch = e () => (float[2] y) { y = Neg (x) }> }"""
+    assert only(look(serialized(text)), "If").attributes == {}
+
+
+def unset(op_type: str, name: str, kind: int) -> bytes:
+    """A model of one operator, whose attribute has that name and no value."""
+    proto = parsed(f"(float[2,3] x) => (float[2,3] y) {{ y = {op_type} (x) }}")
+    proto.graph.node[0].attribute.add(name=name, type=kind)
+    return proto.SerializeToString()
 
 
 def test_an_attribute_without_a_value_is_what_the_kernels_read(look):
     """It is 0, although Softmax without the attribute would use the axis -1."""
-    softmax = node("Softmax", "x", "y")
-    softmax.attribute.append(onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT))
-    data = model([softmax], [tensor("x", (2, 3))], [tensor("y", (2, 3))])
+    data = unset("Softmax", "axis", onnx.AttributeProto.INT)
     assert only(look(data), "Softmax").attributes["axis"] == 0
     x = np.array([[0, 1, 2], [3, 5, 4]], np.float32)
     (y,) = session_of(data).run(None, {"x": x})
@@ -104,7 +80,5 @@ def test_an_attribute_without_a_value_is_what_the_kernels_read(look):
 
 
 def test_a_float_without_a_value_is_zero(look):
-    relu = node("LeakyRelu", "x", "y")
-    relu.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT))
-    seen = look(model([relu], [tensor("x", (2, 3))], [tensor("y", (2, 3))]))
+    seen = look(unset("LeakyRelu", "alpha", onnx.AttributeProto.FLOAT))
     assert only(seen, "LeakyRelu").attributes == {"alpha": 0.0}

@@ -72,9 +72,8 @@ exec(open("setup.py").read())
 """
     done = build(source, "-c", code)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "ep-nnapi runs on Linux, not on macOS or Windows yet: use a container or WSL 2"
-    )
+    expected = "ep-nnapi runs on Linux, not on macOS or Windows yet: use a container or WSL 2"
+    assert done.stderr.splitlines()[-1] == expected
 
 
 @needs_compiler

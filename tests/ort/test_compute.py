@@ -8,8 +8,9 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.reader import shape_of, view
+from tests.onnx_graph import model_of, serialized
 from tests.ort.conftest import Install, start
-from tests.ort.models import abs_add, model, node, tensor
+from tests.ort.models import abs_add
 
 
 def address(array: np.ndarray) -> int:
@@ -49,10 +50,8 @@ INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint3
 def test_numbers_pass(install: Install, dtype: type, shape: tuple[int, ...]):
     fake = install("Abs", together=True)
     x = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
-    only_abs = model(
-        [node("Abs", "x", "y")], [tensor("x", shape, dtype)], [tensor("y", shape, dtype)]
-    )
-    y = start(only_abs).run(None, {"x": x})[0]
+    made = model_of("y = Abs (x)", {"x": (dtype, shape)}, {"y": (dtype, shape)})
+    y = start(made.SerializeToString()).run(None, {"x": x})[0]
     assert len(fake.runners) == 1
     assert (y.dtype, y.shape) == (x.dtype, x.shape)
     np.testing.assert_array_equal(y, x)
@@ -60,8 +59,8 @@ def test_numbers_pass(install: Install, dtype: type, shape: tuple[int, ...]):
 
 def test_booleans_pass(install: Install):
     install("Not")
-    only_not = model([node("Not", "x", "y")], [tensor("x", (3,), bool)], [tensor("y", (3,), bool)])
-    y = start(only_not).run(None, {"x": np.array([True, False, True])})[0]
+    session = start(serialized("(bool[3] x) => (bool[3] y) { y = Not (x) }"))
+    y = session.run(None, {"x": np.array([True, False, True])})[0]
     np.testing.assert_array_equal(y, [False, True, False])
 
 
@@ -77,7 +76,7 @@ def test_dynamic_dimensions_take_the_shape_of_each_call(install: Install):
 def test_constants_are_dropped_from_the_inputs(install: Install):
     fake = install("Add")
     w = np.array([10, 20, 30], np.float32)
-    plus = model([node("Add", "x w", "y")], [tensor("x")], [tensor("y")], {"w": w})
+    plus = serialized("(float[2,3] x) => (float[2,3] y) { y = Add (x, w) }", w=w)
     y = start(plus).run(None, {"x": np.zeros((2, 3), np.float32)})[0]
     np.testing.assert_array_equal(y, [w, w])
     assert fake.runners[0].names == (("x",), ("y",))
@@ -86,8 +85,8 @@ def test_constants_are_dropped_from_the_inputs(install: Install):
 def test_overridable_initializers_stay_inputs(install: Install):
     fake = install("Add")
     w = np.ones((2, 3), np.float32)
-    inputs = [tensor("x"), tensor("w")]
-    session = start(model([node("Add", "x w", "y")], inputs, [tensor("y")], {"w": w}))
+    text = "(float[2,3] x, float[2,3] w) => (float[2,3] y) { y = Add (x, w) }"
+    session = start(serialized(text, w=w))
     x = np.zeros((2, 3), np.float32)
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], w)
     np.testing.assert_array_equal(session.run(None, {"x": x, "w": 5 * w})[0], 5 * w)
@@ -96,10 +95,10 @@ def test_overridable_initializers_stay_inputs(install: Install):
 
 def test_several_outputs_keep_their_order(install: Install):
     install("Abs", "Add", "Mul", together=True)
-    nodes = [node("Abs", "x", "a"), node("Add", "a x", "b"), node("Mul", "b x", "c")]
-    outputs = [tensor("c"), tensor("a"), tensor("b")]
+    text = """(float[2,3] x) => (float[2,3] c, float[2,3] a, float[2,3] b) {
+        a = Abs (x) b = Add (a, x) c = Mul (b, x) }"""
     x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
-    c, a, b = start(model(nodes, [tensor("x")], outputs)).run(None, {"x": x})
+    c, a, b = start(serialized(text)).run(None, {"x": x})
     np.testing.assert_array_equal(a, np.abs(x))
     np.testing.assert_array_equal(b, a + x)
     np.testing.assert_array_equal(c, b * x)

@@ -1,6 +1,6 @@
 """Models compiled by ONNX Runtime itself: ModelCompiler and the options ep.context_*."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -67,13 +67,7 @@ def op_types(model: Path) -> list[str]:
         (to_stream, True, None),
     ],
 )
-def test_round_trip(
-    source: str | bytes,
-    write: Callable[[onnxruntime.ModelCompiler, Path], None],
-    embed: bool,
-    external: str | None,
-    tmp_path: Path,
-):
+def test_round_trip(source, write, embed, external, tmp_path):
     """The MatMul in the middle stays with the CPU provider; its weight may be external."""
     compiler = onnxruntime.ModelCompiler(
         options(exclude="MatMul"),
@@ -90,9 +84,7 @@ def test_round_trip(
 
 
 @pytest.mark.parametrize("write", [to_bytes, to_stream])
-def test_weights_outside_of_a_model_without_a_path_are_refused(
-    write: Callable[[onnxruntime.ModelCompiler, Path], None], tmp_path: Path
-):
+def test_weights_outside_of_a_model_without_a_path_are_refused(write, tmp_path):
     compiler = onnxruntime.ModelCompiler(options(), str(DIGITS))
     with pytest.raises(Fail, match=r"embed_mode is 0, but the compiled model has no path next to"):
         write(compiler, tmp_path / "m.onnx")

@@ -16,7 +16,7 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.inner_session import InnerSession
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from tests.onnx_graph import parsed
+from tests.onnx_graph import serialized
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
@@ -41,7 +41,7 @@ def start(
 
 
 def of(text: str, **options: object) -> onnxruntime.InferenceSession:
-    return start(parsed(text).SerializeToString(), **options)
+    return start(serialized(text), **options)
 
 
 def check(session: onnxruntime.InferenceSession, *rows: int, seed: int = 0, **more: object) -> None:
@@ -129,9 +129,7 @@ def test_tensors_without_elements(calls: list[str]):
     assert len(calls) == 3
 
 
-def test_the_sizes_used_last_are_kept(
-    compiled: list[tuple[int, ...]], opened: list[ref[InnerSession]]
-):
+def test_the_sizes_used_last_are_kept(compiled, opened):
     """Python learns of runs without it before it drops sizes, and the sessions of those close."""
     session = start(shape_cache=2)
     before = alive(opened)
@@ -146,9 +144,7 @@ def test_the_sizes_used_last_are_kept(
     assert alive(opened) == 0
 
 
-def test_more_sizes_than_c_code_chooses_from(
-    calls: list[str], compiled: list[tuple[int, ...]], opened: list[ref[InnerSession]]
-):
+def test_more_sizes_than_c_code_chooses_from(calls, compiled, opened):
     most = lib.MOST_DIRECT_RUNS
     session = start(shape_cache=2 * most)
     del compiled[:], calls[:]
@@ -180,9 +176,7 @@ def test_inputs_that_the_session_does_not_have_decide(calls: list[str], crossing
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_threads_of_different_sizes_while_sizes_are_dropped(
-    calls: list[str], opened: list[ref[InnerSession]], seed: int
-):
+def test_threads_of_different_sizes_while_sizes_are_dropped(calls, opened, seed):
     session = start(shape_cache=2)
     before = alive(opened)
     drawn = random.Random(seed)

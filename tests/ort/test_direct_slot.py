@@ -12,7 +12,7 @@ import pytest
 from ep_nnapi.ort import compute, plugin
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort_devices import session as inner
-from tests.onnx_graph import parsed
+from tests.onnx_graph import serialized
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
@@ -32,7 +32,7 @@ def start(content: bytes, threads: int = 1, **attributes: object) -> onnxruntime
 
 
 def of(text: str, **constants: object) -> onnxruntime.InferenceSession:
-    return start(parsed(text, **constants).SerializeToString())
+    return start(serialized(text, **constants))
 
 
 def repeat(run: Callable[[], list[np.ndarray]], wanted: np.ndarray, times: int = 3) -> None:
@@ -47,9 +47,7 @@ def test_runs_need_no_python(calls: list[str], threads: int):
     assert not calls
 
 
-def test_the_second_run_of_much_work_needs_no_python(
-    calls: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_the_second_run_of_much_work_needs_no_python(calls: list[str], monkeypatch):
     """The first may be long, as far as the work says, and then has to end where the user wants."""
     monkeypatch.setattr(inner, "_RATE", 1e-6)
     session = start(abs_add())
@@ -117,7 +115,7 @@ def test_tensors_that_are_permuted_need_python(calls: list[str]):
     options, x = settings(), np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
     nnapi.append_execution_provider(options, device="host-cpu", feature_level=1)
     text = "(float[1,2,4,4] x) => (float[1,1,4,4] y) { y = Conv (x, w) }"
-    content = parsed(text, w=np.ones((1, 2, 1, 1), np.float32)).SerializeToString()
+    content = serialized(text, w=np.ones((1, 2, 1, 1), np.float32))
     session = onnxruntime.InferenceSession(content, options)
     repeat(lambda: session.run(None, {"x": x}), x.sum(1, keepdims=True))
     assert calls == ["run"] * 3
@@ -214,9 +212,7 @@ def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
     assert not calls
 
 
-def test_after_a_long_run_the_next_one_goes_through_python(
-    calls: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_after_a_long_run_the_next_one_goes_through_python(calls: list[str], monkeypatch):
     before = set(plugin.live_objects)
     session = start(abs_add())
     session.run(None, {"x": X})

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import GraphProto
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort import ep
 from ep_nnapi.ort.compute import Cluster
 from ep_nnapi.report.report import Notice
+from tests.onnx_graph import serialized
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import FakeProvider
-from tests.ort.models import abs_add, graph, if_abs_add, model, node, tensor
+from tests.ort.models import abs_add, if_abs_add
 
 NO_OPTIMIZATION = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
@@ -73,9 +73,7 @@ def claimed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3)])
-def test_an_interrupt_ends_the_session_in_compile(
-    claimed: list[list[int]], monkeypatch: pytest.MonkeyPatch, interrupt: BaseException
-) -> None:
+def test_an_interrupt_ends_the_session_in_compile(claimed, monkeypatch, interrupt):
     """ONNX Runtime would ignore it in GetCapability, so one node is claimed."""
     monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 5)
     planned = ep.Ep(Raising(interrupt))
@@ -86,9 +84,7 @@ def test_an_interrupt_ends_the_session_in_compile(
     assert caught.value is interrupt
 
 
-def test_an_interrupt_where_nothing_can_be_claimed_is_raised(
-    claimed: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_where_nothing_can_be_claimed_is_raised(claimed: list[list[int]], monkeypatch):
     monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 0)
     with pytest.raises(KeyboardInterrupt):
         ep.Ep(Raising(KeyboardInterrupt())).get_capability(0, None)
@@ -97,9 +93,7 @@ def test_an_interrupt_where_nothing_can_be_claimed_is_raised(
 
 @pytest.mark.usefixtures("claimed", "collecting")
 @pytest.mark.parametrize("raised", [ValueError("a defect"), KeyboardInterrupt()])
-def test_garbage_is_collected_again_after_a_failure(
-    monkeypatch: pytest.MonkeyPatch, raised: BaseException
-) -> None:
+def test_garbage_is_collected_again_after_a_failure(monkeypatch, raised: BaseException):
     monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 0)
     provider = Raising(raised)
     with pytest.raises(type(raised)):
@@ -108,24 +102,21 @@ def test_garbage_is_collected_again_after_a_failure(
     assert provider.error is (raised if isinstance(raised, Exception) else None)
 
 
-def choice(name: str, *branches: GraphProto) -> GraphProto:
-    """A graph of one If, whose result is called after `name`."""
-    then, other = branches
-    made = node("If", "c", f"{name}_y", name="choice", then_branch=then, else_branch=other)
-    return graph([made], [], [tensor(f"{name}_y")], name=name)
+def leaf(name: str, node: str = "Abs (x)") -> str:
+    """A graph of one node, whose result is called after `name`."""
+    return f"{name} () => (float[2,3] {name}_y) {{ [choice] {name}_y = {node} }}"
 
 
-def leaf(name: str) -> GraphProto:
-    return graph([node("Abs", "x", f"{name}_y", name=name)], [], [tensor(f"{name}_y")], name=name)
+def choice(then: str, other: str) -> str:
+    return f"If (c) <then_branch = {then}, else_branch = {other}>"
 
 
 def test_subgraphs_of_equal_keys_are_numbered(install: Install) -> None:
     """An If in each branch has the same name, so that their branches have the same keys."""
     fake = install("Abs")
-    inner = [choice(f"in{i}", leaf(f"{i}a"), leaf(f"{i}b")) for i in range(2)]
-    whole = node("If", "c", "y", name="outer", then_branch=inner[0], else_branch=inner[1])
-    ends = [tensor("c", (), np.bool_), tensor("x")], [tensor("y")]
-    start(model([whole], *ends), graph_optimization_level=NO_OPTIMIZATION)
+    inner = (leaf(f"in{i}", choice(leaf(f"a{i}"), leaf(f"b{i}"))) for i in range(2))
+    text = f"(bool c, float[2,3] x) => (float[2,3] y) {{ [outer] y = {choice(*inner)} }}"
+    start(serialized(text), graph_optimization_level=NO_OPTIMIZATION)
     keys = [g.key for g in fake.graphs]
     assert keys[-1] == ""  # the main graph comes last
     assert len(set(keys)) == len(keys) == 7
@@ -142,9 +133,7 @@ def test_inner_graphs_are_planned_before_the_main_one(install: Install) -> None:
 
 
 @pytest.mark.parametrize("warning", [False, True])
-def test_the_notice_is_logged_at_its_level(
-    install: Install, capfd: pytest.CaptureFixture[str], warning: bool
-) -> None:
+def test_the_notice_is_logged_at_its_level(install: Install, capfd, warning: bool):
     install(provider=FakeProvider(("Abs",), line=Notice("two nodes taken", warning)))
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 2  # warnings and above

@@ -61,10 +61,8 @@ def test_the_library_has_no_symbol_of_python():
     listing = ran("nm", "-D", PLUGIN)
     symbols = [line.split()[-2:] for line in listing.stdout.splitlines()]
     assert not [name for _, name in symbols if "Py" in name]
-    assert {name for kind, name in symbols if kind == "T"} == {
-        "CreateEpFactories",
-        "ReleaseEpFactory",
-    }
+    expected = {"CreateEpFactories", "ReleaseEpFactory"}
+    assert {name for kind, name in symbols if kind == "T"} == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ep_nnapi.ort import inner_session
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
 from ep_nnapi.sessions.device_session import DeviceModel, Threads
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import model_of, serialized
 from tests.ort_devices.test_session import in_child
 
 
@@ -30,14 +30,13 @@ def opened(content: DeviceModel, threads: int = 1) -> InnerSession:
 
 def scaled(size: int | str = 3, dtype: type = np.float32) -> DeviceModel:
     """y = w * x and z = y + x; w is the first of the weights."""
-    nodes = [node("Gather", "weights first", "w"), node("Mul", "x w", "y"), node("Add", "y x", "z")]
+    nodes = "w = Gather (weights, first) y = Mul (x, w) z = Add (y, x)"
     weights = np.full(256, 3, dtype)
-    given = [tensor("x", (size,), dtype), tensor("weights", weights.shape, dtype)]
-    known = size if isinstance(size, int) else None
-    content = model(
-        nodes, given, [tensor(n, (size,), dtype) for n in "yz"], {"first": np.array([0])}
-    )
-    return DeviceModel(content, ("x",), {"y": (known,), "z": (known,)}, {"weights": weights})
+    given = {"x": (dtype, (size,)), "weights": (dtype, weights.shape)}
+    known = (size if isinstance(size, int) else None,)
+    made = model_of(nodes, given, dict.fromkeys("yz", (dtype, (size,))), {"first": np.array([0])})
+    outputs = {"y": known, "z": known}
+    return DeviceModel(made.SerializeToString(), ("x",), outputs, {"weights": weights})
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64])
@@ -51,10 +50,8 @@ def test_results_are_those_of_the_model(dtype: type):
 def test_weights_are_read_where_they_are():
     """They are in memory once, and constants for ONNX Runtime, not inputs."""
     weights = np.ones(256, np.float32)
-    ends = [tensor("x", weights.shape), tensor("w", weights.shape)], [tensor("y", weights.shape)]
-    added = DeviceModel(
-        model([node("Add", "x w", "y")], *ends), ("x",), {"y": weights.shape}, {"w": weights}
-    )
+    content = serialized("(float[256] x, float[256] w) => (float[256] y) { y = Add (x, w) }")
+    added = DeviceModel(content, ("x",), {"y": weights.shape}, {"w": weights})
     session, x = opened(added), np.ones(256, np.float32)
     np.testing.assert_array_equal(session.run([x], [])[0], np.full(256, 2))
     weights[:] = 2
@@ -84,9 +81,8 @@ def test_results_outlive_the_session():
 
 
 def test_a_scalar_and_no_elements_pass():
-    one = DeviceModel(
-        model([node("Neg", "x", "y")], [tensor("x", ())], [tensor("y", ())]), ("x",), {"y": ()}
-    )
+    content = serialized("(float x) => (float y) { y = Neg (x) }")
+    one = DeviceModel(content, ("x",), {"y": ()})
     np.testing.assert_array_equal(opened(one).run([np.array(2, np.float32)], [])[0], -2)
     y, _ = opened(scaled("n")).run([np.zeros(0, np.float32)], [])
     assert y.shape == (0,)

@@ -134,9 +134,7 @@ def test_capability_error_is_logged_and_claims_nothing(install: Install, capfd, 
 @pytest.mark.filterwarnings("ignore:Specified 'providers'")  # onnxruntime, while falling back
 @pytest.mark.parametrize(("error", "sentence"), ERRORS)
 @pytest.mark.parametrize("way", ["providers", "append"])
-def test_create_error_is_printed_before_the_cpu_takes_over(
-    install: Install, capfd, way, error, sentence
-):
+def test_create_error_is_printed_before_the_cpu_takes_over(install, capfd, way, error, sentence):
     failing = install(provider=Failing("", error))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -18,8 +18,8 @@ from ep_nnapi.ort import plugin
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.provider.provider import open_provider
 from models.zoo import sample_inputs
+from tests.onnx_graph import serialized
 from tests.ort.conftest import NAME, settings
-from tests.ort.models import model, node, tensor
 from tests.runtimes import host_only
 
 Event: TypeAlias = Mapping[str, Any]
@@ -30,10 +30,9 @@ X = {"x": np.ones((SIZE, SIZE), np.float32)}
 
 def products() -> bytes:
     """Matrix products, each so large that the rest of a run does not matter."""
-    nodes = [node("MatMul", f"v{i} w", f"v{i + 1}", name=f"product{i}") for i in range(DEPTH)]
-    weight = np.full((SIZE, SIZE), 1 / SIZE, np.float32)
-    ends = [tensor("v0", (SIZE, SIZE))], [tensor(f"v{DEPTH}", (SIZE, SIZE))]
-    return model(nodes, *ends, {"w": weight})
+    nodes = " ".join(f"[product{i}] v{i + 1} = MatMul (v{i}, w)" for i in range(DEPTH))
+    ends = f"(float[{SIZE},{SIZE}] v0) => (float[{SIZE},{SIZE}] v{DEPTH})"
+    return serialized(f"{ends} {{ {nodes} }}", w=np.full((SIZE, SIZE), 1 / SIZE, np.float32))
 
 
 def profiled(
@@ -102,9 +101,8 @@ def test_each_operation_is_inside_of_its_cluster(tmp_path: Path):
     assert found == [e for e in events if "device" in e["args"]]
     assert [e["name"] for e in (found[0], found[-1])] == BORDER
     described = [(e["name"], e["args"]["nodes"], e["args"]["device"]) for e in operations(found)]
-    assert described == [
-        ("FULLY_CONNECTED", f"product{i}", "nnapi-reference") for i in range(DEPTH)
-    ]
+    expected = [("FULLY_CONNECTED", f"product{i}", "nnapi-reference") for i in range(DEPTH)]
+    assert described == expected
 
 
 @host_only

@@ -12,9 +12,9 @@ from ep_nnapi.graph.graph import Attribute, Graph
 from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.ort.api import OrtError
+from tests.onnx_graph import parsed, serialized
 from tests.ort.conftest import Install, start
 from tests.ort.look import Look, only
-from tests.ort.models import finish, graph, model, node, tensor
 
 ROOT = Path(__file__).parents[2]
 MODELS = [ROOT / "models/digits.onnx", ROOT / "../shared/models/mnist.onnx"]
@@ -29,15 +29,11 @@ def plain(attribute: Attribute) -> object:
 
 def expected(attribute: onnx.AttributeProto) -> object:
     value = helper.get_attribute_value(attribute)
+    if isinstance(value, list):
+        return tuple(v.decode() if isinstance(v, bytes) else v for v in value)
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
-    return (
-        tuple(v.decode() if isinstance(v, bytes) else v for v in value)
-        if isinstance(value, list)
-        else value
-    )
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.name)
@@ -68,10 +64,10 @@ def test_graph_is_the_optimized_model(look, path: Path, tmp_path: Path):
 
 
 def test_values_are_one_object_and_omitted_ones_none(look):
-    nodes = [node("Clip", "x - m", "c"), node("Add", "c c", "y"), node("Dropout", "y r t", "d -")]
-    constants = {"m": np.float32(1), "r": np.float32(0.5), "t": np.bool_(True)}
-    constants = {name: np.array(value) for name, value in constants.items()}
-    seen = look(model(nodes, [tensor("x", ("n", None))], [tensor("d", ("n", None))], constants))
+    text = """(float[n,?] x) => (float[n,?] d) {
+        c = Clip (x, , m) y = Add (c, c) d, = Dropout (y, r, t) }"""
+    made = parsed(text, m=np.float32(1), r=np.float32(0.5), t=True)
+    seen = look(made.SerializeToString())
     clip, add = only(seen, "Clip"), only(seen, "Add")
     assert clip.inputs[1] is None
     assert clip.inputs[2].constant.shape == ()
@@ -81,20 +77,15 @@ def test_values_are_one_object_and_omitted_ones_none(look):
 
 
 def test_unnamed_nodes_go_by_their_first_output(look):
-    nodes = [node("Abs", "x", "a"), node("Relu", "a", "y", name="last")]
-    seen = look(model(nodes, [tensor("x")], [tensor("y")]))
+    text = "(float[2,3] x) => (float[2,3] y) { a = Abs (x) [last] y = Relu (a) }"
+    seen = look(serialized(text))
     assert [n.name for n in seen.graphs[""].nodes] == ["a", "last"]
 
 
 def test_what_is_not_a_tensor_or_has_no_shape(look):
-    nodes = [
-        node("SequenceConstruct", "x x", "s"),
-        node("SequenceAt", "s i", "a"),
-        node("Abs", "a", "b"),
-        node("Relu", "b", "y"),
-    ]
-    inputs = [tensor("x", ("n",)), tensor("i", (), np.int64)]
-    seen = look(model(nodes, inputs, [tensor("y", ("m",))]))
+    text = """(float[n] x, int64 i) => (float[m] y) {
+        s = SequenceConstruct (x, x) a = SequenceAt (s, i) b = Abs (a) y = Relu (b) }"""
+    seen = look(serialized(text))
     sequence = only(seen, "SequenceConstruct").outputs[0]
     assert (sequence.dtype, sequence.dims) == (DType.UNDEFINED, None)
     with pytest.raises(Reject, match="b has an unknown rank"):
@@ -104,12 +95,11 @@ def test_what_is_not_a_tensor_or_has_no_shape(look):
 @pytest.mark.parametrize("dtype", [DType.BFLOAT16, DType.FLOAT8E4M3FN, DType.STRING])
 def test_types_without_numpy_twin_are_refused_when_loaded(look, dtype: DType):
     """Shown with their ONNX type; refused only when their data is asked for."""
-    w = helper.make_tensor("w", dtype, [2], [b"a", b"b"] if dtype is DType.STRING else [1, 2])
-    main = graph([node("Identity", "x", "z"), node("Reshape", "w s", "y")], [tensor("x")], [])
-    main.output.append(helper.make_tensor_value_info("y", dtype, (2, 1)))
-    main.initializer.append(w)
-    main.input.append(tensor("s", (2,), np.int64))
-    seen = look(finish(main, opset=21))
+    made = parsed("(float[2,3] x, int64[2] s) => () { z = Identity (x) y = Reshape (w, s) }", 21)
+    made.graph.output.append(helper.make_tensor_value_info("y", dtype, (2, 1)))
+    numbers = [b"a", b"b"] if dtype is DType.STRING else [1, 2]
+    made.graph.initializer.append(helper.make_tensor("w", dtype, [2], numbers))
+    seen = look(made.SerializeToString())
     value = only(seen, "Reshape").inputs[0]
     assert (value.dtype, value.constant.dtype, value.constant.shape) == (dtype, dtype, (2,))
     assert seen.refusals == {"w": f"DTYPE: {dtype.name} has no numpy type; use a standard type"}
@@ -119,24 +109,20 @@ def test_types_without_numpy_twin_are_refused_when_loaded(look, dtype: DType):
 @pytest.mark.parametrize("dtype", [DType.INT4, DType.UINT4])
 def test_four_bits_are_read_as_eight(look, dtype: DType, numbers: list[int]):
     given = [number & 15 for number in numbers] if dtype is DType.UINT4 else numbers
-    main = graph(
-        [node("DequantizeLinear", "w s", "d"), node("Add", "x d", "y")],
-        [tensor("x", (len(given),))],
-        [tensor("y", (len(given),))],
-        {"s": np.array(1, np.float32)},
-    )
-    main.initializer.append(helper.make_tensor("w", dtype, [len(given)], given))
-    seen = look(finish(main, opset=21))
+    text = f"(float[{len(given)}] x) => (float[{len(given)}] y) {{"
+    made = parsed(f"{text} d = DequantizeLinear (w, s) y = Add (x, d) }}", 21, s=np.float32(1))
+    made.graph.initializer.append(helper.make_tensor("w", dtype, [len(given)], given))
+    seen = look(made.SerializeToString())
     assert only(seen, "DequantizeLinear").inputs[0].dtype is dtype
-    assert (seen.constants["w"].dtype, seen.constants["w"].tolist()) == (
-        dtype.widened.numpy,
-        given,
-    )
+    w = seen.constants["w"]
+    assert (w.dtype, w.tolist()) == (dtype.widened.numpy, given)
+
+
+ADD = parsed("(float[2,3] x) => (float[2,3] y) { y = Add (x, w) }", w=np.eye(2, 3, dtype="f4"))
 
 
 def test_constants_end_with_the_callback(look):
-    w = np.ones((2, 3), np.float32)
-    seen = look(model([node("Add", "x w", "y")], [tensor("x")], [tensor("y")], {"w": w}))
+    seen = look(ADD.SerializeToString())
     weight = only(seen, "Add").inputs[1].constant
     assert weight.shape == (2, 3)
     with pytest.raises(OrtError, match="constant w is read after"):
@@ -144,7 +130,6 @@ def test_constants_end_with_the_callback(look):
 
 
 def test_constants_are_read_only_views(install: Install):
-    w = np.arange(6, dtype=np.float32).reshape(2, 3)
     flags = []
 
     class Flags(Look):
@@ -154,13 +139,13 @@ def test_constants_are_read_only_views(install: Install):
             return []
 
     install(provider=Flags())
-    start(model([node("Add", "x w", "y")], [tensor("x")], [tensor("y")], {"w": w}))
+    start(ADD.SerializeToString())
     assert flags == [(True, False)]
 
 
 def test_claims_of_another_provider_are_seen(look):
     """`claimed_by` is "" for a free node; ONNX Runtime shows opsets of every domain it knows."""
-    seen = look(model([node("Abs", "x", "y")], [tensor("x")], [tensor("y")]))
+    seen = look(serialized("(float[2,3] x) => (float[2,3] y) { y = Abs (x) }"))
     assert seen.graphs[""].nodes[0].claimed_by == ""
     assert seen.graphs[""].opsets[""] == 17
     assert seen.graphs[""].nodes[0].since == 13

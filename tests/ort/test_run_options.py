@@ -118,9 +118,7 @@ def test_runs_of_other_threads_have_their_own(limits: list[RunOptions]):
         ({"flags": "1"}, "'flags' is no option of a run; there are preference, priority,"),
     ],
 )
-def test_what_is_wrong_is_the_runs_error(
-    limits: list[RunOptions], entries: Mapping[str, str], message: str
-):
+def test_what_is_wrong_is_the_runs_error(limits, entries, message):
     """Also if another entry is right; the next run is not affected."""
     opened = session()
     with pytest.raises(Fail, match=message):
@@ -151,9 +149,7 @@ def test_entries_of_others_are_theirs():
     np.testing.assert_array_equal(opened.run(None, X, options)[0], 2 * X["x"])
 
 
-def test_a_run_that_fails_leaves_its_options_behind(
-    limits: list[RunOptions], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_run_that_fails_leaves_its_options_behind(limits: list[RunOptions], monkeypatch):
     opened = session(fallback="none")
 
     def broken(self, inputs, outputs, options) -> None:

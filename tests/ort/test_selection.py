@@ -40,9 +40,7 @@ def no_other_plugin() -> None:
 
 @pytest.mark.usefixtures("no_other_plugin")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_policy_takes_nodes_from_the_cpu_provider(
-    install: Install, capfd: pytest.CaptureFixture[str], policy: str
-):
+def test_no_policy_takes_nodes_from_the_cpu_provider(install: Install, capfd, policy: str):
     """ONNX Runtime chooses any CPU device before its own: the plugin takes no node then."""
     fake = install("Abs", "Add", together=True)
     options = by_policy(policy)
@@ -88,9 +86,7 @@ def test_after_a_policy_the_plugin_can_be_selected(install: Install, way: str):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_after_a_policy_that_chose_another_plugin_too(
-    install: Install, another_plugin: str, way: str
-):
+def test_after_a_policy_that_chose_another_plugin_too(install, another_plugin, way):
     """The policy compares this plugin with the other one, and creates only the other one."""
     fake = install("Abs", "Add", together=True)
     session = onnxruntime.InferenceSession(abs_add(), by_policy("DEFAULT"))

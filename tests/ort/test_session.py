@@ -54,9 +54,7 @@ def test_append_execution_provider_runs_on_the_plugin(install: Install):
         ({"session.force_spinning_stop": "1"}, None),
     ],
 )
-def test_threads_of_the_session_spin_briefly_unless_it_says_how(
-    given: dict[str, str], duration: str | None
-):
+def test_threads_of_the_session_spin_briefly_unless_it_says_how(given, duration):
     options = settings()
     for name, value in given.items():
         options.add_session_config_entry(name, value)
@@ -98,9 +96,7 @@ def test_one_line_for_each_session_at_the_severity_of_its_log(
     assert capfd.readouterr().err.count(line.text) == logged
 
 
-def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(
-    capfd: pytest.CaptureFixture[str],
-):
+def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(capfd):
     options = settings()
     options.log_severity_level = WARNING
     nnapi.append_execution_provider(options, exclude="Conv,Relu,MaxPool")
@@ -208,9 +204,7 @@ def test_settings_are_applied_and_options_take_precedence(install: Install, tmp_
         ("nnapi-aware", LEVEL.ORT_ENABLE_EXTENDED),
     ],
 )
-def test_settings_that_choose_the_cpu_append_nothing(
-    tmp_path: Path, level: str, of_session: object
-):
+def test_settings_that_choose_the_cpu_append_nothing(tmp_path, level: str, of_session: object):
     options, threads = settings(), {"intra_op_num_threads": "1"}
     path = tuned(tmp_path, provider="CPU", optimization_level=level, options=threads)
     nnapi.append_execution_provider(options, settings=path)

@@ -12,8 +12,8 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort import shared
 from ep_nnapi.ort.inner_session import InnerSession
+from tests.onnx_graph import parsed, serialized
 from tests.ort.conftest import settings
-from tests.ort.models import model, node, tensor
 from tests.runtimes import host_only
 
 pytestmark = host_only
@@ -38,11 +38,11 @@ def product(rows: object, *, size: int = SIZE) -> tuple[Array, Array]:
     """The product of a matrix and weights, and the same of numpy."""
     rng = np.random.default_rng(0)
     w, x = (rng.integers(-4, 5, (n, size)).astype(np.float32) for n in (size, 3))
-    nodes = [node("MatMul", "x w", "p"), node("Neg", "p", "y")]
-    ends = [tensor("x", (rows, size))], [tensor("y", (rows, size))]
+    nodes = "p = MatMul (x, w) y = Neg (p)"
+    content = serialized(f"(float[{rows},{size}] x) => (float[{rows},{size}] y) {{ {nodes} }}", w=w)
     options = settings()
     nnapi.append_execution_provider(options, device="host-cpu")
-    session = onnxruntime.InferenceSession(model(nodes, *ends, {"w": w}), options)
+    session = onnxruntime.InferenceSession(content, options)
     gc.collect()
     return session.run(None, {"x": x})[0], -(x @ w)
 
@@ -57,9 +57,7 @@ def test_large_weights_are_not_copied(weights: list[Array], rows: object) -> Non
 
 
 @pytest.mark.parametrize("rows", [3, "n"], ids=["fixed", "open"])
-def test_they_are_copied_where_sequences_have_copies(
-    weights: list[Array], rows: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_copied_where_sequences_have_copies(weights, rows, monkeypatch):
     monkeypatch.setattr(shared, "_shares", lambda: False)
     ours, right = product(rows)
     np.testing.assert_array_equal(ours, right)
@@ -70,13 +68,9 @@ def test_they_are_copied_where_sequences_have_copies(
 def test_memory_of_the_application_is_not_referred_to(tmp_path: Path, add: str) -> None:
     """It may be used for something else once the session is there."""
     w, x = (np.full((SIZE, SIZE), n, np.float32) for n in (2, 3))
-    nodes = [node("Add", "x w", "a"), node("Neg", "a", "y")]
-    shape = (SIZE, SIZE)
-    made = model(nodes, [tensor("x", shape)], [tensor("y", shape)], {"w": w})
+    text = f"(float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ a = Add (x, w) y = Neg (a) }}"
     path = str(tmp_path / "m.onnx")
-    onnx.save_model(
-        onnx.ModelProto.FromString(made), path, save_as_external_data=True, location="w.data"
-    )
+    onnx.save(parsed(text, w=w), path, save_as_external_data=True, location="w.data")
     options, given = settings(), w.copy()
     value = onnxruntime.OrtValue.ortvalue_from_numpy(given)
     several = add == "add_external_initializers"

@@ -20,8 +20,8 @@ from ep_nnapi.ort.api import ALLOW_VIRTUAL, environment_entries
 from ep_nnapi.ort.factory import DEVICES, virtual_factories
 from ep_nnapi.provider.virtual_devices import FOLDER_VARIABLE
 from tests.documents import blocks
+from tests.onnx_graph import serialized
 from tests.ort.conftest import NAME, settings
-from tests.ort.models import model, node, tensor
 from tests.ort.programs import ENVIRONMENT, wheels_library
 from tests.programs import ran
 
@@ -35,9 +35,8 @@ SINCE = {"Sigmoid": 1, "Reciprocal": 2, "Sin": 3}
 
 def chain() -> bytes:
     """x -> Sigmoid -> Reciprocal -> Sin -> y, every node named like its operator."""
-    ends = zip("xab", "aby", strict=True)
-    nodes = [node(op, *names, name=op) for op, names in zip(SINCE, ends, strict=True)]
-    return model(nodes, [tensor("x", SIZES)], [tensor("y", SIZES)])
+    nodes = "[Sigmoid] a = Sigmoid (x) [Reciprocal] b = Reciprocal (a) [Sin] y = Sin (b)"
+    return serialized(f"(float[2,3] x) => (float[2,3] y) {{ {nodes} }}")
 
 
 @pytest.fixture
@@ -133,9 +132,7 @@ def refusal(options: onnxruntime.SessionOptions, capfd: pytest.CaptureFixture[st
         ({"runtime": "system"}, "runtime is set by the virtual device feature"),
     ],
 )
-def test_options_of_another_device_are_refused(
-    phones, capfd: pytest.CaptureFixture[str], given: dict[str, str], message: str
-):
+def test_options_of_another_device_are_refused(phones, capfd, given: dict[str, str], message: str):
     assert message in refusal(on(phones["feature-level-5"], **given), capfd)
 
 
@@ -203,9 +200,7 @@ LEVELS = [f"feature-level-{level}" for level in range(8, 0, -1)]
         (REGISTERED, [], LEVELS),
     ],
 )
-def test_the_environment_allows_virtual_devices(
-    registered: str, entries: list[str], expected: list[str], tmp_path: Path
-):
+def test_the_environment_allows_virtual_devices(registered, entries, expected, tmp_path):
     """A host that sets allow_virtual_devices gets them beside the provider of this machine."""
     program = [sys.executable, ENVIRONMENT, wheels_library(), ep_nnapi.get_library_path()]
     env = os.environ | {FOLDER_VARIABLE: str(tmp_path)}

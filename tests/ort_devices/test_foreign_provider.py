@@ -114,9 +114,7 @@ def test_the_c_library_says_why_a_device_is_not_there(named: dict[str, str], say
     assert says in done.stderr
 
 
-def test_a_library_that_cannot_be_loaded_is_named(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_that_cannot_be_loaded_is_named(model: Path, tmp_path, monkeypatch):
     path = tmp_path / "libnothing.so"
     monkeypatch.setenv("EP_NNAPI_PROVIDERS", str(path))
     with pytest.raises(OptionError, match=r"libnothing\.so, but ") as refused:

@@ -149,9 +149,7 @@ def flattened(trace: Trace, addend: float = 1) -> Model:
 
 @pytest.mark.parametrize("addend", [1.0, 3.0])
 @pytest.mark.parametrize(("n", "m"), [(5, 7), (2, 3), (40, 1)])
-def test_one_session_computes_every_size_from_the_model_alone(
-    n: int, m: int, addend: float
-) -> None:
+def test_one_session_computes_every_size_from_the_model_alone(n: int, m: int, addend: float):
     cpu, _ = RUNTIME.devices()
     compiled = RUNTIME.compile(flattened(Trace(), addend), cpu)
     x = np.random.default_rng(0).normal(size=(n, m, 2)).astype(np.float32)
@@ -176,9 +174,7 @@ def test_a_device_for_numbers_refuses_a_model_with_conditions() -> None:
         ("n m", "2 n m", None),
     ],
 )
-def test_a_reshape_names_sizes_as_onnx_does_where_it_can(
-    source: str, wanted: str, taken: list[int] | None
-) -> None:
+def test_a_reshape_names_sizes_as_onnx_does_where_it_can(source, wanted, taken):
     trace = Trace()
     symbols = {"n": trace.size("n", 5), "m": trace.size("m", 7)}
     known = {**symbols, "2m": 2 * symbols["m"]}

@@ -160,9 +160,8 @@ def test_element_wise_operations_keep_the_layout_of_their_operands():
 
 
 def test_one_plain_operand_of_the_same_size_makes_the_layout_plain():
-    assert element_wise(SHAPE, SHAPE, TO_NCHW, identity(4)).layout("input1", "input2") == identity(
-        4
-    )
+    expected = identity(4)
+    assert element_wise(SHAPE, SHAPE, TO_NCHW, identity(4)).layout("input1", "input2") == expected
 
 
 @pytest.mark.parametrize("b", [SHAPE[3:], (1, 1, 1, SHAPE[3])], ids=["of lower rank", "wide"])
@@ -215,11 +214,8 @@ def second(op: Op) -> None:
 
 
 def test_a_row_has_an_entry_for_each_of_its_types():
-    assert table(row(spec.RELU, first, F32, Q8), row(spec.RELU, second, Q8S)) == {
-        (spec.RELU, F32): first,
-        (spec.RELU, Q8): first,
-        (spec.RELU, Q8S): second,
-    }
+    expected = {(spec.RELU, F32): first, (spec.RELU, Q8): first, (spec.RELU, Q8S): second}
+    assert table(row(spec.RELU, first, F32, Q8), row(spec.RELU, second, Q8S)) == expected
 
 
 def test_a_row_without_types_is_for_operations_of_any_type():

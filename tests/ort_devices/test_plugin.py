@@ -94,9 +94,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, op_type: str) -> list[str]:
 
 
 @pytest.mark.parametrize("spin", Spin)
-def test_a_model_is_opened_once_to_be_asked_about_and_compiled(
-    spin: Spin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_opened_once_to_be_asked_about_and_compiled(spin: Spin, monkeypatch):
     asked = refusing(monkeypatch, "nothing")
     device, model = plugin_device(CPU), tanh_of_elu()
     assert all(device.supported(model))
@@ -134,18 +132,14 @@ def test_a_session_that_fell_to_the_cpu_is_no_answer(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", EXTRAS)
-def test_extras_that_are_missing_name_the_install_command(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extras_that_are_missing_name_the_install_command(name: str, monkeypatch):
     monkeypatch.setitem(sys.modules, EXTRAS[name].package, None)  # as if it were not installed
     with pytest.raises(OptionError, match=rf"pip install 'ep-nnapi\[{EXTRAS[name].extra}\]'"):
         ep_nnapi.check(DIGITS, device=name)
 
 
 @pytest.mark.parametrize("name", EXTRAS)
-def test_extras_without_hardware_say_what_they_need(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_extras_without_hardware_say_what_they_need(name: str, monkeypatch: pytest.MonkeyPatch):
     package = SimpleNamespace(get_ep_name=lambda: "OtherProvider", get_library_path=lambda: "x.so")
     monkeypatch.setitem(sys.modules, EXTRAS[name].package, package)
     with pytest.raises(OptionError, match=f"{name} is not there: OtherProvider needs a"):

@@ -41,7 +41,7 @@ from ep_nnapi.sessions.device_session import (
     DeviceSession,
     Threads,
 )
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 from tests.ort_devices.networks import Network, chain, feed
 
 
@@ -114,9 +114,9 @@ def test_sums_and_layer_normalizations_stay_apart(
     asked: list[Threads] = []
     monkeypatch.setattr(session, "open_session", lambda _, threads: asked.append(threads))
     open_model(chain(), None, Threads(1, ()))
-    nodes = [node("Add", "x x", "a"), node("LayerNormalization", "a s s", "y")]
-    ends = [tensor("x", (1, 4, 8))], [tensor("y", (1, 4, 8))]
-    content = model(nodes, *ends, {"s": np.ones(8, np.float32)})
+    text = """(float[1,4,8] x) => (float[1,4,8] y) {
+        a = Add (x, x) y = LayerNormalization (a, s, s) }"""
+    content = serialized(text, s=np.ones(8, np.float32))
     for settings, expected in ((asked[0].settings, ["Add", "LayerNormalization"]), ((), [_SKIP])):
         options = onnxruntime.SessionOptions()
         options.optimized_model_filepath = str(tmp_path / "optimized.onnx")

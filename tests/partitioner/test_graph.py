@@ -23,12 +23,10 @@ def test_numbers_are_a_topological_order_that_insertion_does_not_change(seed):
     capable = graphs.random_capable(rng, dag)
     graph = indexed(dag, capable)
     assert all(graph.number[u] < graph.number[v] for u, v in dag.edges)
-    assert graph.region.preds == [
-        tuple(sorted(graph.number[u] for u in dag.pred[node])) for node in graph.number
-    ]
-    assert graph.members(v for v, flag in enumerate(graph.region.capable) if flag) == tuple(
-        node for node in graph.number if node in capable
-    )
+    expected = [tuple(sorted(graph.number[u] for u in dag.pred[node])) for node in graph.number]
+    assert graph.region.preds == expected
+    wanted = tuple(node for node in graph.number if node in capable)
+    assert graph.members(v for v, flag in enumerate(graph.region.capable) if flag) == wanted
     assert indexed(graphs.shuffled(rng, dag), capable) == graph
 
 
@@ -44,9 +42,8 @@ def test_contraction_by_networkx(seed):
     peer = nx.DiGraph((where[u], where[v]) for u, v in numbers.edges if where[u] != where[v])
     assert {(u, v) for v, row in enumerate(region.preds) for u in row} == set(peer.edges)
     assert all(u < v for u, v in peer.edges)
-    assert [where[a] == where[b] for a in range(len(dag)) for b in range(len(dag))] == [
-        label[a] == label[b] for a in range(len(dag)) for b in range(len(dag))
-    ]
+    expected = [label[a] == label[b] for a in range(len(dag)) for b in range(len(dag))]
+    assert [where[a] == where[b] for a in range(len(dag)) for b in range(len(dag))] == expected
 
 
 def test_a_part_keeps_the_edges_between_its_nodes():

@@ -72,14 +72,10 @@ def test_forward_and_backward_on_a_drawn_graph():
     """b can be with a or with d, not with both: X keeps them apart."""
     dag = graphs.dag_of("a b d, a X d")
     graph = indexed(dag, graphs.capable_of(dag))
-    assert {frozenset(c) for c in clusters_of(graph, forward(graph.region))} == {
-        frozenset("ab"),
-        frozenset("d"),
-    }
-    assert {frozenset(c) for c in clusters_of(graph, backward(graph.region))} == {
-        frozenset("a"),
-        frozenset("bd"),
-    }
+    expected = {frozenset("ab"), frozenset("d")}
+    assert {frozenset(c) for c in clusters_of(graph, forward(graph.region))} == expected
+    wanted = {frozenset("a"), frozenset("bd")}
+    assert {frozenset(c) for c in clusters_of(graph, backward(graph.region))} == wanted
 
 
 def clusters(text, **options):

@@ -15,23 +15,15 @@ from partitioner.graph import indexed
 from partitioner.search import CHOSEN, planned, search
 from partitioner.tensors import region_tensors
 from tests.cases import each
-from tests.partitioner.graphs import (
-    cost_of,
-    exhaustive,
-    priced,
-    random_capable,
-    random_dag,
-    random_layers,
-    random_small,
-)
+from tests.partitioner import graphs
 from tests.partitioner.program import better_than
 
 
 def prepared(seed: int):
     """A region, its tensors and its plan."""
     rng = random.Random(seed)
-    dag = random_layers(rng, rng.randint(2, 25))
-    graph = indexed(dag, random_capable(rng, dag))
+    dag = graphs.random_layers(rng, rng.randint(2, 25))
+    graph = indexed(dag, graphs.random_capable(rng, dag))
     (tensors,) = region_tensors(dag, graph, [range(len(dag))])
     return graph.region, tensors, planned(graph.region, tensors, 10**6)
 
@@ -40,7 +32,7 @@ def prepared(seed: int):
 def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
     region, tensors, steps = prepared(seed)
     found = search(steps, tensors, 10**6, None)
-    assert found.cost == priced(region, tensors, found.block)
+    assert found.cost == graphs.priced(region, tensors, found.block)
     assert found.least == inf
     assert search(steps, tensors, 10**6, found.cost).cost is None
 
@@ -50,7 +42,7 @@ def test_against_the_edges_the_lowest_cost_is_the_same(seed):
     region, tensors, steps = prepared(seed)
     against = planned(region, tensors, 10**6, against=True)
     found = search(against, tensors, 10**6, None)
-    assert found.cost == priced(region, tensors, found.block)
+    assert found.cost == graphs.priced(region, tensors, found.block)
     assert found.cost == search(steps, tensors, 10**6, None).cost
 
 
@@ -119,13 +111,13 @@ def test_never_worse_than_quadratic(kind):
 
 CLUSTERS, BYTES = 0.9999, 0.999  # of graphs of up to 9 nodes
 PROGRAM = 0.99  # of graphs of 20 to 40 nodes
-SMALL = (random_small, random_small, random_dag, random_layers)
+SMALL = (graphs.random_small, graphs.random_small, graphs.random_dag, graphs.random_layers)
 
 
 def small(seed: int) -> tuple[nx.DiGraph, set]:
     rng = random.Random(seed)
     dag = rng.choice(SMALL)(rng, rng.randint(1, 9))
-    return dag, random_capable(rng, dag)
+    return dag, graphs.random_capable(rng, dag)
 
 
 @pytest.mark.parametrize("seeds", [range(500), pytest.param(range(20_000), marks=pytest.mark.long)])
@@ -133,7 +125,7 @@ def test_small_graphs_by_exhaustion(seeds):
     more, heavier = [], []
     for seed in seeds:
         dag, capable = small(seed)
-        found, best = cost_of(dag, partition(dag, capable)), exhaustive(dag, capable)
+        found, best = graphs.cost_of(dag, partition(dag, capable)), graphs.exhaustive(dag, capable)
         if found[0] != best[0]:
             more.append(seed)
         elif found != best:
@@ -149,7 +141,10 @@ def test_fewest_clusters_that_need_not_be_connected(seeds):
     for seed in seeds:
         dag, capable = small(seed)
         clusters = partition(dag, capable, connected=False)
-        found, best = cost_of(dag, clusters), exhaustive(dag, capable, connected=False)
+        found, best = (
+            graphs.cost_of(dag, clusters),
+            graphs.exhaustive(dag, capable, connected=False),
+        )
         assert found[0] == best[0], f"seed {seed}"
         assert violations(dag, capable, clusters, connected=False) == [], f"seed {seed}"
         if found != best:
@@ -159,14 +154,14 @@ def test_fewest_clusters_that_need_not_be_connected(seeds):
 
 def middling(seed: int) -> tuple[nx.DiGraph, set]:
     rng = random.Random(seed)
-    dag = rng.choice([random_dag, random_layers])(rng, rng.randint(20, 40))
-    return dag, random_capable(rng, dag)
+    dag = rng.choice([graphs.random_dag, graphs.random_layers])(rng, rng.randint(20, 40))
+    return dag, graphs.random_capable(rng, dag)
 
 
 def test_a_search_against_the_edges_finds_what_one_along_them_misses():
     """Graph 91 has 290 bytes by searches along the edges alone; an integer program finds 238."""
     dag, capable = middling(91)
-    assert cost_of(dag, partition(dag, capable)) == (3, 238)
+    assert graphs.cost_of(dag, partition(dag, capable)) == (3, 238)
 
 
 @pytest.mark.parametrize("seeds", [range(29, 34), pytest.param(range(200), marks=pytest.mark.long)])
@@ -175,7 +170,7 @@ def test_middling_graphs_by_an_integer_program(seeds):
     missed = []
     for seed in seeds:
         dag, capable = middling(seed)
-        found = cost_of(dag, partition(dag, capable))
+        found = graphs.cost_of(dag, partition(dag, capable))
         try:
             better = better_than(dag, capable, found)
         except TimeoutError:

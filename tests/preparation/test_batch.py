@@ -40,17 +40,10 @@ def test_a_failing_model_does_not_stop_the_rest(tmp_path: Path) -> None:
     (tmp_path / "in" / "notes.txt").write_text("no model")
     out = tmp_path / "out"
     done = ep_nnapi.prepare(tmp_path / "in", out, jobs=2)
-    assert statuses(done) == {
-        "a.onnx": Status.PREPARED,
-        "bad.onnx": Status.FAILED,
-        "sub/b.onnx": Status.PREPARED,
-    }
-    assert sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()) == [
-        "a.ort",
-        "manifest.json",
-        "required_operators.config",
-        "sub/b.ort",
-    ]
+    expected = {"a.onnx": Status.PREPARED, "bad.onnx": Status.FAILED, "sub/b.onnx": Status.PREPARED}
+    assert statuses(done) == expected
+    wanted = ["a.ort", "manifest.json", "required_operators.config", "sub/b.ort"]
+    assert sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()) == wanted
     found = json.loads((out / "manifest.json").read_text())["models"]
     assert [m["status"] for m in found] == ["prepared", "failed", "prepared"]
     assert found[0]["report"]["clusters"]
@@ -79,9 +72,8 @@ def test_another_format_of_that_name_leaves_the_weights(tmp_path: Path) -> None:
     ep_nnapi.prepare(path, tmp_path / "x.onnx", format="context", **given)
     before = {p.name for p in tmp_path.glob("x.*")}
     ep_nnapi.prepare(path, tmp_path / "x.ort", **given)
-    assert before | {"x.ort", "x.required_operators.config"} == {
-        p.name for p in tmp_path.glob("x.*")
-    }
+    expected = {p.name for p in tmp_path.glob("x.*")}
+    assert before | {"x.ort", "x.required_operators.config"} == expected
     ep_nnapi.prepare(path, tmp_path / "x.onnx", **given)  # which replaces the one with weights
     assert not list(tmp_path.glob("x.*.weights"))
 

@@ -88,9 +88,7 @@ def attempt(bad: Path, out: Path) -> tuple[Prepared | None, str | None]:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("protobuf", ["upb", "python"])
-def test_names_need_not_be_utf_8(
-    suffix: str, protobuf: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_need_not_be_utf_8(suffix: str, protobuf: str, tmp_path, monkeypatch):
     """Neither with protobuf's implementation in Python, which onnxruntime_extensions asks for."""
     path = model(tmp_path, suffix)
     if protobuf == "python":

@@ -32,9 +32,7 @@ def belongs(form: Format, style: Style, level: Level, extras: set[str]) -> bool:
 @pytest.mark.parametrize("level", Level)
 @pytest.mark.parametrize("style", Style)
 @pytest.mark.parametrize("form", Format)
-def test_what_is_in_no_combination_is_refused_in_a_sentence(
-    form: Format, style: Style, level: Level
-) -> None:
+def test_what_is_in_no_combination_is_refused_in_a_sentence(form, style, level):
     for platform, rules, reduced, embed in itertools.product(
         Platform, RuleSet, (False, True), (False, True)
     ):
@@ -82,9 +80,7 @@ def test_a_job_is_what_its_json_says() -> None:
 
 
 @pytest.mark.parametrize(("provider", "feature_level"), [("NNAPI", 4), ("CPU", None)])
-def test_settings_give_level_and_options(
-    tmp_path: Path, provider: str, feature_level: int | None
-) -> None:
+def test_settings_give_level_and_options(tmp_path: Path, provider: str, feature_level: int | None):
     """The level that is given takes precedence; the CPU needs no options of NNAPI."""
     data = {"format": "ep-nnapi settings", "version": 1, "provider": provider}
     path = tmp_path / "s.json"
@@ -120,9 +116,7 @@ OLD = ["--use_nnapi", "--optimization_level", "extended"]
     ],
     ids=" ".join,
 )
-def test_the_command_line_understands(
-    arguments: list[str], job: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_understands(arguments, job, tmp_path, monkeypatch):
     given: dict[str, object] = {}
 
     def prepare(model: str, out: str, **options: object) -> Preparation:
@@ -163,9 +157,7 @@ def test_the_old_spelling_prepares(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_the_command_line_refuses(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_refuses(arguments: list[str], tmp_path, capsys):
     path = tiny(tmp_path / "a.onnx")
     assert main(["prepare", str(path), "-o", str(tmp_path / "out"), *arguments]) == 2
     said = capsys.readouterr()

@@ -74,9 +74,7 @@ def test_an_entry_of_other_types_spoils_the_manifest(entry: Prepared, tmp_path: 
     assert read(tmp_path / "manifest.json") == {}
 
 
-def test_up_to_date_are_the_same_files_made_in_the_same_way(
-    entry: Prepared, tmp_path: Path
-) -> None:
+def test_up_to_date_are_the_same_files_made_in_the_same_way(entry: Prepared, tmp_path: Path):
     assert current(entry, tmp_path)
     assert not current(entry, tmp_path, replace(RECIPE, versions={"onnx": "1.2.4"}))
     assert not current(replace(entry, error="failed"), tmp_path)
@@ -84,9 +82,7 @@ def test_up_to_date_are_the_same_files_made_in_the_same_way(
 
 
 @pytest.mark.parametrize("name", ["a.onnx", "a.ort"])
-def test_a_changed_or_missing_file_is_not_up_to_date(
-    name: str, entry: Prepared, tmp_path: Path
-) -> None:
+def test_a_changed_or_missing_file_is_not_up_to_date(name: str, entry: Prepared, tmp_path: Path):
     (tmp_path / name).write_text("changed")
     assert not current(entry, tmp_path)
     (tmp_path / name).unlink()

@@ -61,9 +61,7 @@ def test_a_function_is_kept_whole_where_nothing_is_saved_for_the_cpu(tmp_path: P
     assert [c.nodes for c in report.clusters] == [("swish", "neg")]
 
 
-def test_four_bits_are_prepared_in_formats_that_have_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_four_bits_are_prepared_in_formats_that_have_them(shows, tmp_path, capfd):
     model = parsed(
         "(float[2,4] x) => (float[2,3] y) { f = DequantizeLinear (w, s) p = MatMul (x, f)"
         " y = Relu (p) }",
@@ -78,13 +76,12 @@ def test_four_bits_are_prepared_in_formats_that_have_them(
         (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / form, format=form).models
         assert (made.report["nodes"], made.report["taken"], made.level) == (3, 3, "basic")
         given = ["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / form), "--format", form]
-        assert main(given) == 0
-        assert "optimized at level basic in place of nnapi-aware" in capsys.readouterr().out
+        assert "optimized at level basic in place of nnapi-aware" in shows(*given)
         (entry,) = json.loads((tmp_path / form / "manifest.json").read_text())["models"]
         assert entry["level"] == "basic"
     assert main(["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "ort")]) == 1
     said = "own format has no w of type INT4; take the format onnx or context"
-    assert said in capsys.readouterr().err
+    assert said in capfd.readouterr().err
 
 
 def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
@@ -229,10 +226,9 @@ def test_levels_do_what_the_documentation_says(model: Path) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("model", MODELS)
-def test_check_shows_it(model: Path, level: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_it(shows, model: Path, level: str) -> None:
     given = ["--optimization-level", level, "--target", "builtin-nnapi"]
-    assert main(["check", str(model), *given]) == 0
-    printed = capfd.readouterr().out
+    printed = shows("check", model, *given)
     if level == "extended":
         assert "NNAPI takes 4 of 6 nodes in 2 clusters" in printed
         assert re.search(r"^FusedConv +2 ", printed, re.MULTILINE)

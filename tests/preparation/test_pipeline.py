@@ -28,9 +28,7 @@ from ep_nnapi.preparation.pipeline import SavedModel, external_data_of, save_pre
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
 from tests.litert.needs import LITERT
-from tests.onnx_graph import parsed
-from tests.ort.models import model, tensor
-from tests.ort.models import node as make
+from tests.onnx_graph import model_of, parsed
 from tests.preparation.fresh import CPU, Load, apart, loading, original, run, run_all
 
 SIZES = SMALL | {
@@ -199,9 +197,8 @@ def test_any_two_meet() -> None:
     """Every model meets every row, target and platform; every row every target and platform."""
     for case in cases():
         seen = list(jobs(case, every=case.name in SMALL))
-        assert {(j.format, j.style, j.level) for j in seen} == {
-            (c.format, c.style, level) for c, level in ROWS
-        }
+        expected = {(c.format, c.style, level) for c, level in ROWS}
+        assert {(j.format, j.style, j.level) for j in seen} == expected
         assert {(j.options.target, j.platform) for j in seen} == set(WAYS)
 
 
@@ -210,25 +207,11 @@ def rows_read_twice(path: Path) -> Path:
 
     As in a graph network that reads both rows of its edges in two ways.
     """
-    nodes = [
-        make("Gather", "x first", "a", axis=0),
-        make("Gather", "x second", "b", axis=0),
-        make("Split", "x rows", "p q", axis=0),
-        make("Squeeze", "p zero", "c"),
-        make("Squeeze", "q zero", "d"),
-        make("Cast", "a", "af", to=TensorProto.FLOAT),
-        make("Cast", "b", "bf", to=TensorProto.FLOAT),
-        make("Cast", "c", "cf", to=TensorProto.FLOAT),
-        make("Cast", "d", "df", to=TensorProto.FLOAT),
-        make("Sub", "af df", "e"),
-        make("Mul", "bf cf", "g"),
-        make("Add", "e g", "y"),
-    ]
-    weights = {
-        n: np.array(v) for n, v in {"first": 0, "second": 1, "zero": [0], "rows": [1, 1]}.items()
-    }
-    ends = [tensor("x", (2, 5), np.int64)], [tensor("y", (5,))]
-    path.write_bytes(model(nodes, *ends, weights))
+    text = """(int64[2,5] x) => (float[5] y) { a = Gather (x, first) b = Gather (x, second)
+        p, q = Split (x, rows) c = Squeeze (p, zero) d = Squeeze (q, zero) af = Cast <to = 1> (a)
+        bf = Cast <to = 1> (b) cf = Cast <to = 1> (c) df = Cast <to = 1> (d) e = Sub (af, df)
+        g = Mul (bf, cf) y = Add (e, g) }"""
+    onnx.save(parsed(text, first=0, second=1, zero=[0], rows=[1, 1]), path)
     return path
 
 
@@ -266,24 +249,12 @@ def layers(path: Path, count: int, size: int) -> Path:
     with file.open("wb") as stream:
         stream.truncate(4 * count * size * size)  # takes no place on the disk
     name, each = str(file.relative_to(path.parent)), 4 * size * size
-    nodes = []
+    nodes = " ".join(f"m{i} = MatMul (x{i}, w{i}) x{i + 1} = Relu (m{i})" for i in range(count))
+    made = model_of(nodes, {"x0": (1, size)}, {f"x{count}": (1, size)}, ir_version=9)
     for i in range(count):
-        nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"m{i}"]))
-        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"x{i + 1}"]))
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [1, size])],
-        [helper.make_tensor_value_info(f"x{count}", TensorProto.FLOAT, [1, size])],
-        [
-            weights(f"w{i}", (size, size), location=name, offset=str(i * each), length=str(each))
-            for i in range(count)
-        ],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    path.write_bytes(
-        helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
-    )
+        place = {"location": name, "offset": str(i * each), "length": str(each)}
+        made.graph.initializer.append(weights(f"w{i}", (size, size), **place))
+    path.write_bytes(made.SerializeToString())
     return path
 
 

@@ -23,7 +23,7 @@ from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers, save_tflit
 from ep_nnapi.preparation.verify import record
 from models import zoo
 from tests.litert.needs import LITERT
-from tests.ort import models as made
+from tests.onnx_graph import parsed
 from tests.preparation.test_batch import tiny
 from tests.provider.test_planner import SHAPE, model
 
@@ -68,9 +68,7 @@ def test_clusters_are_files_with_the_borders_names(tmp_path: Path) -> None:
 
 
 @LITERT
-def test_what_litert_declines_is_a_rejection_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_litert_declines_is_a_rejection_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.delitem(LOWERINGS, (spec.ELU, spec.F32))  # what it does not take, no node needs
     report = saved(model("Abs x -> a", "Elu a -> y"), tmp_path)
     (found,) = report.rejections
@@ -86,9 +84,7 @@ def test_nothing_to_write_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_without_the_extra_it_names_the_install_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_names_the_install_command(tmp_path, monkeypatch):
     monkeypatch.setattr(package, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'ep-nnapi\[litert\]'"):
         ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", format="tflite")
@@ -117,14 +113,10 @@ def test_prepare_verifies_each_cluster(tmp_path: Path) -> None:
 
 @LITERT
 def test_clusters_inside_control_flow_alone_are_refused_with_that_reason(tmp_path: Path) -> None:
-    def branch(name: str, op_type: str) -> onnx.GraphProto:
-        return made.graph([made.node(op_type, "x", name)], [], [made.tensor(name)], name=name)
-
-    choice = made.node(
-        "If", "c", "y", then_branch=branch("a", "Abs"), else_branch=branch("n", "Neg")
-    )
-    ends = [made.tensor("x"), made.tensor("c", (), np.bool_)]
-    (tmp_path / "m.onnx").write_bytes(made.model([choice], ends, [made.tensor("y")]))
+    text = """(float[2,3] x, bool c) => (float[2,3] y) {
+        y = If (c) <then_branch = t () => (float[2,3] a) { a = Abs (x) },
+            else_branch = e () => (float[2,3] n) { n = Neg (x) }> }"""
+    onnx.save(parsed(text), tmp_path / "m.onnx")
     with pytest.raises(ModelError, match="inside If, Loop or Scan"):
         ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="tflite")
 

@@ -8,7 +8,6 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.output_traits import TOLERANCES, OutputKind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.options.table import Options
@@ -75,9 +74,7 @@ def test_a_tolerance_that_is_given_is_the_tolerance(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["mlp", pytest.param("transformer_encoder", marks=pytest.mark.long)]
 )
-def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
-    name: str, tmp_path: Path
-) -> None:
+def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(name: str, tmp_path: Path):
     """Fused and unfused, its layers round apart; in a deep network the steps add up."""
     pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
     model, path = zoo.quantized(name, "u8s8"), tmp_path / "a.onnx"
@@ -92,12 +89,11 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
     assert tolerance == (pytest.approx(2 * own) if 2 * own > least else None)
 
 
-def test_random_numbers_are_said_not_to_be_compared(tmp_path: Path, capsys) -> None:
+def test_random_numbers_are_said_not_to_be_compared(shows, tmp_path: Path) -> None:
     """Their difference is no difference of the prepared model, so the table has none."""
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
     draw = helper.make_node("RandomNormalLike", ["x"], ["r"])
     path = ends_in(tmp_path / "a.onnx", y, draw, helper.make_node("Relu", ["r"], ["y"]))
-    assert main(["prepare", str(path), "-o", str(tmp_path / "out"), "--tolerance", "0"]) == 0
-    printed = capsys.readouterr().out
+    printed = shows("prepare", path, "-o", tmp_path / "out", "--tolerance", "0")
     assert "a.ort: y cannot be compared, being made of random numbers" in printed
     assert printed.splitlines()[1].split()[-2:] == ["-", "a.ort"]

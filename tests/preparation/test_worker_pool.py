@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import NodeProto, TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
@@ -46,9 +45,7 @@ def test_each_step_has_a_process_of_its_own(odd: WorkerPool, tmp_path: Path) -> 
     assert first["folder"] == str(tmp_path)
 
 
-def test_a_server_that_still_imports_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_still_imports_is_not_waited_for(tmp_path, monkeypatch):
     """As Ctrl-C finds it in the first second of `prepare`."""
     (tmp_path / "slow.py").write_text(f"import time\ntime.sleep({SECONDS})\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -125,9 +122,7 @@ def test_without_a_limit_half_of_the_machines_memory_is_it() -> None:
     assert Limits(SECONDS, MEMORY).bytes == MEMORY
 
 
-def test_a_server_that_does_not_start_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_server_that_does_not_start_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(worker_pool, "SERVER_MODULE", "tests.preparation.no_such_module")
     with step_pool() as own, own.server() as server:
         runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
@@ -135,35 +130,27 @@ def test_a_server_that_does_not_start_is_a_sentence(
             runner.run("identify", {})
 
 
-def written(path: Path, nodes: list[NodeProto], **constants: object) -> None:
+def written(path: Path, nodes: str, **constants: object) -> None:
     """A model of two numbers x and y."""
     path.parent.mkdir(exist_ok=True)
     onnx.save(model_of(nodes, {"x": (2,)}, {"y": (2,)}, constants), path)
 
 
 def fine(path: Path) -> None:
-    written(path, [helper.make_node("Relu", ["x"], ["y"])])
+    written(path, "y = Relu (x)")
 
 
 def huge(path: Path, numbers: int) -> None:
     """A file of a few bytes that computes with many numbers."""
-    filled = helper.make_node("ConstantOfShape", ["n"], ["z"])
-    largest = helper.make_node("ReduceMax", ["z"], ["m"], keepdims=0)
-    added = helper.make_node("Add", ["x", "m"], ["y"])
-    written(path, [filled, largest, added], n=np.array([numbers], np.int64))
+    nodes = "z = ConstantOfShape (n) m = ReduceMax <keepdims = 0> (z) y = Add (x, m)"
+    written(path, nodes, n=np.array([numbers], np.int64))
 
 
 def endless(path: Path) -> None:
     """A loop of 2**62 rounds."""
-    info = helper.make_tensor_value_info
-    nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])]
-    condition = info("c", TensorProto.BOOL, []), info("d", TensorProto.BOOL, [])
-    state = info("s", TensorProto.FLOAT, [2]), info("t", TensorProto.FLOAT, [2])
-    count = info("i", TensorProto.INT64, [])
-    inputs, outputs = [count, condition[0], state[0]], [condition[1], state[1]]
-    body = helper.make_graph(nodes, "body", inputs, outputs)
-    loop = helper.make_node("Loop", ["n", "on", "x"], ["y"], body=body)
-    written(path, [loop], n=np.int64(1 << 62), on=True)
+    body = """b (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
+        d = Identity (c) t = Sin (s) }"""
+    written(path, f"y = Loop <body = {body}> (n, on, x)", n=np.int64(1 << 62), on=True)
 
 
 def test_a_model_that_needs_too_much_memory_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -58,10 +58,7 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     rows = done.stdout.splitlines()
     assert rows[0].split() == ["model", "status", "clusters", "taken", "difference", "output"]
-    assert [row.split()[:2] for row in rows[1:5]] == [
-        ["broken.onnx", "failed"],
-        *([f"{name}.onnx", "prepared"] for name in NAMES),
-    ]
-    assert [line.split(": ")[:2] for line in done.stderr.splitlines()] == [
-        ["ep-nnapi", "broken.onnx"]
-    ]
+    expected = [["broken.onnx", "failed"], *([f"{name}.onnx", "prepared"] for name in NAMES)]
+    assert [row.split()[:2] for row in rows[1:5]] == expected
+    wanted = [["ep-nnapi", "broken.onnx"]]
+    assert [line.split(": ")[:2] for line in done.stderr.splitlines()] == wanted

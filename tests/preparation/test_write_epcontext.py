@@ -166,9 +166,7 @@ def test_sizes_that_the_model_computes_cannot_be_fixed(tmp_path: Path) -> None:
     assert "depend on what the model computes" in nothing(proto, tmp_path, exclude="Cast")
 
 
-def test_large_models_keep_their_tensors_in_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_models_keep_their_tensors_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ep_nnapi.preparation.write_epcontext.EXTERNAL_DATA_THRESHOLD", 100)
     proto = model("Abs x -> a", "Mul a w -> y", constants="w")
     large = numpy_helper.from_array(np.ones((512, *SHAPE), np.float32), "w")
@@ -204,11 +202,8 @@ def test_what_symbolic_sizes_leave_is_refused_or_counted(tmp_path: Path, capsys)
         printed = f"m_ctx.onnx: compiled {nodes} of 2 nodes, with {weights:,} bytes of weights"
         assert f"{printed} (the model has 16,032)" in capsys.readouterr().out
         (entry,) = json.loads((out / "manifest.json").read_text())["models"]
-        assert entry["compiled"] == {
-            "nodes": nodes,
-            "weight_bytes": weights,
-            "model_weight_bytes": 16032,
-        }
+        expected = {"nodes": nodes, "weight_bytes": weights, "model_weight_bytes": 16032}
+        assert entry["compiled"] == expected
 
 
 def test_partial_is_for_contexts() -> None:

@@ -65,9 +65,7 @@ def sizes_of(device: FaultyDevice) -> list[tuple[int, ...]]:
     return [model.operands[model.inputs[0]].dimensions for model in device.compiled]
 
 
-def test_runs_are_padded_to_the_next_larger_size_and_outputs_are_cut(
-    caplog: pytest.LogCaptureFixture,
-):
+def test_runs_are_padded_to_the_next_larger_size_and_outputs_are_cut(caplog):
     model, device = parsed(ROWS), FaultyDevice()
     found = cluster(model, device, sizes="n=8,4")
     run = Checked(found, model)
@@ -202,9 +200,7 @@ def test_integers_that_mark_are_not_padded_without_the_option():
         ({"mask": "x"}, "is not padded: padding changes y, although x is 0 there"),
     ],
 )
-def test_what_padding_would_change_is_refused_once_with_the_reason(
-    options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
-):
+def test_what_padding_would_change_is_refused_once_with_the_reason(options, said, caplog):
     model, device = masked(), FaultyDevice()
     found = cluster(model, device, sizes="length=8", **options)
     run = Checked(found, model)
@@ -217,9 +213,7 @@ def test_what_padding_would_change_is_refused_once_with_the_reason(
     assert found.record.device_runs == 2  # compiled for each
 
 
-def test_where_no_input_can_mark_padding_none_is_asked_for(
-    caplog: pytest.LogCaptureFixture,
-):
+def test_where_no_input_can_mark_padding_none_is_asked_for(caplog: pytest.LogCaptureFixture):
     """The input reaches it twice, and the other one has no size that is padded."""
     text = """(float[n,3] x, float[3] w) => (float[n,3] y) {
         a = Add (x, w) b = Softmax <axis = 0> (a) y = Mul (b, x) }"""

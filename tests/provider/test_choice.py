@@ -92,9 +92,7 @@ def test_the_order_may_be_given(path: Path, tmp_path: Path):
 @needs_compiler
 @pytest.mark.parametrize("name", ["Model_finish", "Compilation_finish", "Execution_burstCompute"])
 @pytest.mark.parametrize("hangs", [False, True])
-def test_what_fails_or_hangs_gives_way(
-    name: str, hangs: bool, path: Path, shim: Shim, tmp_path: Path
-):
+def test_what_fails_or_hangs_gives_way(name: str, hangs: bool, path: Path, shim: Shim, tmp_path):
     options = {"runtime": shim.path, "cache_dir": tmp_path, "trial_timeout": 0.5 if hangs else 60}
     shim.fault(name, 0 if hangs else ResultCode.OP_FAILED, milliseconds=2500 if hangs else 0)
     found = outcome(path, tmp_path, **options)

@@ -56,9 +56,7 @@ def run(bound: Runner) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fallback", ["reference", "cpu"])
-def test_the_fallback_computes_what_the_device_did_not(
-    fallback: str, caplog: pytest.LogCaptureFixture
-):
+def test_the_fallback_computes_what_the_device_did_not(fallback: str, caplog):
     """From the first failure on, with one warning; the device is not tried again."""
     device = FaultyDevice(fails_at=frozenset({1}))
     bound = runner(device, fallback=fallback)

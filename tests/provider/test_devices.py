@@ -85,9 +85,7 @@ DRIVERS = HostRuntime(
         (None, NnapiFlag.CPU_ONLY, REFERENCE_DEVICE),
     ],
 )
-def test_the_cpu_of_a_driver_comes_before_nnapis_own(
-    name: str | None, flags: NnapiFlag, chosen: str
-):
+def test_the_cpu_of_a_driver_comes_before_nnapis_own(name, flags, chosen):
     """Android's sample drivers are of type CPU, as those of engines for phone CPUs."""
     assert choose_device(DRIVERS, name, flags).name == chosen
 
@@ -338,9 +336,7 @@ def test_images_are_not_transposed_for_host_cpu():
     ],
     ids=["the whole model", "not asked for", "beside the CPU provider", "two clusters", "a branch"],
 )
-def test_threads_spin_between_runs_of_one_cluster_that_is_the_whole_model(
-    key: str, options: dict[str, str], spins: list[Spin]
-):
+def test_threads_spin_between_runs_of_one_cluster_that_is_the_whole_model(key, options, spins):
     asked: list[Spin] = []
 
     class Device(ReferenceDevice):

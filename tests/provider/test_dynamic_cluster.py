@@ -59,9 +59,7 @@ def test_a_run_that_compiles_says_so_and_how_long_it_took(caplog: pytest.LogCapt
     assert re.fullmatch(r"\d\.\d{3} s of a run compile the cluster of .* for \(\(2, 3\),\)", said)
 
 
-def test_sizes_beyond_the_first_run_on_the_cpu_provider_with_one_warning(
-    caplog: pytest.LogCaptureFixture,
-):
+def test_sizes_beyond_the_first_run_on_the_cpu_provider_with_one_warning(caplog):
     """Those that are compiled take so long that none of the others is worth it."""
     device = FaultyDevice()
     bound = runner(device, shape_cache=1, new_sizes=2)
@@ -121,9 +119,7 @@ def test_their_runs_have_an_event():
     assert [list(e.nodes) for e in events] == [["Add_a", "Tanh_y"]] * 2
 
 
-def test_runs_without_it_are_offered_for_the_sizes_in_the_cache_and_count_as_uses(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_runs_without_it_are_offered_for_the_sizes_in_the_cache_and_count_as_uses(monkeypatch):
     monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
     monkeypatch.setattr(DynamicCluster, "_compiled_open", lambda *_, **__: None)
     bound = on_host_cpu(shape_cache=2, new_sizes=9)
@@ -147,9 +143,7 @@ def test_they_are_given_by_the_contents_of_inputs_that_determine_shapes():
     assert bound._given(shapes) == (Place(0, (2,)), Place(1, (4,), contents=b"12345678"))
 
 
-def test_inputs_without_elements_run_on_the_cpu_without_an_attempt(
-    caplog: pytest.LogCaptureFixture,
-):
+def test_inputs_without_elements_run_on_the_cpu_without_an_attempt(caplog):
     """As of a decoder's empty cache; whatever the other sizes are, with one warning."""
     device = FaultyDevice()
     bound = runner(device)

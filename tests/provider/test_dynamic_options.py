@@ -30,9 +30,7 @@ X = {"image": np.zeros((1, 1, 8, 8), np.float32)}
         ({"ep.dynamic.workload_type": "Efficient"}, "LOW_POWER", "MEDIUM", None),
     ],
 )
-def test_options_change_one_by_one(
-    given: dict[str, str], preference: str, priority: str, timeout: int | None
-):
+def test_options_change_one_by_one(given, preference, priority, timeout):
     now = changed(INITIAL, INITIAL, given)
     assert now.options.preference is PreferenceCode[preference]
     assert now.options.priority is PriorityCode[priority]

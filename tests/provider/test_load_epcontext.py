@@ -94,9 +94,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(("found", "device", "detail"), UNUSABLE.values(), ids=UNUSABLE)
-def test_what_cannot_be_used_is_claimed_and_says_why(
-    found: GraphNode, device: object, detail: str
-) -> None:
+def test_what_cannot_be_used_is_claimed_and_says_why(found: GraphNode, device: object, detail: str):
     cluster = loaded(found, device)
     assert isinstance(cluster, UnusableCluster)
     assert cluster.node_ids == (7,)

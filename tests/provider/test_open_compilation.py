@@ -201,9 +201,7 @@ def len_of_one(model: onnx.ModelProto) -> int:
         ("transformer_encoder", ("tokens",), (32, 5, 17)),
     ],
 )
-def test_a_network_of_any_size_is_compiled_once(
-    name: str, axes: tuple[str, ...], sizes: tuple[int, ...]
-) -> None:
+def test_a_network_of_any_size_is_compiled_once(name, axes, sizes):
     model = zoo.MODELS[name](dynamic=("batch", "size"))
     ours, cpu = session(model), session_of(model.SerializeToString())
     once = receipt()["compiled"]
@@ -216,9 +214,7 @@ def test_a_network_of_any_size_is_compiled_once(
     assert (found["device_runs"], found["fallbacks"]) == (len(sizes), [])
 
 
-def test_sizes_outside_the_conditions_get_a_compilation_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sizes_outside_the_conditions_get_a_compilation_of_their_own(monkeypatch):
     """A table of 6 rows is sliced to the length: more elements than rows are another case."""
     asked, prepare = list[Spin](), CpuDevice.prepare
 
@@ -242,9 +238,7 @@ def test_sizes_outside_the_conditions_get_a_compilation_of_their_own(
     assert found["compiled"]["operations"] == 2 * len_of_one(model)
 
 
-def test_runs_without_python_are_offered_once_for_all_sizes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_runs_without_python_are_offered_once_for_all_sizes(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
     bound = on_host_cpu()
     for rows in (2, 3, 4):

@@ -157,9 +157,7 @@ def test_clusters_are_legal_whatever_is_declined(declined: set[str]):
 # a device that fails -------------------------------------------------------------------------
 
 
-def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay(
-    caplog: pytest.LogCaptureFixture,
-):
+def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay(caplog):
     proto = model("Abs x -> y", "Neg x1 -> z", outputs="y z")
     found = plan(proto, FaultyDevice(fails_on=frozenset({"NEG"})))
     assert clusters(found) == [("Abs_y",)]
@@ -209,9 +207,7 @@ def test_a_compiled_cluster_is_compiled_once():
 
 
 @pytest.mark.parametrize("error", [RuntimeFailure("a", "b"), SpecError("illegal")])
-def test_a_device_that_fails_when_asked_loses_its_cluster(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_device_that_fails_when_asked_loses_its_cluster(error: Exception, monkeypatch):
     def supported(*_: object):
         raise error
 

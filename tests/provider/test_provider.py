@@ -75,9 +75,7 @@ def test_a_report_covers_all_graphs_and_a_graph_once():
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_many_clusters_are_warned_of_once(
-    more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+def test_many_clusters_are_warned_of_once(more: int, monkeypatch, caplog):
     """ONNX Runtime's time to fuse them grows with the cube of their number."""
     monkeypatch.setattr("ep_nnapi.provider.provider.MANY_CLUSTERS", 3)
     clusters = 3 + more

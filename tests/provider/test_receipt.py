@@ -77,11 +77,8 @@ def test_a_file_says_what_ran_where(tmp_path: Path):
     assert (found["nodes"], found["taken"], found["rejections"]) == (8, 8, [])
     cluster = only(found)
     assert cluster["nodes"] == list(ep_nnapi.check(DIGITS).clusters[0].nodes)
-    assert (cluster["runtime"], cluster["device"], cluster["feature_level"]) == (
-        HOST,
-        "host-cpu",
-        8,
-    )
+    expected = (HOST, "host-cpu", 8)
+    assert (cluster["runtime"], cluster["device"], cluster["feature_level"]) == expected
     weights = [w for w in onnx.load(DIGITS).graph.initializer if w.data_type == TensorProto.FLOAT]
     sizes = sum(numpy_helper.to_array(w).nbytes for w in weights)
     assert sizes <= cluster["compiled"]["weight_bytes"] < sizes + 100  # a shape
@@ -127,14 +124,10 @@ def test_runs_after_a_failure_are_the_fallbacks(fallback: str):
     cluster = only(ep_nnapi.receipts()[0])
     assert (cluster["device"], cluster["runs"], cluster["device_runs"]) == (FAULTY, 5, 2)
     (found,) = cluster["fallbacks"]
-    assert (found["to"], found["phase"], found["runs"]) == (
-        {"reference": "nnapi-reference", "cpu": "cpu"}[fallback],
-        "run",
-        3,
-    )
-    assert found["reason"] == (
-        "ANeuralNetworksExecution_compute returned ANEURALNETWORKS_OP_FAILED: out of luck"
-    )
+    expected = ({"reference": "nnapi-reference", "cpu": "cpu"}[fallback], "run", 3)
+    assert (found["to"], found["phase"], found["runs"]) == expected
+    wanted = "ANeuralNetworksExecution_compute returned ANEURALNETWORKS_OP_FAILED: out of luck"
+    assert found["reason"] == wanted
 
 
 def test_runs_that_nothing_computed_are_not_counted():
@@ -185,14 +178,12 @@ def test_a_device_that_does_not_compile_computed_no_run(tmp_path: Path):
 
 
 @pytest.mark.fast_devices
-def test_run_and_compare_tell_of_a_device_that_does_not_compile(capsys: pytest.CaptureFixture[str]):
+def test_run_and_compare_tell_of_a_device_that_does_not_compile(shows, capfd):
     with with_failing_host_cpu():
-        assert main(["run", DIGITS, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert main(["run", DIGITS]) == 0
-        printed = capsys.readouterr().out
+        found = json.loads(shows("run", DIGITS, "--json"))
+        printed = shows("run", DIGITS)
         assert main(["compare", DIGITS]) == 1
-        compared = capsys.readouterr().out
+        compared = capfd.readouterr().out
     (failure,) = found["failures"]
     (fallback,) = found["fallbacks"]
     assert found["fallback_runs"] == fallback["runs"] >= 1
@@ -234,12 +225,8 @@ def test_sizes_that_cannot_be_compiled_are_runs_of_the_cpu():
             made.run(None, {"x": np.ones((rows, 3), np.float32)})
     cluster = only(ep_nnapi.receipts()[0])
     (found,) = cluster["fallbacks"]
-    assert (cluster["device_runs"], found["to"], found["phase"], found["runs"]) == (
-        2,
-        "cpu",
-        "compile",
-        2,
-    )
+    expected = (2, "cpu", "compile", 2)
+    assert (cluster["device_runs"], found["to"], found["phase"], found["runs"]) == expected
     assert "the model is too large" in found["reason"]
 
 
@@ -267,9 +254,7 @@ def test_a_path_that_cannot_be_written_is_refused_at_once(path: str, why: str):
         session(receipt=path)
 
 
-def test_a_full_disk_costs_the_receipt_and_not_the_session(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-):
+def test_a_full_disk_costs_the_receipt_and_not_the_session(caplog, tmp_path):
     """The folder goes while the session runs, or the device has no space."""
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -351,7 +336,5 @@ def test_sizes_that_are_fixed_leave_the_models_own_name(tmp_path: Path):
     file, model = tmp_path / "receipt.json", tmp_path / "m.onnx"
     model.write_bytes(abs_add(("n", 3)))
     assert main(["run", str(model), "--fix", "n=4", "--receipt", str(file)]) == 0
-    assert json.loads(file.read_text())["model"] == {
-        "path": str(model),
-        "sha256": hashlib.sha256(model.read_bytes()).hexdigest(),
-    }
+    expected = {"path": str(model), "sha256": hashlib.sha256(model.read_bytes()).hexdigest()}
+    assert json.loads(file.read_text())["model"] == expected

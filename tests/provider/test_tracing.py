@@ -223,9 +223,7 @@ def difference_of_sizes(monkeypatch: pytest.MonkeyPatch, judged: Judge) -> str:
 
 
 @pytest.mark.parametrize("unnoted", [True, False])
-def test_nodes_of_a_kind_without_conditions_are_lowered_once_more(
-    unnoted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nodes_of_a_kind_without_conditions_are_lowered_once_more(unnoted: bool, monkeypatch):
     lowered: list[str] = []
 
     def counted(
@@ -261,9 +259,7 @@ def test_lowerings_say_whether_conditions_cover_them(text: str, unnoted: bool) -
 
 
 @pytest.mark.parametrize("use", [now, lambda n: hash(n + 1), lambda n: {6: 1, 11: 2}[n]])
-def test_a_number_that_is_read_without_a_condition_is_found(
-    use: Callable[[int], float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_that_is_read_without_a_condition_is_found(use, monkeypatch):
     def leaking(
         node: GraphNode, target: Target, *, checked: bool = True, trace: Trace | None = None
     ) -> CapableNode | Rejection:

@@ -34,9 +34,8 @@ def test_an_sdist_does_not_tell_who_made_it_when(tmp_path: Path):
     assert same(*plain) == plain[0]
     with tarfile.open(plain[0]) as file:
         assert [m.name for m in file.getmembers()] == ["ep_nnapi-1/x.py", "ep_nnapi-1/y.py"]
-        assert {(m.uid, m.uname, m.mode, m.mtime) for m in file.getmembers()} == {
-            (0, "", 0o644, 1_600_000_000)
-        }
+        expected = {(0, "", 0o644, 1_600_000_000)}
+        assert {(m.uid, m.uname, m.mode, m.mtime) for m in file.getmembers()} == expected
     third = normalized(first, tmp_path / "later.tar.gz", 1_600_000_001)
     with pytest.raises(Unfit, match=r"two builds of ep\.tar\.gz differ"):
         same(plain[0], third)
@@ -58,10 +57,8 @@ def test_wheels(tmp_path: Path):
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     names = sorted(path.name.split("-", 1)[1] for path in (tmp_path / "dist").rglob("*.whl"))
-    assert [name.partition("-cp311-abi3-manylinux_2_28_")[2] for name in names] == [
-        "aarch64.whl",
-        "x86_64.whl",
-    ]
+    expected = ["aarch64.whl", "x86_64.whl"]
+    assert [name.partition("-cp311-abi3-manylinux_2_28_")[2] for name in names] == expected
     assert done.stdout.count("auditwheel: manylinux_2_") == 2
 
 

@@ -4,11 +4,10 @@ import pytest
 
 from ep_nnapi.remote.adb import AGENTS
 from tests.bundling.phone import ABI, needs_abi
-from tests.cli.conftest import cli
 from tests.native.build import COMPILER
 from tests.remote.agents import Bench, Reach, agents_folder, bench, phone
 
-__all__ = ["built", "cli"]
+__all__ = ["built"]
 
 
 @pytest.fixture(scope="session")

@@ -144,9 +144,7 @@ def test_weights_go_over_once(runtime: RemoteRuntime, built: Bench, tmp_path: Pa
 
 @pytest.mark.parametrize("call", ["model", "supported", "compile", "compute"])
 @pytest.mark.parametrize("how", ["die", "hang"])
-def test_a_driver_ends_one_job(
-    how: str, call: str, built: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_driver_ends_one_job(how: str, call: str, built: Bench, tmp_path, monkeypatch):
     """And what drivers print is no frame."""
     patience = 200_000_000 if how == "hang" else None
     monkeypatch.setattr(remote, "QUESTION_LIMIT", 1.2 if patience else 60.0)
@@ -199,9 +197,7 @@ def test_an_agent_that_is_killed_in_a_call(call: str, built: Bench, tmp_path: Pa
     assert "\n" not in str(failed.value)
 
 
-def test_an_agent_that_is_killed_while_weights_are_sent(
-    runtime: RemoteRuntime, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_agent_that_is_killed_while_weights_are_sent(runtime: RemoteRuntime, monkeypatch):
     """It has stopped to read; the next compilation sends the rest to another one."""
     model, request = add(1_000_000, constant=1), Stream.request
     process = runtime.agent()._stream._process

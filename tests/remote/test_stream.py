@@ -16,41 +16,31 @@ from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.remote import runtime as remote
+from ep_nnapi.remote import stream
 from ep_nnapi.remote import stream as module
 from ep_nnapi.remote.runtime import RemoteRuntime
-from ep_nnapi.remote.stream import (
-    HEADER_BYTES,
-    MOST_BYTES,
-    Damaged,
-    Kind,
-    Parts,
-    Stream,
-    check_reply,
-    reply_header,
-    request_header,
-)
 from tests.remote.test_runtime import add
 
 SEED = int(os.environ.get("EP_NNAPI_SEED", "0")) or random.randrange(1 << 30)
 X = np.ones(3, np.float32)
 OUTPUT = struct.pack("<QQQiII", 1000, 2**64 - 1, 900, 1, 12, 3)
 SOUND = {
-    Kind.HELLO: f"release=1\nprotocol=1\ncontainer={FORMAT_VERSION}\nabi=x86\n".encode(),
-    Kind.DEVICES: struct.pack("<III", 8, len(FUNCTIONS), 1)
+    stream.Kind.HELLO: f"release=1\nprotocol=1\ncontainer={FORMAT_VERSION}\nabi=x86\n".encode(),
+    stream.Kind.DEVICES: struct.pack("<III", 8, len(FUNCTIONS), 1)
     + bytes([1] * len(FUNCTIONS))
     + struct.pack("<iIII", 2, 8, 3, 1)
     + b"one1",
-    Kind.STORE: b"12 weights-1\n",
-    Kind.MODEL: struct.pack("<I", 1),
-    Kind.SUPPORTED: b"\1",
-    Kind.COMPILE: struct.pack("<Q", 1000),
-    Kind.RUN: OUTPUT + bytes(-len(OUTPUT) % 64) + X.tobytes(),
-    Kind.MEMORY: struct.pack("<Q", 1 << 20),
-    Kind.FREE: b"",
+    stream.Kind.STORE: b"12 weights-1\n",
+    stream.Kind.MODEL: struct.pack("<I", 1),
+    stream.Kind.SUPPORTED: b"\1",
+    stream.Kind.COMPILE: struct.pack("<Q", 1000),
+    stream.Kind.RUN: OUTPUT + bytes(-len(OUTPUT) % 64) + X.tobytes(),
+    stream.Kind.MEMORY: struct.pack("<Q", 1 << 20),
+    stream.Kind.FREE: b"",
 }
 
 
-class Liar(Stream):
+class Liar(stream.Stream):
     """A stream to an agent that answers each request at once, now and then wrongly."""
 
     draw: random.Random
@@ -64,16 +54,16 @@ class Liar(Stream):
         self._listener.start()
         self.closed = False
 
-    def _write(self, parts: Parts, _: float) -> None:
+    def _write(self, parts: stream.Parts, _: float) -> None:
         kind, number = struct.unpack_from("<HI", parts[0], 6)
-        data, ends = self.answer(Kind(kind), number)
+        data, ends = self.answer(stream.Kind(kind), number)
         Liar.frames += 1
         os.write(self.other, data)
         if ends:
             os.close(self.other)
             self.other = -1
 
-    def answer(self, kind: Kind, number: int) -> tuple[bytes, bool]:
+    def answer(self, kind: stream.Kind, number: int) -> tuple[bytes, bool]:
         """A frame, and True if it is the last one."""
         draw, payload, code = self.draw, SOUND[kind], kind | 0x8000
         if draw.random() < 0.02:
@@ -92,7 +82,7 @@ class Liar(Stream):
         elif what < 0.015:
             del data[draw.randrange(len(data)) :]
             return bytes(data), True
-        elif what < 0.0151 and kind is Kind.RUN:  # nothing comes any more
+        elif what < 0.0151 and kind is stream.Kind.RUN:  # nothing comes any more
             Liar.stalls += 1
             del data[draw.randrange(len(data)) :]
         return bytes(data), False
@@ -151,22 +141,26 @@ def sealed(kind: int, number: int, length: int, crc: int, version: int = 1) -> b
 
 
 def test_a_request_is_what_the_document_says():
-    made = request_header(Kind.RUN, 7, 3, 1500, (b"a", b"", b"bc"))
+    made = stream.request_header(stream.Kind.RUN, 7, 3, 1500, (b"a", b"", b"bc"))
     fields = struct.unpack("<4sHHIIIIII", made)
     assert fields[:7] == (b"NNAF", 1, 8, 7, 3, 3, 1500)
     assert fields[7:] == (zlib.crc32(b"abc"), zlib.crc32(made[:-4]))
-    assert len(made) == HEADER_BYTES == 32
+    assert len(made) == stream.HEADER_BYTES == 32
 
 
 def test_replies_are_checked():
-    good = reply_header(sealed(0x8008, 7, 3, zlib.crc32(b"abc")))
-    check_reply(good, Kind.RUN, 7, memoryview(b"abc"))
-    for other in ((Kind.RUN, 8, b"abc"), (Kind.PUT, 7, b"abc"), (Kind.RUN, 7, b"abd")):
-        with pytest.raises(Damaged, match=r"damaged|another request"):
-            check_reply(good, *other[:2], memoryview(other[2]))
-    error = reply_header(sealed(0xFFFF, 0, 0, 0))
+    good = stream.reply_header(sealed(0x8008, 7, 3, zlib.crc32(b"abc")))
+    stream.check_reply(good, stream.Kind.RUN, 7, memoryview(b"abc"))
+    for other in (
+        (stream.Kind.RUN, 8, b"abc"),
+        (stream.Kind.PUT, 7, b"abc"),
+        (stream.Kind.RUN, 7, b"abd"),
+    ):
+        with pytest.raises(stream.Damaged, match=r"damaged|another request"):
+            stream.check_reply(good, *other[:2], memoryview(other[2]))
+    error = stream.reply_header(sealed(0xFFFF, 0, 0, 0))
     assert error.is_error
-    check_reply(error, Kind.RUN, 7, memoryview(b""))
+    stream.check_reply(error, stream.Kind.RUN, 7, memoryview(b""))
 
 
 def test_every_damaged_bit_of_a_header_is_seen():
@@ -174,17 +168,17 @@ def test_every_damaged_bit_of_a_header_is_seen():
     for bit in range(8 * len(good)):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(Damaged):
-            reply_header(bytes(bad))
+        with pytest.raises(stream.Damaged):
+            stream.reply_header(bytes(bad))
 
 
 @pytest.mark.parametrize(
     ("header", "says"),
     [
         (sealed(0x8008, 7, 3, 0, version=2), "it speaks protocol 2, this package 1"),
-        (sealed(0x8008, 7, MOST_BYTES + 1, 0), "a frame has more than 1 GB"),
+        (sealed(0x8008, 7, stream.MOST_BYTES + 1, 0), "a frame has more than 1 GB"),
     ],
 )
 def test_other_versions_and_sizes(header: bytes, says: str):
-    with pytest.raises(Damaged, match=says):
-        reply_header(header)
+    with pytest.raises(stream.Damaged, match=says):
+        stream.reply_header(header)

@@ -59,9 +59,8 @@ def test_a_rejection_names_its_source_line_where_it_is_known():
     graph = GraphReport(1, 0, (), (Rejection("a", "Mish", Reason.OP, "", source=line),))
     (rejection,) = combine(7, "ep-nnapi", [graph]).to_json()["rejections"]
     names = ("module", "file", "line", "code")
-    assert rejection["source"] == dict(
-        zip(names, ("layers.0", "net.py", 12, "return x"), strict=True)
-    )
+    expected = dict(zip(names, ("layers.0", "net.py", 12, "return x"), strict=True))
+    assert rejection["source"] == expected
 
 
 def test_json_is_plain_data_in_a_fixed_order():

@@ -135,9 +135,7 @@ KEPT = ["Reshape", "Transpose", "Reshape"]
         ([1, 8, 3], [1, 2, 1, 4, 1, 3], [0, 3, 2, 1, 4, 5], [1, 8, 3], KEPT),
     ],
 )  # fmt: skip
-def test_chains(
-    start: list[int], sizes: list[int], perm: list[int], end: list[int], made: list[str]
-):
+def test_chains(start, sizes, perm, end, made):
     model = chain(start, sizes, perm, end)
     found = transposes_in_fewer_axes(model, {"b"})
     assert types(found) == [*made, "Neg"]

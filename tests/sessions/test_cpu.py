@@ -13,8 +13,7 @@ from onnxruntime_extensions import get_library_path
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.sessions.cpu import CPU, session_of, with_external_weights
-from tests.onnx_graph import model_of, parsed
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import model_of, parsed, serialized
 from tests.preparation.test_ort_export import products
 from tests.provider.test_planner import CHAIN, SHAPE
 
@@ -31,7 +30,7 @@ def test_a_session_is_on_the_cpu_provider():
 def product(weights: type[np.generic]) -> bytes:
     """MatMulInteger of 255 and constant 127, 64 times: 2,072,640, beyond a pair of 16 bits."""
     text = "(uint8[1,64] x) => (int32[1,1] y) { y = MatMulInteger (x, w) }"
-    return bytes(parsed(text, w=np.full((64, 1), 127, weights)).SerializeToString())
+    return bytes(serialized(text, w=np.full((64, 1), 127, weights)))
 
 
 def test_products_of_constant_weights_do_not_saturate():
@@ -51,9 +50,7 @@ def test_nodes_that_onnx_runtime_fused_before_are_loaded(tmp_path: Path):
 
 # The last inputs of a model become external initializers
 
-ADDED = model(
-    [node("Add", "x w", "y")], [tensor("x", (2,)), tensor("w", (2,))], [tensor("y", (2,))]
-)
+ADDED = serialized("(float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }")
 
 
 def test_weights_are_initializers_without_data():
@@ -109,9 +106,7 @@ def image_model(tmp_path: Path) -> Path:
         (["prepare", "-o", "out"], 2, "the model ended its worker process (Not a JPEG file"),
     ],
 )
-def test_no_custom_operator_ends_the_process_for_made_up_contents(
-    verb: list[str], code: int, said: str, image_model: Path
-):
+def test_no_custom_operator_ends_the_process_for_made_up_contents(verb, code, said, image_model):
     command = [sys.executable, "-m", "ep_nnapi", *verb, image_model]
     command += ["--custom-ops-library", LIBRARY]
     done = subprocess.run(
@@ -147,9 +142,7 @@ def test_the_library_on_the_command_line(verb: str, model: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("verb", ["check", "run", "prepare"])
-def test_an_unknown_domain_is_said_to_be(
-    verb: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_an_unknown_domain_is_said_to_be(verb: str, model: str, tmp_path, capsys):
     out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
     assert main([verb, model, *out]) == 2
     printed = capsys.readouterr().err

@@ -19,7 +19,7 @@ from ep_nnapi.sessions.device_session import (
     writable,
 )
 from tests.nnapi.test_forks import in_child
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import serialized
 
 LARGE = 1 << 14
 """Numbers in outputs that are bound instead of copied."""
@@ -27,7 +27,7 @@ LARGE = 1 << 14
 
 def added(size: int = 3) -> DeviceModel:
     """y = x + x."""
-    content = model([node("Add", "x x", "y")], [tensor("x", (size,))], [tensor("y", (size,))])
+    content = serialized(f"(float[{size}] x) => (float[{size}] y) {{ y = Add (x, x) }}")
     return DeviceModel(content, ("x",), {"y": (size,)})
 
 

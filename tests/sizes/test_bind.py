@@ -19,7 +19,7 @@ from ep_nnapi.sizes.symbols import (
     substitute_symbols,
     symbol_values,
 )
-from tests.end_to_end.small_models import Taken, close, drawn, node, taken
+from tests.end_to_end.small_models import Taken, close, drawn, taken
 from tests.onnx_graph import graph_of, model_of
 
 
@@ -205,8 +205,8 @@ def pooled(
     stride: int, declared: int, pads: list[int], opset: int = 13, ceil_mode: int = 1
 ) -> onnx.ModelProto:
     """A pool of windows of 3 over 8 elements that is left to the CPU, and a Sigmoid after it."""
-    given = {"kernel_shape": [1, 3], "strides": [1, stride], "ceil_mode": ceil_mode}
-    nodes = [node("AveragePool", "X", "p", pads=pads, **given), node("Sigmoid", "p", "Y")]
+    window = f"kernel_shape = [1, 3], strides = [1, {stride}], pads = {pads}"
+    nodes = f"p = AveragePool <{window}, ceil_mode = {ceil_mode}> (X) Y = Sigmoid (p)"
     return model_of(nodes, {"X": (1, 1, 5, 8)}, {"Y": (1, 1, 5, declared)}, opset=opset)
 
 
@@ -257,9 +257,7 @@ def test_what_reads_them_is_taken(batch: int | str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"dynamic_shapes": "off"}, {"target": "builtin-nnapi"}])
-def test_the_node_that_finds_them_is_named_where_only_known_sizes_are_taken(
-    options: dict[str, str],
-) -> None:
+def test_the_node_that_finds_them_is_named_where_only_known_sizes_are_taken(options):
     seen = details(2, **options)
     assert seen.keys() >= {"search", "cast", "mul"}
     assert "places has a data-dependent shape, produced by search" in seen["cast"]
@@ -267,6 +265,5 @@ def test_the_node_that_finds_them_is_named_where_only_known_sizes_are_taken(
 
 
 def test_sizes_of_inputs_are_to_be_fixed() -> None:
-    assert details("batch", dynamic_shapes="off")["neg"] == (
-        "x dimension 0 is 'batch'; fix it to a number"
-    )
+    expected = "x dimension 0 is 'batch'; fix it to a number"
+    assert details("batch", dynamic_shapes="off")["neg"] == expected

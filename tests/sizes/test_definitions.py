@@ -20,9 +20,7 @@ def left(text: str) -> list[str]:
     ("attributes", "more", "added"),
     [("is_causal = 0", "", []), ("is_causal = 1", "", ["Add"]), ("scale = 0.5", ", m", ["Add"])],
 )
-def test_shapes_scales_and_masks_of_constants_are_computed(
-    attributes: str, more: str, added: list[str]
-) -> None:
+def test_shapes_scales_and_masks_of_constants_are_computed(attributes, more, added):
     """So are the rows that a mask hides completely, which a mask that is an input decides."""
     inputs = f"{QKV}, float[5,7] m" if more else QKV
     text = f"({inputs}) => (float[1,2,5,8] y) {{ y = Attention <{attributes}> (q, k, v{more}) }}"

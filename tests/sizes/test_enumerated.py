@@ -55,9 +55,7 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
     ids=str,
 )
 @pytest.mark.parametrize("domain", ["", "com.microsoft", "example.com"])
-def test_operators_of_others_have_attributes_of_their_own(
-    domain: str, attribute: dict[str, object], found: str | None
-) -> None:
+def test_operators_of_others_have_attributes_of_their_own(domain, attribute, found):
     node = helper.make_node("Layer", ["x"], ["y"], "n", domain=domain, **attribute)
     model = model_of([node], {"x": (2,)}, {"y": (2,)}, domains={domain or "other": 1})
     said = undefined_value(graph_of(model).nodes[0])

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.sizes.requirements import sizes_by_symbol
 from ep_nnapi.sizes.trial_sizes import sample_graphs
 from tests.onnx_graph import graph_of, model_of
-from tests.ort.models import node
 
 Shape = tuple[int | str, ...]
 
@@ -15,7 +15,7 @@ Shape = tuple[int | str, ...]
 def reading(shape: Shape, op_type: str, *weights: Shape, **attributes: object) -> Graph:
     """A graph of one node that reads x of this shape and constants, or x twice."""
     constants = {f"w{i}": np.ones(size, np.float32) for i, size in enumerate(weights)}
-    made = node(op_type, " ".join(["x", *(constants or "x")]), "y", **attributes)
+    made = helper.make_node(op_type, ["x", *(constants or "x")], ["y"], **attributes)
     return graph_of(model_of([made], {"x": shape}, {"y": None}, constants))
 
 

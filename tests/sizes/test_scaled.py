@@ -31,9 +31,7 @@ def resized(form: str, out: int, size: int, dim: int | str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("dim", [3, "width"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_product_that_floats_round_up_is_what_the_cpu_provider_computes(
-    form: str, dim: int | str
-) -> None:
+def test_a_product_that_floats_round_up_is_what_the_cpu_provider_computes(form, dim):
     """5/3 as a float32 times 3 is 4.9999999, and 5 in float32."""
     model = resized(form, 5, 3, dim)
     x = np.random.default_rng(0).standard_normal((1, 2, 4, 3)).astype(np.float32)

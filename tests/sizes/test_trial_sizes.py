@@ -12,8 +12,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes.trial_sizes import sample_graphs
-from tests.onnx_graph import graph_of, parsed
-from tests.ort.models import model, node, tensor
+from tests.onnx_graph import graph_of, parsed, serialized
 from tests.sizes.test_bind import convolution
 
 
@@ -40,9 +39,8 @@ def test_unknown_sizes_are_tried_twice_with_different_numbers() -> None:
 
 
 def test_fixed_sizes_are_the_only_sample() -> None:
-    assert [sizes(v) for v in sample_graphs(convolution(), {"x": (1, 3, 32, 48)})] == [
-        (1, 3, 32, 48)
-    ]
+    expected = [(1, 3, 32, 48)]
+    assert [sizes(v) for v in sample_graphs(convolution(), {"x": (1, 3, 32, 48)})] == expected
 
 
 def test_a_size_that_the_model_does_not_allow_is_replaced_by_one_that_it_does() -> None:
@@ -77,9 +75,7 @@ def test_two_sizes_that_only_go_together() -> None:
 
 
 @pytest.mark.parametrize(("rank", "nodes", "size"), [(4, 1, 64), (5, 1, 1), (5, 0, 64)])
-def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(
-    rank: int, nodes: int, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(rank, nodes, size, monkeypatch):
     """64 * 96 * 128 * 160 floats are half a GiB; 192 times as many are too many.
 
     In graphs of more than so many nodes, no sizes are tried that constants do not suggest.
@@ -154,7 +150,7 @@ def bert() -> bytes:
         to = Concat <axis = 0> (minus, sizes) places = Reshape (part, to)
         p = Gather (table, places) w = Gather (words, ids) y = Add (p, w) }"""
     tables = {"positions": np.arange(64)[None], "table": f32(64, 8), "words": f32(100, 8)}
-    return parsed(text, zero=[0], one=[1], minus=[-1], **tables).SerializeToString()
+    return serialized(text, zero=[0], one=[1], minus=[-1], **tables)
 
 
 def sound() -> bytes:
@@ -165,7 +161,7 @@ def sound() -> bytes:
     )
     text = f"(float[n,1,samples] c0) => (float[?,?,?] c7) {{ {' '.join(steps)} }}"
     weights = {f"w{i}": f32(4, 4 if i else 1, width) for i, (width, _) in enumerate(windows)}
-    return parsed(text, **weights).SerializeToString()
+    return serialized(text, **weights)
 
 
 def encoder() -> bytes:
@@ -173,17 +169,14 @@ def encoder() -> bytes:
     text = """(float[n,80,frames] x) => (float[?,?,?] y) {
         a = Conv <pads = [1, 1], strides = [2]> (x, w)
         t = Transpose <perm = [0, 2, 1]> (a) y = Add (t, positions) }"""
-    return parsed(text, w=f32(8, 80, 3), positions=f32(1500, 8)).SerializeToString()
+    return serialized(text, w=f32(8, 80, 3), positions=f32(1500, 8))
 
 
 def lstm() -> bytes:
     """One feature, one sequence, no name for a size."""
-    nodes = [
-        node("Transpose", "x", "t", perm=[1, 0, 2]),
-        node("LSTM", "t W R - - h h", "y", hidden_size=25),
-    ]
-    weights = {"W": f32(1, 100, 1), "R": f32(1, 100, 25), "h": f32(1, 1, 25)}
-    return model(nodes, [tensor("x", (None, None, None))], [tensor("y", (None,) * 4)], weights)
+    text = """(float[?,?,?] x) => (float[?,?,?,?] y) { t = Transpose <perm = [1, 0, 2]> (x)
+        y = LSTM <hidden_size = 25> (t, W, R, , , h, h) }"""
+    return serialized(text, W=f32(1, 100, 1), R=f32(1, 100, 25), h=f32(1, 1, 25))
 
 
 def vgg() -> bytes:
@@ -191,7 +184,7 @@ def vgg() -> bytes:
     text = """(float[n,3,height,width] x) => (float[?,?] y) {
         p = MaxPool <kernel_shape = [2, 2], strides = [8, 8]> (x) f = Flatten (p)
         y = Gemm (f, w) }"""
-    return parsed(text, w=f32(147, 4)).SerializeToString()
+    return serialized(text, w=f32(147, 4))
 
 
 @pytest.mark.parametrize("make", [bert, sound, encoder, lstm, vgg])
@@ -210,9 +203,7 @@ def test_onnx_runtime_computes_all_samples(make: Callable[[], bytes]) -> None:
         ("axis = 0", [[(64, 96)] * 3, [(96, 128)] * 3]),
     ],
 )
-def test_a_batch_or_length_that_inputs_name_apart_is_one(
-    join: str, shapes: list[list[tuple[int, int]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_or_length_that_inputs_name_apart_is_one(join, shapes, monkeypatch):
     """It is found by few trials, of which each infers all shapes."""
     text = f"""(float[a,b] x, float[c,d] y, float[e,f] z) => (float[?,?] w) {{
         w = Concat <{join}> (x, y, z) }}"""

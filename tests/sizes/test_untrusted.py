@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from tests.onnx_graph import model_of, nodes_of, parsed
+from tests.onnx_graph import model_of, nodes_of, serialized
 
 CLOSE = 1e-6  # both add the same few float32 numbers
 SIZES = (1, 4, 6, 5)
@@ -110,7 +110,7 @@ def test_slopes_may_be_larger_than_the_tensor() -> None:
     """ONNX Runtime computes what ONNX does not allow, and infers the tensor's sizes for it."""
     text = "(float[1,4,6,5] x) => (y) { [prelu] p = PRelu (x, s) [sigmoid] y = Sigmoid (p) }"
     slopes = np.linspace(-1, 1, 3, dtype=np.float32)[:, None, None, None]
-    model = parsed(text, 16, s=slopes).SerializeToString()
+    model = serialized(text, 16, s=slopes)
     (refused,) = ep_nnapi.check(model).rejections
     assert (refused.node, refused.reason) == ("prelu", "SHAPE")
     ours = run(model, nnapi=True)
@@ -121,7 +121,7 @@ def test_slopes_may_be_larger_than_the_tensor() -> None:
 def test_empty_axes_squeeze_all_dimensions_of_1() -> None:
     """As ONNX Runtime computes; ONNX infers that none goes."""
     text = "(float[1,4,6,5] x) => (y) { [squeeze] s = Squeeze (x, axes) [sigmoid] y = Sigmoid (s) }"
-    model = parsed(text, 16, axes=np.zeros(0, np.int64)).SerializeToString()
+    model = serialized(text, 16, axes=np.zeros(0, np.int64))
     ours = run(model, nnapi=True)
     assert ours.shape == SIZES[1:]
     np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)

@@ -198,9 +198,7 @@ def test_the_example(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.long
-def test_the_example_of_three_networks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_the_example_of_three_networks(monkeypatch, capsys):
     """Within 1e-5 of the largest number: float32 in another order of summation."""
     torchvision()
     monkeypatch.syspath_prepend(EXAMPLE.parent)

@@ -67,9 +67,7 @@ def test_graph_breaks_and_python_values():
 
 
 @torch.no_grad()
-def test_numbers_become_constants_up_to_a_limit(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-):
+def test_numbers_become_constants_up_to_a_limit(caplog, monkeypatch):
     """The first is specialized by Dynamo, two more by the backend; all else runs in PyTorch."""
     monkeypatch.setattr(dynamo_backend, "MOST_NUMBERS", 2)
     run = compiled(lambda x, k: x * k)
@@ -211,9 +209,7 @@ def test_bad_options(arguments: dict[str, object], said: str):
         ),
     ],
 )
-def test_what_no_model_can_be_runs_in_pytorch(
-    function: object, said: str, caplog: pytest.LogCaptureFixture
-):
+def test_what_no_model_can_be_runs_in_pytorch(function: object, said: str, caplog):
     agrees(compiled(function)(seeded(1, 2, 4)), function(seeded(1, 2, 4)))
     assert "runs in PyTorch" in caplog.text
     assert said in caplog.text

@@ -29,9 +29,7 @@ def test_source_lines_of_traced_nodes():
     assert lines["aten.conv2d.default"].file.endswith("torch/nn/modules/conv.py")
 
 
-def test_large_models_have_their_weights_beside_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_large_models_have_their_weights_beside_them(tmp_path, monkeypatch):
     program = to_onnx(traced(small_cnn(), (seeded(*IMAGE),), {}, None)[0])
     with model_of(program) as model:
         assert isinstance(model, bytes)

@@ -43,9 +43,7 @@ def test_a_saved_module_computes_the_same(tmp_path: Path, cnn: NnapiModule, form
     assert loaded.report.taken == loaded.report.nodes
 
 
-def test_weights_are_beside_a_compiled_model_and_a_session_runs_it(
-    tmp_path: Path, cnn: NnapiModule
-):
+def test_weights_are_beside_a_compiled_model_and_a_session_runs_it(tmp_path, cnn: NnapiModule):
     cnn.save(tmp_path / "net.onnx")
     assert list(tmp_path.glob("net.*.weights"))
     options = onnxruntime.SessionOptions()
@@ -59,9 +57,7 @@ def test_weights_are_beside_a_compiled_model_and_a_session_runs_it(
 @pytest.mark.parametrize(
     ("alternatives", "computes"), [(None, None), ("litert,cpu", "litert on litert-cpu")]
 )
-def test_litert_computes_what_is_saved(
-    alternatives: str | None, computes: str | None, tmp_path: Path
-):
+def test_litert_computes_what_is_saved(alternatives: str | None, computes: str | None, tmp_path):
     """By the same option; as an alternative it is a .tflite, which the C plugin runs too."""
     receipt, x = tmp_path / "receipt.json", seeded(*IMAGE)
     module = to_nnapi(small_cnn(), (x,), runtime="litert")
@@ -121,9 +117,7 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path, cnn: NnapiModule):
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_a_copy_computes_the_same_and_can_be_saved(
-    tmp_path: Path, cnn: NnapiModule, duplicate: Callable[[NnapiModule], NnapiModule]
-):
+def test_a_copy_computes_the_same_and_can_be_saved(tmp_path, cnn, duplicate):
     network = nn.Sequential(cnn, nn.Softmax(1)).eval()
     copied = duplicate(network)
     agrees(copied(seeded(*IMAGE)), network(seeded(*IMAGE)))

@@ -6,7 +6,6 @@ are not installed. The shares are printed at the end of a run.
 
 import logging
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -34,10 +33,7 @@ def network(request: pytest.FixtureRequest) -> tuple[str, object, tuple[object, 
         return request.param, module, found.args, module(*found.args)
 
 
-def test_to_nnapi(
-    network: tuple[str, object, tuple[object, ...], object],
-    record_property: Callable[[str, object], None],
-):
+def test_to_nnapi(network, record_property):
     name, module, args, expected = network
     converted = to_nnapi(module, args)
     report = converted.report
@@ -61,11 +57,7 @@ def _traceable():
 
 @torch.no_grad()
 @pytest.mark.usefixtures("_traceable")
-def test_compile(
-    network: tuple[str, object, tuple[object, ...], object],
-    caplog: pytest.LogCaptureFixture,
-    record_property: Callable[[str, object], None],
-):
+def test_compile(network, caplog, record_property):
     name, module, args, expected = network
     torch._dynamo.reset()
     with caplog.at_level(logging.INFO, "ep_nnapi"):

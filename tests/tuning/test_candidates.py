@@ -139,18 +139,15 @@ def measured(
 def test_nnapi_wins_when_it_is_faster_beyond_doubt():
     found = choose([measured("cpu", 1.0), measured("npu", 0.5), measured("npu half", 0.25)])
     assert found.best.candidate.changes == ("half",)
-    assert (
-        found.reason == "NNAPI npu, nnapi-aware, half takes 250 ms, CPU all 1e+03 ms: 4 x as fast."
-    )
+    expected = "NNAPI npu, nnapi-aware, half takes 250 ms, CPU all 1e+03 ms: 4 x as fast."
+    assert found.reason == expected
 
 
 def test_the_cpu_wins_when_nnapi_loses():
     found = choose([measured("cpu", 0.5), measured("npu", 1.0)])
     assert found.best.candidate.on_cpu
-    assert (
-        found.reason
-        == "NNAPI npu, nnapi-aware takes 1e+03 ms, CPU all 500 ms: NNAPI loses, 2 x as slow."
-    )
+    expected = "NNAPI npu, nnapi-aware takes 1e+03 ms, CPU all 500 ms: NNAPI loses, 2 x as slow."
+    assert found.reason == expected
 
 
 def test_in_doubt_the_cpu_is_recommended():

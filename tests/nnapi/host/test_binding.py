@@ -5,7 +5,7 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import Kernel, elementwise, pointwise, real
+from ep_nnapi.nnapi.host.kernel import elementwise, pointwise, real
 from ep_nnapi.nnapi.host.kernel_call import BlockwiseCall, KernelCall, LookupTable, bind
 from tests.nnapi.host.named import named
 
@@ -28,9 +28,7 @@ def absolute(input: np.ndarray, out: np.ndarray) -> None:
         (real(spec.ABS, absolute), UINT8, KernelCall),
     ],
 )
-def test_the_call_for_a_kind_of_kernel_and_a_type(
-    kernel: Kernel, code: OperandCode, expected: type
-) -> None:
+def test_the_call_for_a_kind_of_kernel_and_a_type(kernel, code, expected):
     op, _ = named(spec.ABS, code, {"input": (4,)}, (4,), {})
     assert type(bind(kernel, op, {})) is expected
 

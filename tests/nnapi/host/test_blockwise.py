@@ -26,9 +26,7 @@ UINT8 = OperandCode.TENSOR_QUANT8_ASYMM
         ((2, 3), [(2, 1), (1, 3)], None),
     ],
 )
-def test_rows_that_inputs_fill(
-    shape: tuple[int, ...], inputs: list[tuple[int, ...]], width: int | None
-) -> None:
+def test_rows_that_inputs_fill(shape, inputs, width):
     assert row_width(shape, inputs) == width
 
 

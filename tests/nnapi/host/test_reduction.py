@@ -9,31 +9,18 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from tests.cases import each
-from tests.nnapi.host.oracle import (
-    BOOL8,
-    DATA,
-    F32,
-    FLOATS,
-    I32,
-    Q8,
-    Q8S,
-    compare,
-    integers,
-    matches,
-    run,
-    store,
-)
+from tests.nnapi.host import oracle
 
 SEED = 20260805
 AXES = {"last": (-1,), "inner": (1, 2), "all": (0, 1, 2, 3), "twice": (1, -3), "none": ()}
 REDUCTIONS = {
-    "SUM": (spec.REDUCE_SUM, np.sum, FLOATS),
-    "PROD": (spec.REDUCE_PROD, np.prod, FLOATS),
-    "MAX": (spec.REDUCE_MAX, np.max, DATA),
-    "MIN": (spec.REDUCE_MIN, np.min, DATA),
-    "MEAN": (spec.MEAN, np.mean, DATA),
-    "ALL": (spec.REDUCE_ALL, np.all, (BOOL8,)),
-    "ANY": (spec.REDUCE_ANY, np.any, (BOOL8,)),
+    "SUM": (spec.REDUCE_SUM, np.sum, oracle.FLOATS),
+    "PROD": (spec.REDUCE_PROD, np.prod, oracle.FLOATS),
+    "MAX": (spec.REDUCE_MAX, np.max, oracle.DATA),
+    "MIN": (spec.REDUCE_MIN, np.min, oracle.DATA),
+    "MEAN": (spec.MEAN, np.mean, oracle.DATA),
+    "ALL": (spec.REDUCE_ALL, np.all, (oracle.BOOL8,)),
+    "ANY": (spec.REDUCE_ANY, np.any, (oracle.BOOL8,)),
 }
 
 
@@ -51,26 +38,26 @@ def test_reduction_matches(row, function, types, axes, keep):
         return found.reshape(found.shape or (1,))
 
     numbers = drawn(2, 3, 2, 4)
-    given = store(numbers > 0, BOOL8) if types == (BOOL8,) else numbers
+    given = oracle.store(numbers > 0, oracle.BOOL8) if types == (oracle.BOOL8,) else numbers
     keep_dims = int(keep) if row is spec.MEAN else keep
-    matches(
+    oracle.matches(
         row,
         formula,
         types=types,
         same_scale=row is not spec.MEAN,
         input=given,
-        axes=integers(*axes),
+        axes=oracle.integers(*axes),
         keep_dims=keep_dims,
     )
 
 
 def test_a_product_with_zero_is_zero_even_with_infinity():
     given = {
-        "input": store(np.array([[0, np.inf, 2], [np.inf, 1, 1]]), F32),
-        "axes": integers(1),
+        "input": oracle.store(np.array([[0, np.inf, 2], [np.inf, 1, 1]]), oracle.F32),
+        "axes": oracle.integers(1),
         "keep_dims": False,
     }
-    (result,) = run(spec.REDUCE_PROD, given, Operand(F32))
+    (result,) = oracle.run(spec.REDUCE_PROD, given, Operand(oracle.F32))
     np.testing.assert_array_equal(result, [0, np.inf])
 
 
@@ -81,11 +68,11 @@ def test_a_product_with_zero_is_zero_even_with_infinity():
 )
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_first_extreme_is_found(row, function, axis):
-    matches(
+    oracle.matches(
         row,
         lambda x: function(x, axis=axis),
-        types=(*DATA, I32),
-        out=Operand(I32),
+        types=(*oracle.DATA, oracle.I32),
+        out=Operand(oracle.I32),
         input=np.round(drawn(3, 5, 4) * 3),
         axis=axis,
     )
@@ -121,36 +108,44 @@ NORMALIZED = [
 @each(("row", "x", "operands", "axis", "function"), NORMALIZED)
 def test_normalizations_along_an_axis_match(row, x, operands, axis, function):
     at = -1 if axis is None else axis
-    matches(row, lambda x: function(x, axis=at), types=FLOATS, input=x, **operands)
+    oracle.matches(row, lambda x: function(x, axis=at), types=oracle.FLOATS, input=x, **operands)
 
 
 FIXED_SCALES = [
     *(
         (spec.SOFTMAX, Operand(code, (), 1 / 256, zero), drawn(4, 10, low=-5, high=5), softmax)
-        for code, zero in ((Q8, 0), (Q8S, -128))
+        for code, zero in ((oracle.Q8, 0), (oracle.Q8S, -128))
     ),
     *(
         (spec.L2_NORMALIZATION, Operand(code, (), 1 / 128, zero), drawn(3, 6), direction)
-        for code, zero in ((Q8, 128), (Q8S, 0))
+        for code, zero in ((oracle.Q8, 128), (oracle.Q8S, 0))
     ),
 ]
 
 
 @each(("row", "output", "x", "function"), FIXED_SCALES)
 def test_quantized_normalizations_match(row, output, x, function):
-    source = store(x, output.type)
+    source = oracle.store(x, output.type)
     beta = {"beta": 1.0} if row is spec.SOFTMAX else {}
-    (result,) = run(row, {"input": source, **beta}, output)
-    compare(result, output, function(source.real), 0, f"{row} of {output.type.name}")
+    (result,) = oracle.run(row, {"input": source, **beta}, output)
+    oracle.compare(result, output, function(source.real), 0, f"{row} of {output.type.name}")
 
 
 def test_softmax_refuses_a_beta_of_zero():
     with pytest.raises(RuntimeFailure, match="beta 0 is not positive"):
-        run(spec.SOFTMAX, {"input": store(drawn(2, 3), F32), "beta": 0.0}, Operand(F32))
+        oracle.run(
+            spec.SOFTMAX,
+            {"input": oracle.store(drawn(2, 3), oracle.F32), "beta": 0.0},
+            Operand(oracle.F32),
+        )
 
 
 def test_a_vector_of_zeros_keeps_no_direction():
-    (result,) = run(spec.L2_NORMALIZATION, {"input": store(np.zeros((2, 3)), F32)}, Operand(F32))
+    (result,) = oracle.run(
+        spec.L2_NORMALIZATION,
+        {"input": oracle.store(np.zeros((2, 3)), oracle.F32)},
+        Operand(oracle.F32),
+    )
     np.testing.assert_array_equal(result, np.zeros((2, 3)))
 
 
@@ -166,10 +161,10 @@ def test_local_response_normalization_matches(radius, axis):
             out[i] = np.moveaxis(x, at, 0)[i] * (4 + 2 * near) ** -0.5
         return np.moveaxis(out, 0, at)
 
-    matches(
+    oracle.matches(
         spec.LOCAL_RESPONSE_NORMALIZATION,
         formula,
-        types=FLOATS,
+        types=oracle.FLOATS,
         input=drawn(2, 3, 4, 5),
         radius=radius,
         bias=4.0,
@@ -187,10 +182,10 @@ def test_instance_normalization_matches(nchw):
         mean, deviation = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
         return 2 * (x - mean) / np.sqrt(deviation + 0.125) + 0.5
 
-    matches(
+    oracle.matches(
         spec.INSTANCE_NORMALIZATION,
         formula,
-        types=FLOATS,
+        types=oracle.FLOATS,
         input=drawn(2, 3, 4, 3),
         gamma=2.0,
         beta=0.5,

@@ -10,10 +10,8 @@ from ep_nnapi.nnapi.host.registry import host_runtime
 def test_the_reference_device_is_first():
     """A C program that names no device gets it, and may fork; see `runtime`."""
     found = host_runtime().devices()
-    assert [(d.name, d.type) for d in found] == [
-        ("nnapi-reference", DeviceCode.CPU),
-        ("host-cpu", DeviceCode.CPU),
-    ]
+    expected = [("nnapi-reference", DeviceCode.CPU), ("host-cpu", DeviceCode.CPU)]
+    assert [(d.name, d.type) for d in found] == expected
 
 
 def test_all_devices_have_the_level_of_the_runtime():

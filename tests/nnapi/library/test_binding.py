@@ -8,15 +8,7 @@ import pytest
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.functions import FUNCTIONS
-from ep_nnapi.nnapi.library.binding import (
-    NEEDED,
-    ChannelParams,
-    Functions,
-    OperandType,
-    c_name,
-    ctype,
-    failed,
-)
+from ep_nnapi.nnapi.library import binding
 from tests.nnapi.library.recorded import Recorded
 
 LEVELS = {f.python_name: f.level for f in FUNCTIONS}
@@ -35,26 +27,26 @@ LEVELS = {f.python_name: f.level for f in FUNCTIONS}
     ],
 )
 def test_types(text: str, expected: type) -> None:
-    assert ctype(text) is expected
+    assert binding.ctype(text) is expected
 
 
 def test_structs_are_laid_out_as_in_c() -> None:
     """A pointer is aligned to its own size; the other fields take four bytes each."""
     pointer = ctypes.sizeof(ctypes.c_void_p)
-    assert [OperandType.type.offset, OperandType.dimensionCount.offset] == [0, 4]
-    assert OperandType.dimensions.offset == 8
-    assert OperandType.scale.offset == 8 + pointer
-    assert OperandType.zeroPoint.offset == 12 + pointer
-    assert ctypes.sizeof(OperandType) == 16 + pointer
-    assert ChannelParams.scales.offset == 8
-    assert ctypes.sizeof(ChannelParams) == 8 + pointer
+    assert [binding.OperandType.type.offset, binding.OperandType.dimensionCount.offset] == [0, 4]
+    assert binding.OperandType.dimensions.offset == 8
+    assert binding.OperandType.scale.offset == 8 + pointer
+    assert binding.OperandType.zeroPoint.offset == 12 + pointer
+    assert ctypes.sizeof(binding.OperandType) == 16 + pointer
+    assert binding.ChannelParams.scales.offset == 8
+    assert ctypes.sizeof(binding.ChannelParams) == 8 + pointer
 
 
 @pytest.mark.parametrize("level", range(2, 6))
 def test_a_library_has_the_level_below_the_first_function_that_it_lacks(level: int) -> None:
-    functions = Recorded(hidden=[NEEDED[level][-1]])
+    functions = Recorded(hidden=[binding.NEEDED[level][-1]])
     assert functions.feature_level == level - 1
-    assert not functions.has(NEEDED[level][-1])
+    assert not functions.has(binding.NEEDED[level][-1])
 
 
 def test_with_all_functions_the_library_reports_its_level() -> None:
@@ -64,20 +56,20 @@ def test_with_all_functions_the_library_reports_its_level() -> None:
 
 
 def test_functions_are_needed_at_their_level_or_a_later_one() -> None:
-    for level, names in NEEDED.items():
+    for level, names in binding.NEEDED.items():
         assert all(LEVELS[name] <= level for name in names)
 
 
 @pytest.mark.parametrize("name", ["Model_create", "Event_wait"])
 def test_a_library_without_a_function_of_level_1_is_refused(name: str) -> None:
-    with pytest.raises(OptionError, match=f"is no NNAPI library: it has no {c_name(name)}"):
+    with pytest.raises(OptionError, match=f"is no NNAPI library: it has no {binding.c_name(name)}"):
         Recorded(hidden=[name])
 
 
 def test_another_library_is_refused() -> None:
     libc = ctypes.CDLL(None)
     with pytest.raises(OptionError, match=r"runtime libc is no NNAPI library: it has no \w+"):
-        Functions(libc, "libc")
+        binding.Functions(libc, "libc")
 
 
 def test_a_failing_call_is_named_as_in_the_ndk() -> None:
@@ -89,8 +81,8 @@ def test_a_failing_call_is_named_as_in_the_ndk() -> None:
 
 def test_result_codes_that_nnapi_does_not_define() -> None:
     last = max(ResultCode)
-    assert failed("Model_finish", last).code == f"ANEURALNETWORKS_{ResultCode(last).name}"
-    code = failed("Model_finish", last + 1).code
+    assert binding.failed("Model_finish", last).code == f"ANEURALNETWORKS_{ResultCode(last).name}"
+    code = binding.failed("Model_finish", last + 1).code
     assert code == f"result code {last + 1}, which NNAPI does not define"
 
 

@@ -85,9 +85,7 @@ def test_without_memory_it_raises_and_changes_nothing(monkeypatch: pytest.Monkey
     assert file.extend(1)[0] == 0
 
 
-def test_a_temporary_file_where_memory_files_are_not_permitted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_temporary_file_where_memory_files_are_not_permitted(monkeypatch, tmp_path):
     def forbidden(*_: object) -> int:
         raise PermissionError(errno.EPERM, "a sandbox")
 

@@ -173,9 +173,7 @@ def test_a_call_that_does_not_return_is_abandoned() -> None:
     assert ended.wait(60)  # the abandoned call may end later, and nobody sees it
 
 
-def test_a_driver_that_reports_its_deadline_soon_after_it_is_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_driver_that_reports_its_deadline_soon_after_it_is_heard(monkeypatch: pytest.MonkeyPatch):
     """Within the grace its own failure comes before Unresponsive."""
     monkeypatch.setattr(binding, "_GRACE_NS", LONG_NS)
     missed = failed("Execution_compute", ResultCode.MISSED_DEADLINE_TRANSIENT)

@@ -225,10 +225,8 @@ def runtime(device: Device = PHONE) -> ProfiledRuntime:
 def test_it_reports_the_recorded_device():
     found = runtime()
     assert found.feature_level == 4
-    assert [(d.name, d.feature_level) for d in found.devices()] == [
-        ("phone", 3),
-        (REFERENCE_DEVICE, 4),
-    ]
+    expected = [("phone", 3), (REFERENCE_DEVICE, 4)]
+    assert [(d.name, d.feature_level) for d in found.devices()] == expected
     assert found.devices()[0] is PHONE
 
 

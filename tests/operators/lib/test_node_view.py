@@ -109,9 +109,7 @@ def test_support_depends_on_the_level():
         (DType.FLOAT, NnapiFlag.USE_FP16, 65504),
     ],
 )
-def test_limits_of_the_floats_that_compute_a_value(
-    dtype: DType, flags: NnapiFlag, largest: float
-) -> None:
+def test_limits_of_the_floats_that_compute_a_value(dtype: DType, flags: NnapiFlag, largest: float):
     x = Value("x", dtype, (2,))
     node = Node(GraphNode(0, "n", "Abs", "", 13, (x,), (x,), {}), Target(8, flags))
     assert node.limits(x).max == largest
