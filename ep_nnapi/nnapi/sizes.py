@@ -84,12 +84,16 @@ class Trace:
             self._solve(expression)
 
     def _solve(self, zero: Expression) -> None:
-        """Take the last symbol that an equation has once, and alone, for what the others say."""
+        """Take the last symbol that an equation has once, and alone, for what the others say.
+
+        A factor of the symbol must be one of all the others too: 4 size - 32 = 0 says 8.
+        """
         for name in reversed(self.typical):
             factor = dict(zero.terms).get((name,), 0)
             rest = zero - Expression((((name,), factor),)) if factor else zero
-            if abs(factor) == 1 and name not in rest.symbols:
-                found = {name: -rest if factor == 1 else rest}
+            whole = factor and all(of % factor == 0 for _, of in rest.terms)
+            if whole and name not in rest.symbols:
+                found = {name: Expression(tuple((each, -of // factor) for each, of in rest.terms))}
                 self.equal = {k: e.substitute(found) for k, e in self.equal.items()} | found
                 return
 

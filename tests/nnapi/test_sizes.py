@@ -73,6 +73,28 @@ def test_conditions_are_what_a_result_depends_on(compute, conditions):
     assert [*map(str, trace.conditions)] == conditions
 
 
+@pytest.mark.parametrize(
+    ("zero", "equal"),
+    [
+        (lambda n, m: 4 * n - 256, {"n": "64"}),
+        (lambda n, m: 448 - 7 * n, {"n": "64"}),
+        (lambda n, m: 6 * n - 12 * m - 300, {"n": "2 * m + 50"}),
+        (lambda n, m: 3 * n - 2 * m - 178, {}),  # m is no whole number for each n
+        (lambda n, m: n * n - 64 * n, {}),
+    ],
+)
+def test_a_symbol_that_an_equation_has_once_is_known(
+    zero: Callable[[int, int], int], equal: Mapping[str, str]
+) -> None:
+    trace = Trace()
+    n, m = trace.size("n", 64), trace.size("m", 7)
+    assert zero(n, m) == 0
+    assert {name: str(found) for name, found in trace.equal.items()} == equal
+    if equal == {"n": "64"}:
+        assert n == 64
+        assert len(trace.conditions) == 1
+
+
 @pytest.mark.parametrize("read", [now, hash, lambda n: {n + 1: 2}])
 def test_numbers_that_are_read_without_a_condition_are_counted(read: Callable[[int], object]):
     trace = Trace()

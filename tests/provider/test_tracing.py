@@ -56,7 +56,10 @@ IMAGES = """(float[n,3,h,w] x) => (y) {
     s = Shape <start=2, end=4> (b) d = Shape <start=0, end=2> (b) to = Concat <axis=0> (d, s)
     e = Resize <mode="linear"> (c, , , to) y = Concat <axis=1> (e, b)
 }"""
+JOINED = """(float[n,t,4,h] x) => (y) { j = Reshape (x, join) y = MatMul (j, weights) }"""
 CONSTANTS: Mapping[str, object] = {
+    "join": [0, 0, -1],
+    "weights": np.ones((32, 5), np.float32),
     "heads": [0, -1, 2, 4],
     "minus": [-1],
     "zero": [0],
@@ -76,6 +79,7 @@ CASES = {
     "attention": (ATTENTION, {N: 3, T: 5, P: 7}, [{N: 2, T: 9, P: 7}, {N: 64, T: 128, P: 40}]),
     "one query": (ATTENTION, {N: 1, T: 1, P: 7}, [{N: 1, T: 1, P: 6}, {N: 1, T: 1, P: 333}]),
     "cache": (CACHE, {N: 3, T: 5, P: 7}, [{N: 3, T: 2, P: 70}, {N: 9, T: 200, P: 311}]),
+    "joined": (JOINED, {N: 3, T: 5, H: 8}, [{N: 2, T: 9, H: 8}, {N: 64, T: 1, H: 8}]),
     "images": (IMAGES, {N: 2, H: 32, W: 48}, [{N: 3, H: 64, W: 64}, {N: 2, H: 16, W: 100}]),
 }
 
