@@ -15,6 +15,7 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import replace
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import is_symbolic, now
 from ep_nnapi.operators.lib.matmul import product
 from ep_nnapi.operators.lib.movement import expanded, positions, sizes_around, transposed
@@ -63,6 +64,10 @@ def size(n: Node) -> Iterator[Call]:
 def eye_like(n: Node) -> Iterator[Call]:
     """A matrix as large as x, with ones along its `k`-th diagonal."""
     y, (rows, columns) = narrow(n.output()), n.input(0).shape
+    if is_symbolic((rows, columns)):
+        ones = yield from _where_columns(n, spec.EQUAL, rows, columns, n.integer("k", 0))
+        yield from n.reshape(ones, y) if y.dtype is DType.BOOL else n.number_into(ones, y)
+        return
     k = max(-rows, min(n.integer("k", 0), columns))
     to = y.dtype.numpy
     matrix = Constant((rows, columns), y.dtype, lambda: np.eye(rows, columns, k, to))
@@ -89,13 +94,14 @@ def numbers(n: Node) -> Iterator[Call]:
     yield from _copy_constant(n, Constant.of(start + np.arange(count, dtype=start.dtype) * delta))
 
 
-def _triangle(n: Node, rows: int, columns: int, diagonal: int, *, upper: bool) -> Computed:
-    """Return where a matrix of symbolic sizes is on or beyond its diagonal, as booleans."""
+def _where_columns(
+    n: Node, compared: OperationSpec, rows: int, columns: int, diagonal: int
+) -> Computed:
+    """Return where a matrix of symbolic sizes is on or beside its diagonal, as booleans."""
     down = yield from positions(n, rows)
     down = yield from n.reshaped((yield from n.added(down, diagonal)), (rows, 1))
     along = yield from n.reshaped((yield from positions(n, columns)), (1, columns))
-    row = spec.GREATER_EQUAL if upper else spec.LESS_EQUAL
-    return (yield from n.compute(row, along, down, dtype=DType.BOOL))
+    return (yield from n.compute(compared, along, down, dtype=DType.BOOL))
 
 
 @op("ConstantOfShape", since=9)
@@ -118,7 +124,8 @@ def trilu(n: Node) -> Iterator[Call]:
     diagonal = n.integer_at(1) if n.has(1) else 0
     rows, columns = shape[-2:]
     if is_symbolic((rows, columns, diagonal)):
-        kept = yield from _triangle(n, rows, columns, diagonal, upper=bool(upper))
+        compared = spec.GREATER_EQUAL if upper else spec.LESS_EQUAL
+        kept = yield from _where_columns(n, compared, rows, columns, diagonal)
         yield from _where(n, (yield from expanded(n, kept, shape)), x, y)
         return
     least, most = (diagonal, columns - 1) if upper else (1 - rows, diagonal)
@@ -164,7 +171,8 @@ def cum_sum(n: Node) -> Iterator[Call]:
     matrix = n.value("ones", _summing(now(size), x.dtype, bool(exclusive), bool(backward)))
     if is_symbolic((size,)):
         shift = (1 if exclusive else 0) * (1 if backward else -1)
-        holds = yield from _triangle(n, size, size, shift, upper=bool(backward))
+        compared = spec.GREATER_EQUAL if backward else spec.LESS_EQUAL
+        holds = yield from _where_columns(n, compared, size, size, shift)
         matrix = yield from n.as_number(holds, x.dtype)
     rows = yield from n.reshaped(x, (before, size, after))
     swap = (0, 2, 1) if after > 1 else (0, 1, 2)

@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.sizes import identical, is_symbolic, objects, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import (
     along,
-    positions,
+    positions_along,
     sizes_around,
     slice_spans,
     strided_slice,
@@ -269,9 +269,7 @@ def _symbolic_positions(
     total = yield from n.compute(spec.MUL, found, n.scalar(strides[axis], found))
     for i, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
         if i != axis and not identical((size,), (1,)):
-            shape = [size if k == i else 1 for k in range(index.rank)]
-            own = yield from n.reshaped((yield from positions(n, size)), shape)
-            offsets = yield from n.compute(spec.MUL, own, n.scalar(stride, own))
+            offsets = yield from positions_along(n, index.shape, i, stride)
             total = yield from n.compute(spec.ADD, total, offsets)
     return total
 

@@ -119,6 +119,16 @@ COMPUTED = {
         s = Shape <end=2> (x) o = ConstantOfShape <value=float[1] {1.0}> (s)
         t = Trilu <upper=0> (o, step) w = Transpose <perm=[1, 0]> (t)
         a = ReduceSum <keepdims=0> (x, minus) b = Unsqueeze (a, two) y = Add (b, w) }""",
+    "EyeLike": """(float[n,m,4] x) => (float[n,m] y) {
+        a = ReduceSum <keepdims=0> (x, minus) e = EyeLike <k=-2> (a) y = Sub (a, e) }""",
+    "EyeLike of integers": """(float[n,m,4] x) => (float[n,m] y) {
+        a = ReduceSum <keepdims=0> (x, minus) i = EyeLike <dtype=6, k=3> (a) e = Cast <to=1> (i)
+        y = Sub (a, e) }""",
+    "transposed integers": """(float[n,m,4] x) => (float[m,n] y) {
+        i = ArgMax <axis=2, keepdims=0> (x) t = Transpose <perm=[1, 0]> (i)
+        y = Cast <to=1> (t) }""",
+    "integers of four axes": """(float[n,m,4,5] x) => (float[4,n,5,m] y) {
+        i = Cast <to=6> (x) t = Transpose <perm=[2, 0, 3, 1]> (i) y = Cast <to=1> (t) }""",
     "CumSum": "(float[n,m] x) => (float[n,m] y) { y = CumSum <exclusive=1> (x, step) }",
     "CumSum back": "(float[n,m] x) => (float[n,m] y) { y = CumSum <reverse=1> (x, first) }",
     "causal mask": """(float[n,m,4] x) => (float[n,m,m] y) {
@@ -162,6 +172,15 @@ def test_what_depends_on_sizes_alone_is_computed(name: str) -> None:
         (exact,) = on_cpu(model, feeds)
         found = computed(traced.bind(sizes), feeds, exact.shape)
         np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)  # sums in another order
+
+
+def test_a_diagonal_of_booleans_has_the_sizes_of_a_run() -> None:
+    text = """(float[n,m] x) => (float[n,m] y) {
+        e = EyeLike <dtype=9, k=1> (x) y = Where (e, low, x) }"""
+    traced = lowered(parsed(text, 18, **CONSTANTS), {N: 6, M: 10}, traced=True)
+    ones = np.ones((9, 4), np.float32)
+    found = computed(traced.bind({N: 9, M: 4}), {"x": ones}, ones.shape)
+    np.testing.assert_array_equal(found, ones - 6 * np.eye(9, 4, 1))
 
 
 def computed(bound: Lowered, feeds: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

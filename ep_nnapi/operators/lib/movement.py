@@ -313,15 +313,27 @@ def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> C
 def _transpose_gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
     """Emit the transpose as a GATHER on the flat tensor, as TRANSPOSE does not take INT32."""
     flat = yield from n.reshaped(x, (x.size,))
-    shape, axes = x.shape, tuple(perm)
-    places = Constant(
-        (x.size,),
-        DType.INT32,
-        lambda: np.arange(prod(shape), dtype=np.int32).reshape(shape).transpose(axes).reshape(-1),
-    )
+    places = yield from _transposed_places(n, x.shape, tuple(perm))
     out = n.temp(x, (x.size,))
     yield apply(spec.GATHER, flat, axis=0, indices=places, out=out)
     yield from n.reshape(out, y)
+
+
+def _transposed_places(n: Node, shape: Sequence[int], perm: Sequence[int]) -> Computed:
+    """Return, for each element of the transposed tensor, its position in the flat one."""
+    count = prod(shape)
+    if not is_symbolic(shape):
+
+        def moved() -> np.ndarray:
+            return np.arange(count, dtype=np.int32).reshape(shape).transpose(perm).reshape(-1)
+
+        return n.value("places", Constant((count,), DType.INT32, moved))
+    sizes = [shape[p] for p in perm]
+    total = yield from positions_along(n, sizes, 0, prod(shape[perm[0] + 1 :]))
+    for axis, p in enumerate(perm[1:], 1):
+        offsets = yield from positions_along(n, sizes, axis, prod(shape[p + 1 :]))
+        total = yield from n.compute(spec.ADD, total, offsets)
+    return (yield from n.reshaped(total, (count,)))
 
 
 def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -380,3 +392,10 @@ def positions(n: Node, count: int, start: int = 0) -> Computed:
     table = n.value("positions", every)
     begin, size = int32((start,)), int32((count,))
     return (yield from n.compute(spec.SLICE, table, begin=begin, size=size, shape=(count,)))
+
+
+def positions_along(n: Node, shape: Sequence[int], axis: int, stride: int) -> Computed:
+    """Return `stride` times the positions along an axis, as INT32; other axes have size 1."""
+    sizes = [size if i == axis else 1 for i, size in enumerate(shape)]
+    own = yield from n.reshaped((yield from positions(n, shape[axis])), sizes)
+    return (yield from n.compute(spec.MUL, own, n.scalar(stride, own)))
