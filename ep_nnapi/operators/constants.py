@@ -84,9 +84,11 @@ def numbers(n: Node) -> Iterator[Call]:
     if is_symbolic((count, *n.constant(0).numbers)):
         first, step = n.integer_at(0), n.integer_at(2)
         y = replace(narrow(n.output()), constant=None)
-        found = yield from positions(n, count, first if step == 1 else 0)
+        in_table = step == 1 and first >= 0
+        found = yield from positions(n, count, first if in_table else 0)
         if step != 1:
             found = yield from n.compute(spec.MUL, found, n.scalar(step, found))
+        if not in_table:
             found = yield from n.added(found, first)
         yield from n.reshape(found, y)
         return

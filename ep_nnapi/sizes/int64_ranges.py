@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode, with_values
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value, only_element
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, identical, is_symbolic, now
 
@@ -236,6 +236,12 @@ def _output_interval(
         return 0, _MAX_DIM
     if _INDEX_OUTPUTS.get(kind) == output:
         return 0, _largest_dim(node, longest) - 1
+    if kind == "ConstantOfShape":
+        value = node.attributes.get("value")
+        number = int(only_element(value, "value")) if isinstance(value, Constant) else 0
+        return number, number
+    if kind == "EyeLike":
+        return 0, 1
     if kind not in _BOUNDED_BY_INPUTS:
         return None  # before constants are read
     given = [

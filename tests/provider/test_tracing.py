@@ -115,6 +115,9 @@ COMPUTED = {
     "Range in steps": """(float[n,4] x) => (float[n,4] y) {
         s = Shape <end=1> (x) l = Squeeze (s) e = Mul (l, three) r = Range (first, e, three)
         c = Cast <to=1> (r) d = Unsqueeze (c, one) y = Add (x, d) }""",
+    "Range from below zero": """(float[n,4] x) => (float[n,4] y) {
+        s = Shape <end=1> (x) l = Squeeze (s) g = Neg (l) r = Range (g, first, step)
+        c = Cast <to=1> (r) d = Unsqueeze (c, one) y = Add (x, d) }""",
     "Trilu": """(float[n,m,4] x) => (float[n,m,n] y) {
         s = Shape <end=2> (x) o = ConstantOfShape <value=float[1] {1.0}> (s)
         t = Trilu <upper=0> (o, step) w = Transpose <perm=[1, 0]> (t)
@@ -124,6 +127,10 @@ COMPUTED = {
     "EyeLike of integers": """(float[n,m,4] x) => (float[n,m] y) {
         a = ReduceSum <keepdims=0> (x, minus) i = EyeLike <dtype=6, k=3> (a) e = Cast <to=1> (i)
         y = Sub (a, e) }""",
+    "token types": """(float[n,m,4] x) => (float[n,m,m] y) {
+        s = Shape <end=2> (x) z = ConstantOfShape <value=int64[1] {0}> (s)
+        r = Unsqueeze (z, one) c = Unsqueeze (z, two) b = Equal (r, c)
+        t = Transpose <perm=[0, 2, 1]> (x) p = MatMul (x, t) y = Where (b, p, low) }""",
     "transposed integers": """(float[n,m,4] x) => (float[m,n] y) {
         i = ArgMax <axis=2, keepdims=0> (x) t = Transpose <perm=[1, 0]> (i)
         y = Cast <to=1> (t) }""",

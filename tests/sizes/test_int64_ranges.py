@@ -23,6 +23,7 @@ from tests.onnx_graph import graph_of, nodes_of
 
 REAL, WIDE = TensorProto.FLOAT, TensorProto.INT64
 PICTURE = {"x": (REAL, (1, 4, 6, 6))}
+MATRIX = {"x": (REAL, (4, 6))}
 BEST = "a = ArgMax <axis = 1> (x)"  # from 0, below the longest dimension
 SUM = f"{BEST} y = Add (a, c)"
 LARGEST = 2**31 - 1
@@ -69,6 +70,17 @@ def test_integers_in_a_stated_range_are_known_to_fit() -> None:
     assert values_fitting_int32(graph, {}) == {"c"}
     assert values_fitting_int32(graph, {"a": (0, LARGEST - 1)}) == {"a", "c", "y"}
     assert values_fitting_int32(graph, {"a": (0, LARGEST)}) == {"a", "c"}
+
+
+@pytest.mark.parametrize(("number", "known"), [(LARGEST, True), (LARGEST + 1, False)])
+def test_tensors_of_one_number_fit_if_it_does(number: int, known: bool) -> None:
+    text = f"s = Shape (x) y = ConstantOfShape <value = int64[1] {{{number}}}> (s)"
+    assert fits(text) == known
+
+
+def test_a_diagonal_has_zeros_and_ones() -> None:
+    assert fits("e = EyeLike <dtype = 7> (x) y = Add (e, c)", MATRIX, c=integers(LARGEST - 1))
+    assert not fits("e = EyeLike <dtype = 7> (x) y = Add (e, c)", MATRIX, c=integers(LARGEST))
 
 
 def test_bytes_and_truths_fit_when_they_are_made_wide() -> None:
