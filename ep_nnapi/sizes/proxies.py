@@ -51,9 +51,9 @@ def inference_proxy(node: GraphNode) -> GraphNode:
     """
     if (node.domain, node.op_type) in _SHAPE_OF_FIRST_INPUT:
         return _rewrite_as(node, "Identity", node.inputs[:1])
-    if not node.domain:
+    if not node.domain and node.op_type not in FLOAT_EQUIVALENTS:
         return _proxy_of_onnx(node)
-    if node.domain != _MICROSOFT:
+    if node.domain not in ("", _MICROSOFT):
         return node
     if node.op_type in _FUSED:
         op_type, count = _FUSED[node.op_type]

@@ -39,6 +39,10 @@ def cases() -> Iterator[Given]:
     yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
     yield "", "SimplifiedLayerNormalization", (f32(2, 3, 4), f32(4)), {}
     yield "", "Squeeze", (f32(1, 3, 1), np.zeros(0, np.int64)), {}
+    conv: dict[str, Attribute] = {"strides": (2, 1), "pads": (0, 1, 1, 0)}
+    scale = (np.float32(0.2), np.uint8(5))
+    yield "", "QLinearConv", (*u8(1, 3, 9, 8), *u8(6, 3, 3, 2), *scale), conv
+    yield "", "QLinearMatMul", (*u8(2, 3, 4), *u8(4, 5), *scale), {}
     table = {"imputed_value_floats": [0.5], "replaced_value_float": 1.0}
     yield ML, "Imputer", (f32(3, 4),), table
     yield ML, "Normalizer", (f32(3, 4),), {"norm": "L2"}

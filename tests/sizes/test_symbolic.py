@@ -76,6 +76,16 @@ CASES = {
     "CumSum": (ROWS, "y = CumSum (x, one)"),
     "Trilu": (ROWS, "y = Trilu (x)"),
     "QuantizeLinear": (ROWS, "y = QuantizeLinear (x, scale)"),
+    "QLinearMatMul": (
+        "uint8[n,h,w] x",
+        """t = Transpose <perm=[0, 2, 1]> (x)
+        y = QLinearMatMul (x, scale, middle, t, scale, middle, scale, middle)""",
+    ),
+    "QLinearConv": (
+        "uint8[n,3,h,w] x",
+        """y = QLinearConv <strides=[2, 2], pads=[1, 1, 0, 1]>
+            (x, scale, middle, bytes, scale, middle, scale, middle)""",
+    ),
     "FusedMatMul": (ROWS, "t = Relu (x) y = com.microsoft.FusedMatMul <transB=1> (x, t)"),
 }
 CONSTANTS = {
@@ -103,6 +113,8 @@ CONSTANTS = {
     "three_recurrent": np.zeros((1, 6, 2), np.float32),
     "one_float": np.ones((1,), np.float32),
     "scale": np.float32(0.5),
+    "middle": np.uint8(128),
+    "bytes": np.zeros((8, 3, 3, 3), np.uint8),
 }
 
 
