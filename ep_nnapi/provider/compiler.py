@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from itertools import chain
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
@@ -290,15 +291,17 @@ class Compiler:
 
     def proved(self, traced: Traced) -> Lowered:
         """Returns a traced cluster as it was lowered; raises Declined as `lower_traced`."""
-        conditions = traced.lowered.model.conditions
-        other = next(traced.tracing.others(conditions), None)
+        lowered, tracing = traced.lowered, traced.tracing
+        conditions = lowered.model.conditions
+        other = next(chain(tracing.others(conditions), tracing.keep_one(conditions)), None)
         if other is None:
             held = "; ".join(map(str, conditions))
             raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")
-        why = difference(traced.members, other, traced.tracing.trace, self.target)
+        why = difference(traced.members, other, tracing.trace, self.target)
         if why:
             raise Declined((), Reason.SHAPE, f"its model for other sizes differs: {why}")
-        return traced.lowered
+        model = replace(lowered.model, conditions=tracing.trace.conditions)
+        return replace(lowered, model=model.with_matches(lowered.model))
 
     def _traced(self, cluster: Graph, tracing: Tracing) -> Traced:
         cluster = replace(cluster, inputs=tuple(tracing.inputs))

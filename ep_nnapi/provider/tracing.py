@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import OptionError, Reason
-from ep_nnapi.nnapi.expressions import Condition, Symbols
+from ep_nnapi.nnapi.expressions import Condition, Expression, Relation, Symbols
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.sizes import Size, Trace
@@ -154,16 +155,30 @@ class Tracing:
         """The same symbols with a value of their own each."""
         return self.bind({n: v + 1 + 2 * i for i, (n, v) in enumerate(self.symbols.items())})
 
-    def others(self, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
-        """Other values of the symbols that meet the conditions, and the equations among them."""
+    def others(
+        self, conditions: Sequence[Condition], kept: Symbols = MappingProxyType({})
+    ) -> Iterator[dict[str, int]]:
+        """Other values of the symbols that meet the conditions, and the equations among them.
+
+        kept  values of symbols that stay
+        """
         for factor, more, apart in _OTHERS:
             sizes = enumerate(self.symbols.items())
             values = {name: size * factor + more + apart * i for i, (name, size) in sizes}
+            values |= kept
             values |= {name: e.evaluate(values) for name, e in self.trace.equal.items()}
             least = min(values.values(), default=0)
             if values == self.symbols or least < _LEAST:
                 continue
             if all(c.holds(values) for c in conditions):
+                yield values
+
+    def keep_one(self, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
+        """Other values of all symbols but one, which keeps its own by a further condition."""
+        for name in [name for name in self.symbols if name not in self.trace.equal]:
+            for values in self.others(conditions, {name: self.symbols[name]}):
+                own = Expression.of(self.symbols[name])
+                self.trace.note(Expression.symbol(name) - own, Relation.ZERO)
                 yield values
 
     def bind(self, values: Symbols) -> Tracing:

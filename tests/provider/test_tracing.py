@@ -100,6 +100,19 @@ def test_conditions_say_for_which_sizes_it_holds() -> None:
         traced.bind({N: 3, T: 300, P: 213})
 
 
+def test_a_size_without_others_is_kept() -> None:
+    """Rows of 15 are pooled to one, as rows of 30, 45 and 60 are not."""
+    text = """(float[n,3,h,8] x) => (y) {
+        p = MaxPool <kernel_shape=[8, 8], strides=[8, 8]> (x) y = Reshape (p, rows) }"""
+    model = parsed(text, 18, rows=[0, 3])
+    traced = lowered(model, {N: 4, H: 15}, traced=True)
+    feeds = {"x": np.random.default_rng(0).random((9, 3, 15, 8), np.float32)}
+    (exact,) = on_cpu(model, feeds)
+    np.testing.assert_array_equal(computed(traced.bind({N: 9, H: 15}), feeds, (9, 3)), exact)
+    with pytest.raises(ValueError, match=r"h \+ -15 == 0 does not hold"):
+        traced.bind({N: 9, H: 14})
+
+
 def test_a_split_without_sizes_has_equal_parts() -> None:
     model = parsed("(float[2,2,2,n,1] x) => (a, b, c) { a, b, c = Split <axis=3> (x) }", 13)
     traced = lowered(model, {N: 6}, traced=True)
