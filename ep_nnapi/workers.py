@@ -27,7 +27,7 @@ from typing import IO, Any, TypeAlias
 
 from ep_nnapi.nnapi.errors import NnapiError
 
-Data: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
 RESULT_FILE, OUTPUT_FILE = "result.json", "output.txt"
 """Files of a worker in its folder: its result, and the output that libraries printed."""
@@ -42,7 +42,7 @@ class WorkerServer:
 
     process: subprocess.Popen[bytes]
 
-    def exchange(self, request: Data) -> int | None:
+    def exchange(self, request: JsonObject) -> int | None:
         """Runs a worker for `request` and returns its exit code; None after a timeout.
 
         Raises NnapiError if the server process has ended.
@@ -125,7 +125,7 @@ def _start_server(module: str) -> WorkerServer:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def serve(work: Callable[[Data], None]) -> None:
+def serve(work: Callable[[JsonObject], None]) -> None:
     """Serves requests until the end of standard input, each by `work` in a process of its own."""
     signal.signal(signal.SIGTERM, lambda *_: None)  # from here on its input ends it, and its worker
     gc.freeze()  # excludes imported objects from collection, so workers neither scan nor copy them

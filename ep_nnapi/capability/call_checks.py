@@ -26,7 +26,7 @@ from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.expressions import Expression
 from ep_nnapi.nnapi.shapes import infer
-from ep_nnapi.nnapi.shapes.operands import Operand, Operands, ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.operands import Operands, ShapeError, ShapeOperand, Tensor
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.sizes import Size, at_present
@@ -250,7 +250,7 @@ def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> boo
     )
 
 
-def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
+def _operand(arg: Given) -> ShapeOperand | tuple[ShapeOperand, ...]:
     if arg is None or isinstance(arg, (int, float)):
         return arg
     return tuple([_tensor(each) for each in arg]) if isinstance(arg, tuple) else _tensor(arg)

@@ -36,7 +36,7 @@ from ep_nnapi.nnapi.profile.form import TraitNames
 from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED
 from ep_nnapi.nnapi.spec import OPERATIONS
 from ep_nnapi.options.table import DEFAULT_RUNTIME, parse
-from ep_nnapi.workers import OUTPUT_FILE, Data, WorkerPool, WorkerServer
+from ep_nnapi.workers import OUTPUT_FILE, JsonObject, WorkerPool, WorkerServer
 
 SERVER_MODULE = "ep_nnapi.diagnostics.doctor_worker"
 _MOST_ENDS = 4
@@ -202,10 +202,10 @@ class _Trials:
     seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
     last: int = -1
     alone: int = 0
-    begun: list[Data] = field(default_factory=list)
+    begun: list[JsonObject] = field(default_factory=list)
     done: bool = False
 
-    def add(self, line: Data) -> None:
+    def add(self, line: JsonObject) -> None:
         """Adds the result that a worker has printed as one line."""
         if "error" in line:
             raise _ERRORS.get(line["kind"], NnapiError)(line["error"])
@@ -222,7 +222,7 @@ class _Trials:
         else:
             self.done = True
 
-    def answer(self, trial: Data, flaw: Flaw | None) -> None:
+    def answer(self, trial: JsonObject, flaw: Flaw | None) -> None:
         """Takes the result of a trial."""
         traits = frozenset(trial["traits"])
         self.answers.setdefault(trial["types"], []).append((traits, flaw))
@@ -267,7 +267,7 @@ class _Doctor:
 
     server: WorkerServer
     folder: Path
-    task: Data
+    task: JsonObject
     answers: list[Profile] = field(default_factory=list)
 
     def about_device(self) -> Profile:

@@ -32,7 +32,7 @@ from ep_nnapi.nnapi.spec import BY_NAME
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.provider.devices import choose_device, fast_devices, runtime_of
-from ep_nnapi.workers import Data, serve, set_up_worker
+from ep_nnapi.workers import JsonObject, serve, set_up_worker
 
 RESULTS, ANSWERS = "results.jsonl", "answers.json"
 """Files of a worker in its folder: a line for each trial, and the profile of the operation."""
@@ -53,7 +53,7 @@ def main() -> None:
     serve(_work)
 
 
-def _work(request: Data) -> None:
+def _work(request: JsonObject) -> None:
     """Serves one request: examines an operation, or without one says which device there is."""
     folder, task = Path(request["folder"]), request["task"]
     set_up_worker(folder)
@@ -62,7 +62,7 @@ def _work(request: Data) -> None:
     try:
         with open(folder / RESULTS, "w", buffering=1) as lines:
 
-            def tell(line: Data) -> None:
+            def tell(line: JsonObject) -> None:
                 lines.write(json.dumps(line) + "\n")
 
             try:
@@ -73,7 +73,7 @@ def _work(request: Data) -> None:
         os._exit(FULL)
 
 
-def _serve(task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
+def _serve(task: JsonObject, folder: Path, tell: Callable[[JsonObject], None]) -> None:
     signal.setitimer(signal.ITIMER_REAL, max(_ASKING, _QUESTIONS * task["timeout"]))
     options = parse({"runtime": task["runtime"], "device": task["device"]})
     runtime = runtime_of(options)
@@ -86,7 +86,9 @@ def _serve(task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
         _examine((runtime, device), task, folder, tell)
 
 
-def _examine(placed: RuntimeDevice, task: Data, folder: Path, tell: Callable[[Data], None]) -> None:
+def _examine(
+    placed: RuntimeDevice, task: JsonObject, folder: Path, tell: Callable[[JsonObject], None]
+) -> None:
     """Examines an operation from a trial on, but for some lists of types, until a trial hangs."""
     (runtime, device), spec = placed, BY_NAME[task["operation"]]
     groups, supported = record_operation(runtime, device, spec)
@@ -107,7 +109,7 @@ def _examine(placed: RuntimeDevice, task: Data, folder: Path, tell: Callable[[Da
 
 
 def _tried(
-    examiner: Examiner, batch: Sequence[tuple[int, Trial]], tell: Callable[[Data], None]
+    examiner: Examiner, batch: Sequence[tuple[int, Trial]], tell: Callable[[JsonObject], None]
 ) -> bool:
     """Tries trials as one model, and if that fails each alone; False if one hangs or dies."""
     signal.setitimer(signal.ITIMER_REAL, 0)  # the reference takes what it takes
@@ -133,8 +135,8 @@ def _tried(
     return True
 
 
-def _told(found: TrialResult) -> Data:
-    flaw: Data | None = None
+def _told(found: TrialResult) -> JsonObject:
+    flaw: JsonObject | None = None
     if found.error.wrong:
         error, allowed = found.error
         known = error if isfinite(error) else None

@@ -84,12 +84,12 @@ class RuleOperands:
         return self.operands[name][0]
 
 
-Rule: TypeAlias = Callable[[RuleOperands], RequiredLevel | None]
+OperationRule: TypeAlias = Callable[[RuleOperands], RequiredLevel | None]
 """A constraint between operands: returns the level it needs; raises Reject if no level fits."""
-OF_QUANTIZED: set[Rule] = set()
+OF_QUANTIZED: set[OperationRule] = set()
 
 
-def of_quantized(rule: Rule) -> Rule:
+def of_quantized(rule: OperationRule) -> OperationRule:
     """Mark a rule that accepts all operands of types without a scale; returns it."""
     OF_QUANTIZED.add(rule)
     return rule
@@ -109,7 +109,7 @@ def _wide(output: Typed, a: Typed, b: Typed) -> bool:
     return _float32(output.scale) > _float32(_float32(a.scale) * _float32(b.scale))
 
 
-def product_scale_below_3(first: str, second: str) -> Rule:
+def product_scale_below_3(first: str, second: str) -> OperationRule:
     """Require level 3 for TENSOR_QUANT8_ASYMM if output scale <= product of input scales."""
 
     @of_quantized
@@ -135,7 +135,7 @@ def product_scale(use: RuleOperands) -> None:
         )
 
 
-def channel_dim(dim: int) -> Rule:
+def channel_dim(dim: int) -> OperationRule:
     """Require per-channel scales of a filter to lie along dimension `dim`."""
 
     @of_quantized
@@ -178,7 +178,7 @@ def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
     return None
 
 
-def same_quantization(name: str) -> Rule:
+def same_quantization(name: str) -> OperationRule:
     """Require quantized operands `name` to have the output's scale and zero point."""
 
     @of_quantized
@@ -249,7 +249,7 @@ def paddings_shape(use: RuleOperands) -> None:
         )
 
 
-def one_element(name: str) -> Rule:
+def one_element(name: str) -> OperationRule:
     """Require operand `name` to have shape [1]."""
 
     def rule(use: RuleOperands) -> None:
@@ -284,7 +284,7 @@ _FREE_LEVEL = 4
 """The first level whose DEPTHWISE_CONV_2D has no such limits."""
 
 
-def not_of(code: OperandCode) -> Rule:
+def not_of(code: OperandCode) -> OperationRule:
     """Refuse operands of a type that Android validates and has no kernel for."""
 
     def rule(use: RuleOperands) -> None:
@@ -305,7 +305,7 @@ def sum_scale(use: RuleOperands) -> None:
         raise Reject(Reason.QUANTIZATION, f"{use.operation} has no kernel for {detail}")
 
 
-def fixed_point(integer_bits: int) -> Rule:
+def fixed_point(integer_bits: int) -> OperationRule:
     """Refuse a quantized input scale below the step of a fixed-point number of 31 bits."""
 
     @of_quantized

@@ -24,7 +24,7 @@ from typing import Any
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, replace
-from ep_nnapi.nnapi.rules import OF_QUANTIZED, Rule, RuleOperands, Typed
+from ep_nnapi.nnapi.rules import OF_QUANTIZED, OperationRule, RuleOperands, Typed
 
 CODES = {
     "i": OperandCode.INT32,
@@ -173,8 +173,8 @@ class Match:
 class Rules:
     """Rules of an operation that may refuse operands of a typing, see `OperationSpec`."""
 
-    rules: tuple[Rule, ...]
-    kernel: tuple[Rule, ...]
+    rules: tuple[OperationRule, ...]
+    kernel: tuple[OperationRule, ...]
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ class OperationSpec:
     input_params: tuple[Params, ...]
     output_params: tuple[Params, ...]
     typings: tuple[Typing, ...]
-    rules: tuple[Rule, ...] = ()
-    kernel_rules: tuple[Rule, ...] = ()
+    rules: tuple[OperationRule, ...] = ()
+    kernel_rules: tuple[OperationRule, ...] = ()
     traits: Traits = NO_TRAITS
 
     def __repr__(self) -> str:
@@ -341,7 +341,11 @@ class OperationSpec:
         return _newer(what, found.level, feature_level)
 
     def _check_rules(
-        self, rules: Sequence[Rule], found: Match, operands: Sequence[Typed], feature_level: int
+        self,
+        rules: Sequence[OperationRule],
+        found: Match,
+        operands: Sequence[Typed],
+        feature_level: int,
     ) -> int:
         if not rules:
             return self.level
@@ -368,8 +372,8 @@ def row(
     code: int,
     signatures: str,
     typings: Sequence[Typing],
-    *rules: Rule,
-    kernel: Sequence[Rule] = (),
+    *rules: OperationRule,
+    kernel: Sequence[OperationRule] = (),
     traits: Traits = NO_TRAITS,
 ) -> OperationSpec:
     """Return a row of the operation table.

@@ -19,7 +19,7 @@ from ep_nnapi.options.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_
 _E = TypeVar("_E", bound=StrEnum)
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
-Parser: TypeAlias = Callable[[str, object], _T_co]
+ValueParser: TypeAlias = Callable[[str, object], _T_co]
 
 
 class Fallback(StrEnum):
@@ -96,7 +96,7 @@ class Category(StrEnum):
     def option(
         self,
         default: _T,
-        parse: Parser[_T],
+        parse: ValueParser[_T],
         metavar: str,
         help_text: str,
         alternative: Option | None = None,
@@ -120,7 +120,7 @@ class Option:
     field    the field of `Options` that it sets; another name than its own for an alternative
     """
 
-    parse: Parser[object]
+    parse: ValueParser[object]
     metavar: str
     category: Category
     help: str
@@ -224,7 +224,7 @@ def one_name(_: str, value: object) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
-def one_of(choices: type[_E]) -> Parser[_E]:
+def one_of(choices: type[_E]) -> ValueParser[_E]:
     """Parser of an enumeration's value."""
 
     def parse(name: str, value: object) -> _E:
@@ -267,7 +267,7 @@ def _from_anywhere(runtime: str) -> str:
     return f"{how}:{os.path.abspath(program)}{space}{rest}"
 
 
-def name_or_path(first: str, *others: str) -> Parser[str]:
+def name_or_path(first: str, *others: str) -> ValueParser[str]:
     """Parser of one of these names, a remote runtime's or a file's path; "" gives the first name.
 
     None gives it, too.

@@ -297,16 +297,18 @@ _Op = TypeVar("_Op")
 """An operation as the lowerings of one table see it."""
 
 
-Table: TypeAlias = Mapping[tuple[OperationSpec, OperandCode | None], Callable[[_Op], None]]
+LoweringTable: TypeAlias = Mapping[tuple[OperationSpec, OperandCode | None], Callable[[_Op], None]]
 """Lowerings by operation and type of the signature's type variable T; None: any type."""
 
 
-def row(spec: OperationSpec, lower: Callable[[_Op], None], *codes: OperandCode) -> Table[_Op]:
+def row(
+    spec: OperationSpec, lower: Callable[[_Op], None], *codes: OperandCode
+) -> LoweringTable[_Op]:
     """The table of one lowering, for these types; none for all types."""
     return {(spec, code): lower for code in codes or (None,)}
 
 
-def table(*rows: Table[_Op]) -> Table[_Op]:
+def table(*rows: LoweringTable[_Op]) -> LoweringTable[_Op]:
     """All rows together; each operation and type may occur only once."""
     found: dict[tuple[OperationSpec, OperandCode | None], Callable[[_Op], None]] = {}
     for (spec, code), lower in (item for each in rows for item in each.items()):

@@ -16,8 +16,7 @@ from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.model import Composite, Data, Model, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.shapes import infer
-from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, Tensor
-from ep_nnapi.nnapi.shapes.operands import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, ShapeOperand, Tensor
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes
@@ -265,7 +264,7 @@ def _declared(operand: Operand) -> Dims | None:
     return tuple(size or None for size in operand.dimensions) or None
 
 
-def _fact(operand: Operand, dims: Dims | None) -> Known:
+def _fact(operand: Operand, dims: Dims | None) -> ShapeOperand:
     """The facts of an operand from which shapes are inferred."""
     if isinstance(operand.value, Data) and not operand.value.later:
         if operand.type.tensor:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.options.table import Options, parse, to_strings
-from ep_nnapi.options.values import Parser, names, one_of
+from ep_nnapi.options.values import ValueParser, names, one_of
 
 _T = TypeVar("_T")
 
@@ -178,7 +178,7 @@ def job_of(given: Mapping[str, object]) -> Job:
         if settings.provider is Chosen.CPU:  # which has no options for NNAPI
             del rest["settings"]
 
-    def taken(name: str, parser: Parser[_T], otherwise: object) -> _T:
+    def taken(name: str, parser: ValueParser[_T], otherwise: object) -> _T:
         return parser(name, rest.pop(name, otherwise))
 
     level = taken("optimization_level", one_of(Level), default)

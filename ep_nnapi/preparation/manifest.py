@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.errors import OptionError, printable
 from ep_nnapi.nnapi.files import digest_of, read_regular, write_output
 from ep_nnapi.preparation.job import Format, Job
 
-Types: TypeAlias = dict[str, object] | list[object] | None
+TypeFacts: TypeAlias = dict[str, object] | list[object] | None
 
 
 def merged(lines: Iterable[str]) -> list[str]:
@@ -28,7 +28,7 @@ def merged(lines: Iterable[str]) -> list[str]:
     >>> merged(['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}}', "ai.onnx;13;Relu,Gemm"])
     ['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}},Relu']
     """
-    found: dict[tuple[str, int], dict[str, Types]] = {}
+    found: dict[tuple[str, int], dict[str, TypeFacts]] = {}
     for line in lines:
         domain, opset, rest = line.split(";", 2)
         operators = found.setdefault((domain, int(opset)), {})
@@ -40,7 +40,7 @@ def merged(lines: Iterable[str]) -> list[str]:
     ]
 
 
-def _operators(text: str) -> Iterator[tuple[str, Types]]:
+def _operators(text: str) -> Iterator[tuple[str, TypeFacts]]:
     """Yields the names and types of the operators in `Operator{types},Operator`."""
     decoder = json.JSONDecoder()
     while text:
@@ -54,7 +54,7 @@ def _operators(text: str) -> Iterator[tuple[str, Types]]:
         text = rest.removeprefix(",")
 
 
-def _union(a: object, b: object) -> Types:
+def _union(a: object, b: object) -> TypeFacts:
     """Returns the union of two JSON values, recursively."""
     if isinstance(a, dict) and isinstance(b, dict):
         return {k: _union(a.get(k), b.get(k)) for k in sorted(a.keys() | b.keys())}
@@ -63,7 +63,7 @@ def _union(a: object, b: object) -> Types:
     return a if b is None else b  # type: ignore[return-value]
 
 
-def _text(types: Types) -> str:
+def _text(types: TypeFacts) -> str:
     return "" if types is None else json.dumps(types)
 
 

@@ -14,10 +14,10 @@ from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.tflite import EXPOSED, compare_flatbuffers
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.sessions.cpu import custom_ops
-from ep_nnapi.workers import RESULT_FILE, Data, serve, set_up_worker
+from ep_nnapi.workers import RESULT_FILE, JsonObject, serve, set_up_worker
 
 
-def _save(task: Data) -> Data:
+def _save(task: JsonObject) -> JsonObject:
     """Prepares `model` and writes it to `out`."""
     model, out, scratch = (Path(task[name]) for name in ("model", "out", "scratch"))
     saved = save_prepared(model, out, job_of(task["job"]), scratch)
@@ -30,7 +30,7 @@ def _save(task: Data) -> Data:
     }
 
 
-def _record(task: Data) -> Data:
+def _record(task: JsonObject) -> JsonObject:
     """Records the original's outputs."""
     model, how = Path(task["model"]), Verification(**task["verification"])
     options = job_of(task["job"]).options
@@ -43,7 +43,7 @@ def _record(task: Data) -> Data:
         raise type(error)(f"{error}; {NO_VERIFY_ADVICE}") from None
 
 
-def _verify(task: Data) -> Data:
+def _verify(task: JsonObject) -> JsonObject:
     """Compares the outputs of the prepared model `out` with the recorded ones."""
     job, out, recorded = job_of(task["job"]), Path(task["out"]), Path(task["recorded"])
     options = replace(job.options, fix=())  # `out` has these shapes already
@@ -59,7 +59,7 @@ def _verify(task: Data) -> Data:
     }
 
 
-STEPS: Mapping[str, Callable[[Data], Data]] = {
+STEPS: Mapping[str, Callable[[JsonObject], JsonObject]] = {
     "save": _save,
     "record": _record,
     "verify": _verify,
@@ -71,7 +71,7 @@ def main() -> None:
     serve(_work)
 
 
-def _work(request: Data) -> None:
+def _work(request: JsonObject) -> None:
     """Serves one request in the forked worker."""
     folder = Path(request["folder"])
     set_up_worker(folder, request["memory"])
@@ -83,6 +83,6 @@ def _work(request: Data) -> None:
     (folder / RESULT_FILE).write_text(json.dumps(found))
 
 
-def _library(task: Data) -> str | None:
+def _library(task: JsonObject) -> str | None:
     """Returns the path of the custom operator library that a task's job names, if any."""
     return job_of(task["job"]).options.custom_ops_library if "job" in task else None

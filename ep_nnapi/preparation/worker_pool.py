@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.workers import ENDED, OUTPUT_FILE, RESULT_FILE, Data, WorkerPool, WorkerServer
+from ep_nnapi.workers import ENDED, OUTPUT_FILE, RESULT_FILE, JsonObject, WorkerPool, WorkerServer
 
 SERVER_MODULE = "ep_nnapi.preparation.worker"
 
@@ -86,7 +86,7 @@ class StepRunner:
         """The end of the time limit, on the clock of time.monotonic."""
         return self.started + self.limits.seconds
 
-    def run(self, step: str, task: Data) -> Data:
+    def run(self, step: str, task: JsonObject) -> JsonObject:
         """Runs `step`, a key of `STEPS`, in a new worker and returns its result.
 
         Raises the worker's ModelError or OptionError, ModelError for a crash or an exceeded limit,
@@ -109,9 +109,9 @@ class StepRunner:
             code, _text(self.folder / RESULT_FILE), _text(self.folder / OUTPUT_FILE)
         )
 
-    def _result_of(self, code: int, result: str, output: str) -> Data:
+    def _result_of(self, code: int, result: str, output: str) -> JsonObject:
         try:
-            found: Data = json.loads(result)
+            found: JsonObject = json.loads(result)
         except ValueError:
             found = {"error": "", "kind": ""}
         if "error" not in found:

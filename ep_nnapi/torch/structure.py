@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.errors import ModelError
 
 REAL_PARTS = "pass real and imaginary parts, by torch.view_as_real and torch.view_as_complex"
 """The way out for complex numbers, which neither NNAPI nor inputs of ONNX Runtime have."""
-Constant: TypeAlias = bool | int | float | str | None
+PythonConstant: TypeAlias = bool | int | float | str | None
 _CONSTANTS = (bool, int, float, str, type(None))
 
 
@@ -32,7 +32,7 @@ class Leaf:
 
     tensor: int | None = None
     number: bool = False
-    constant: Constant = None
+    constant: PythonConstant = None
 
     def value(self, tensors: Sequence[torch.Tensor]) -> object:
         """Returns what the module would return here."""

@@ -245,7 +245,7 @@ def _compared(nnapi: Measured, cpu: Measured) -> str:
     )
 
 
-Group: TypeAlias = tuple[str, ...]
+NodeNames: TypeAlias = tuple[str, ...]
 """Names of nodes that are taken or left together: one node, or the members of a QDQ group."""
 
 
@@ -259,7 +259,7 @@ def nodes_to_leave(subject: Subject, candidate: Candidate) -> tuple[str, ...]:
     errors = cluster_errors(subject.model, subject.accuracy, single, subject.tolerance)
     ranked = sorted(errors, key=lambda c: -c.verdict.worst)
 
-    def within(groups: Sequence[Group]) -> bool:
+    def within(groups: Sequence[NodeNames]) -> bool:
         names = tuple(name for group in groups for name in group)
         tried = without_nodes(candidate, names)
         got = subject.open(tried).outputs(subject.accuracy)
@@ -269,7 +269,9 @@ def nodes_to_leave(subject: Subject, candidate: Candidate) -> tuple[str, ...]:
     return tuple(name for group in groups for name in group)
 
 
-def fewest(ranked: Sequence[Group], within: Callable[[Sequence[Group]], bool]) -> list[Group]:
+def fewest(
+    ranked: Sequence[NodeNames], within: Callable[[Sequence[NodeNames]], bool]
+) -> list[NodeNames]:
     """Returns a set of groups with `within` true, from which no group can be dropped.
 
     ranked   all groups, the most likely first; `within` is true for all of them

@@ -31,7 +31,7 @@ from ep_nnapi.tuning.candidates import (
     without_nodes,
 )
 
-Run: TypeAlias = Callable[[], object]
+TimedCall: TypeAlias = Callable[[], object]
 
 _ERROR = 0.05
 """Probability that a confidence interval does not contain the median."""
@@ -136,7 +136,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass
 class _Samples:
-    run: Run
+    run: TimedCall
     walls: list[float] = field(default_factory=list)
     cpus: list[float] = field(default_factory=list)
 
@@ -155,7 +155,7 @@ class _Samples:
 
 
 def interleaved(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, TimedCall],
     budget: TuningBudget | None = None,
     clock: Clocks | None = None,
     progress: Progress | None = None,
@@ -192,7 +192,7 @@ def _undecided(names: Sequence[str], samples: Mapping[str, _Samples]) -> list[st
     return [name for name, (low, _) in intervals.items() if low <= best or name == names[0]]
 
 
-Measure: TypeAlias = Callable[[int, Mapping[str, Run]], Mapping[str, Timing]]
+Measure: TypeAlias = Callable[[int, Mapping[str, TimedCall]], Mapping[str, Timing]]
 """Measures named runs in turn; the first argument is the number of the stage."""
 
 STAGES = 3

@@ -33,8 +33,8 @@ from ep_nnapi.tuning.candidates import Measured, Subject, Winner
 from ep_nnapi.tuning.search import (
     STAGES,
     Measure,
-    Run,
     Search,
+    TimedCall,
     Timing,
     TuningBudget,
     interleaved,
@@ -163,7 +163,7 @@ def tuned(
 
 
 def _interleaved(
-    seconds: float, progress: Progress | None, stage: int, runs: Mapping[str, Run]
+    seconds: float, progress: Progress | None, stage: int, runs: Mapping[str, TimedCall]
 ) -> Mapping[str, Timing]:
     """Measures the runs of a stage; all stages have the same share of the progress."""
 

@@ -1,12 +1,12 @@
 """A server of `doctor` whose workers fail themselves."""
 
-from ep_nnapi.workers import Data, serve, set_up_worker
+from ep_nnapi.workers import JsonObject, serve, set_up_worker
 
 
 def main() -> None:
     serve(odd)
 
 
-def odd(request: Data) -> None:
+def odd(request: JsonObject) -> None:
     set_up_worker(request["folder"])
     raise ValueError("odd")

@@ -50,7 +50,7 @@ def test_count_just_below_one(given: int):
         (values.tolerance, "inf", float("inf")),
     ],
 )
-def test_numbers_at_their_limits(parse: values.Parser[object], given: object, value: object):
+def test_numbers_at_their_limits(parse: values.ValueParser[object], given: object, value: object):
     assert parse("n", given) == value
 
 
@@ -65,7 +65,9 @@ def test_numbers_at_their_limits(parse: values.Parser[object], given: object, va
         (values.tolerance, "x", "n is x; it must be a number of at least 0"),
     ],
 )
-def test_numbers_just_past_their_limits(parse: values.Parser[object], given: object, says: str):
+def test_numbers_just_past_their_limits(
+    parse: values.ValueParser[object], given: object, says: str
+):
     with pytest.raises(OptionError) as refusal:
         parse("n", given)
     assert str(refusal.value) == says

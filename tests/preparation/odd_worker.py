@@ -9,35 +9,35 @@ import time
 import numpy as np
 
 from ep_nnapi.preparation import worker
-from ep_nnapi.workers import Data
+from ep_nnapi.workers import JsonObject
 
 
-def sleep(task: Data) -> Data:
+def sleep(task: JsonObject) -> JsonObject:
     time.sleep(task["seconds"])
     return {}
 
 
-def allocate(task: Data) -> Data:
+def allocate(task: JsonObject) -> JsonObject:
     return {"size": np.empty(task["bytes"], np.uint8).size}
 
 
-def crash(task: Data) -> Data:
+def crash(task: JsonObject) -> JsonObject:
     os.kill(os.getpid(), task["signal"])
     return {}
 
 
-def leave(task: Data) -> Data:
+def leave(task: JsonObject) -> JsonObject:
     raise SystemExit(f"leaving with {task['code']}")
 
 
-def stop_in_c(task: Data) -> Data:
+def stop_in_c(task: JsonObject) -> JsonObject:
     """Calls C's exit, as libjpeg does for bytes that are no image."""
     os.write(2, b"no image\n")
     _library.exit(task["code"])
     return {}
 
 
-def identify(task: Data) -> Data:
+def identify(task: JsonObject) -> JsonObject:
     return {"worker": os.getpid(), "server": os.getppid(), "folder": os.getcwd()}
 
 

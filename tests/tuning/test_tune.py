@@ -16,7 +16,7 @@ from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.tuning import candidates
-from ep_nnapi.tuning.candidates import Candidate, Group, Subject, fewest, nodes_to_leave
+from ep_nnapi.tuning.candidates import Candidate, NodeNames, Subject, fewest, nodes_to_leave
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
@@ -174,9 +174,9 @@ def test_without_one_the_kind_of_output_decides(tmp_path: Path):
 @pytest.mark.parametrize("needed", [{0}, {2}, {0, 3}, {1, 2, 4}, {0, 1, 2, 3, 4}, {4}])
 def test_exactly_the_needed_groups(needed: set[int]):
     """Wherever they are in the ranking."""
-    ranked: list[Group] = [(f"n{i}", f"q{i}") for i in range(5)]
+    ranked: list[NodeNames] = [(f"n{i}", f"q{i}") for i in range(5)]
 
-    def within(left: Sequence[Group]) -> bool:
+    def within(left: Sequence[NodeNames]) -> bool:
         return {ranked[i] for i in needed} <= set(left)
 
     assert set(fewest(ranked, within)) == {ranked[i] for i in needed}
@@ -188,7 +188,7 @@ def test_errors_that_add_up_need_the_fewest():
     ranked = list(errors)
     for tolerance in (0.4, 0.5, 1.6, 3.0, 7.9, 15.4):
 
-        def within(left: Sequence[Group], tolerance: float = tolerance) -> bool:
+        def within(left: Sequence[NodeNames], tolerance: float = tolerance) -> bool:
             return sum(e for g, e in errors.items() if g not in left) <= tolerance
 
         found = fewest(ranked, within)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ep_nnapi.tuning.search import Run, Timing
+from ep_nnapi.tuning.search import TimedCall, Timing
 
 
 class Times:
@@ -15,7 +15,7 @@ class Times:
         self.seconds = {name.replace("_", " "): s for name, s in seconds.items()}
         self.stages: list[list[str]] = []
 
-    def __call__(self, stage: int, runs: Mapping[str, Run]) -> Mapping[str, Timing]:
+    def __call__(self, stage: int, runs: Mapping[str, TimedCall]) -> Mapping[str, Timing]:
         assert stage == len(self.stages)
         self.stages.append(list(runs))
         return {name: self._timing(name) for name in runs}

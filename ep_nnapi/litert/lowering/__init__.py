@@ -6,9 +6,9 @@ the operation's outputs, or raises Inexpressible. Each family's `ROWS` say for w
 
 from ep_nnapi.litert.operation import FlatOp
 from ep_nnapi.nnapi.families import families
-from ep_nnapi.ort_devices.operation import Table, table
+from ep_nnapi.ort_devices.operation import LoweringTable, table
 
-LOWERINGS: Table[FlatOp] = table(
+LOWERINGS: LoweringTable[FlatOp] = table(
     *(row for f in families(__name__, __path__) for row in getattr(f, "ROWS", ()))
 )
 """Lowerings by operation and type of the signature's type variable T."""

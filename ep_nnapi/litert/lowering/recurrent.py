@@ -204,10 +204,10 @@ class Lstm(Cell):
         return self.both("MUL", centred, self.unary("RSQRT", variance))
 
 
-Kind: TypeAlias = Callable[..., "Rnn | Lstm"]
+CellType: TypeAlias = Callable[..., "Rnn | Lstm"]
 
 
-def _single(kind: Kind, outputs: Sequence[str], op: FlatOp) -> None:
+def _single(kind: CellType, outputs: Sequence[str], op: FlatOp) -> None:
     """One step; `outputs`: names of those of the states. LSTM's scratch buffer is zeros."""
     cell = kind(op)
     states = cell.step(cell.sums(op.tensor("input"), None), [*map(op.tensor, cell.states)])
@@ -251,7 +251,7 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     return op.computed("PACK", stacked, result, "Pack", **fields), states
 
 
-def _sequence(kind: Kind, op: FlatOp) -> None:
+def _sequence(kind: CellType, op: FlatOp) -> None:
     """All steps in one direction."""
     cell = kind(op)
     axis = 0 if op.scalar("time_major") else 1
@@ -267,7 +267,7 @@ def _finish_states(op: FlatOp, prefix: str, names: Sequence[str], states: States
             op.finish(value, output=output)
 
 
-def _both_ways(kind: Kind, op: FlatOp) -> None:
+def _both_ways(kind: CellType, op: FlatOp) -> None:
     """All steps in both directions; what the backward cell reads is said in `shapes.recurrent`."""
     axis, outputs = 0 if op.scalar("time_major") else 1, []
     for prefix in ("fw_", "bw_"):

@@ -19,8 +19,7 @@ from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.runtime import TimedOperation
 from ep_nnapi.nnapi.shapes import infer
-from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, Tensor, unify
-from ep_nnapi.nnapi.shapes.operands import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, ShapeOperand, Tensor, unify
 from ep_nnapi.nnapi.validate import MAX_BYTES
 
 ALIGNMENT = 64
@@ -139,7 +138,7 @@ def _view(memory: Array, offset: int, shape: Shape, operand: Operand) -> Array:
 def plan_execution(
     steps: Sequence[ScheduledStep],
     operands: Sequence[Operand],
-    known: Mapping[int, Known],
+    known: Mapping[int, ShapeOperand],
     outputs: Sequence[int],
 ) -> ExecutionPlan:
     """Make a plan from known constants and input shapes; `outputs` are the model's outputs."""
@@ -168,7 +167,7 @@ def plan_execution(
 
 
 def _infer_all(
-    steps: Sequence[ScheduledStep], operands: Sequence[Operand], known: Mapping[int, Known]
+    steps: Sequence[ScheduledStep], operands: Sequence[Operand], known: Mapping[int, ShapeOperand]
 ) -> dict[int, Shape]:
     """Infer the shapes of computed operands that do not depend on data of the run."""
     facts = dict(known)
@@ -186,11 +185,11 @@ def _infer_all(
 
 
 def infer_step(
-    step: ScheduledStep, operands: Sequence[Operand], fact: Callable[[int], Known]
+    step: ScheduledStep, operands: Sequence[Operand], fact: Callable[[int], ShapeOperand]
 ) -> list[Dims | None]:
     """Merge inferred and declared output dimensions; raises ShapeError if they differ."""
 
-    def known(index: int) -> Known:
+    def known(index: int) -> ShapeOperand:
         value = fact(index)
         scalar = not operands[index].type.tensor
         return Pending.PENDING if scalar and isinstance(value, Tensor) else value
@@ -230,7 +229,7 @@ def static_shape(dims: Dims | None) -> Shape | None:
     return None if dims is None or None in dims else tuple(size or 0 for size in dims)
 
 
-def shape_input(value: object) -> Known:
+def shape_input(value: object) -> ShapeOperand:
     """A value for shape inference; elements only of int32 tensors, which can hold shapes."""
     if not isinstance(value, np.ndarray):
         return None

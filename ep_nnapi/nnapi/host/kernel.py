@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.shapes.operands import parameters_of
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Params
 from ep_nnapi.nnapi.spec import operation_of
 
-Function: TypeAlias = Callable[..., object]
+KernelFunction: TypeAlias = Callable[..., object]
 
 
 @immutable
@@ -49,13 +49,13 @@ class Kernel:
     """
 
     spec: OperationSpec
-    function: Function
+    function: KernelFunction
     codes: frozenset[OperandCode]
     real: bool = False
     elementwise: bool = False
     pointwise: bool = False
     view: bool = False
-    pack: Mapping[str, Function] = field(default_factory=dict)
+    pack: Mapping[str, KernelFunction] = field(default_factory=dict)
 
     @cached_property
     def special_parameters(self) -> frozenset[str]:
@@ -73,35 +73,37 @@ class Kernel:
         return parameters_of(self.function).required
 
 
-def real(spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function) -> Kernel:
+def real(
+    spec: OperationSpec, function: KernelFunction, *codes: OperandCode, **pack: KernelFunction
+) -> Kernel:
     """Return a row for a float32 function; other types are decoded before and encoded after."""
     return Kernel(spec, function, frozenset(codes), real=True, pack=pack)
 
 
-def elementwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
+def elementwise(spec: OperationSpec, function: KernelFunction, *codes: OperandCode) -> Kernel:
     """Return a row for an elementwise float32 function with broadcasting, run in blocks."""
     return Kernel(spec, function, frozenset(codes), real=True, elementwise=True)
 
 
-def pointwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
+def pointwise(spec: OperationSpec, function: KernelFunction, *codes: OperandCode) -> Kernel:
     """Return a row for a unary elementwise function; 8-bit types use a table of 256 results."""
     return Kernel(spec, function, frozenset(codes), real=True, elementwise=True, pointwise=True)
 
 
 def stored(
-    spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function
+    spec: OperationSpec, function: KernelFunction, *codes: OperandCode, **pack: KernelFunction
 ) -> Kernel:
     """Return a row for a function of elements as stored, not decoded; `pack` by operand name."""
     return Kernel(spec, function, frozenset(codes), pack=pack)
 
 
-def view(spec: OperationSpec, function: Function) -> Kernel:
+def view(spec: OperationSpec, function: KernelFunction) -> Kernel:
     """Return a row for a function that only reshapes its input, of any type."""
     return Kernel(spec, function, frozenset(), view=True)
 
 
 def rows_of(
-    make: Callable[..., Kernel], codes: Iterable[OperandCode], *functions: Function
+    make: Callable[..., Kernel], codes: Iterable[OperandCode], *functions: KernelFunction
 ) -> tuple[Kernel, ...]:
     """Return the rows of functions that have the names of their operations, all of these types."""
     return tuple(make(operation_of(f), f, *codes) for f in functions)

@@ -14,13 +14,13 @@ from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
 from ep_nnapi.nnapi.host.concurrent_runs import Run
-from ep_nnapi.nnapi.host.kernel import Function, Kernel, NamedOperation, indexes
+from ep_nnapi.nnapi.host.kernel import Kernel, KernelFunction, NamedOperation, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.operands import ShapeError
 
-Values: TypeAlias = Sequence[object] | Mapping[int, object]
+KernelOperands: TypeAlias = Sequence[object] | Mapping[int, object]
 """Operand values by index: an array, a prepared model, or None if omitted."""
-Fetch: TypeAlias = Callable[[Values], object]
+Fetch: TypeAlias = Callable[[KernelOperands], object]
 
 
 class Arguments:
@@ -47,7 +47,7 @@ class Arguments:
             if coded:
                 self.coded[name] = operand
         self._fixed = fixed
-        self._packed_at_run: list[tuple[str, Function, frozenset[str]]] = []
+        self._packed_at_run: list[tuple[str, KernelFunction, frozenset[str]]] = []
         self._unpacked: dict[str, object] = {}
         if kernel.pack:
             self._prepare_packing(kernel, op)
@@ -67,7 +67,7 @@ class Arguments:
             pack, names = packs[name]
             self._fixed[name] = pack(**{n: known[n] for n in names})
 
-    def of(self, values: Values) -> dict[str, object]:
+    def of(self, values: KernelOperands) -> dict[str, object]:
         """The arguments for a run with these operand values."""
         given = self.stored(values)
         for name, operand in self.coded.items():
@@ -79,7 +79,7 @@ class Arguments:
                 given[name] = pack(**{n: source[n] for n in names if n in source})
         return given
 
-    def stored(self, values: Values) -> dict[str, object]:
+    def stored(self, values: KernelOperands) -> dict[str, object]:
         """The arguments before those in `coded` are decoded and non-constant ones are packed."""
         given = dict(self._fixed)
         for name, fetch in self._fetches:
@@ -119,7 +119,7 @@ class KernelCall:
     """A kernel's function with its argument conversion and result storage."""
 
     def __init__(self, kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> None:
-        self.function: Function = kernel.function
+        self.function: KernelFunction = kernel.function
         self._special_parameters = kernel.special_parameters
         self.arguments = Arguments(kernel, op, constants)
         self._real = kernel.real
@@ -127,7 +127,7 @@ class KernelCall:
         self._types = [op.operands[i] for at in op.outputs.values() for i in indexes(at)]
         self.types = [*self._types, *self.arguments.coded.values()]
 
-    def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
+    def __call__(self, values: KernelOperands, outs: Outs, run: Run) -> list[Array]:
         """Compute the outputs, as `BoundKernel`."""
         given = self.arguments.of(values)
         if "run" in self._special_parameters:
@@ -185,7 +185,7 @@ class LookupTable:
         (self._results,) = call(values, [np.empty(256, result.type.numpy)], Run())
         self._index = index
 
-    def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
+    def __call__(self, values: KernelOperands, outs: Outs, run: Run) -> list[Array]:
         """Compute the outputs, as `BoundKernel`."""
         bits = as_array(values[self._index]).view(np.uint8)
         if outs[0] is None:
@@ -200,7 +200,7 @@ class BlockwiseCall:
         self._call = call
         self._output = output
 
-    def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
+    def __call__(self, values: KernelOperands, outs: Outs, run: Run) -> list[Array]:
         """Compute the outputs, as `BoundKernel`."""
         out = outs[0]
         given = self._call.arguments.stored(values)
@@ -246,7 +246,7 @@ def row_width(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> int 
     return width or 1
 
 
-BoundKernel: TypeAlias = Callable[[Values, Outs, Run], list[Array]]
+BoundKernel: TypeAlias = Callable[[KernelOperands, Outs, Run], list[Array]]
 """A kernel bound to an operation: computes and returns the outputs, each written to its array in
 `outs`, if not None; thread-safe, runs may call it concurrently."""
 

@@ -27,8 +27,7 @@ from ep_nnapi.nnapi.host.kernel_call import as_array, bind
 from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, check_output, delivered
-from ep_nnapi.nnapi.shapes.operands import Operand as Known
-from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.operands import ShapeError, ShapeOperand, Tensor
 from ep_nnapi.nnapi.validate import execution_order
 
 _MAX_PLANS = 8
@@ -202,7 +201,7 @@ class PreparedGraph:
     def _shapes(self, step: ScheduledStep, values: Arrays) -> list[Shape | None]:
         """Infer the outputs' shapes at run time, when all inputs have values."""
 
-        def fact(index: int) -> Known:
+        def fact(index: int) -> ShapeOperand:
             known, value = self._shape_inputs.get(index), values[index]
             return known if known is not None or value is None else shape_input(value)
 

@@ -13,8 +13,7 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 from ep_nnapi.nnapi.shapes import infer
-from ep_nnapi.nnapi.shapes.operands import Operand as Known
-from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
+from ep_nnapi.nnapi.shapes.operands import ShapeError, ShapeOperand, Tensor
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
 
@@ -90,7 +89,7 @@ def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
     return True
 
 
-def _known(operand: Operand) -> Known:
+def _known(operand: Operand) -> ShapeOperand:
     if operand.type.tensor:
         return Tensor(operand.dimensions)
     return operand.item

@@ -15,8 +15,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.profile.form import ZERO_POINTS, OperationUse
 from ep_nnapi.nnapi.shapes import infer
-from ep_nnapi.nnapi.shapes.operands import Dims, Tensor
-from ep_nnapi.nnapi.shapes.operands import Operand as Fact
+from ep_nnapi.nnapi.shapes.operands import Dims, ShapeOperand, Tensor
 from ep_nnapi.nnapi.signature import OperationSpec, Param, Params, Typing
 from ep_nnapi.nnapi.spec import RELU
 from ep_nnapi.nnapi.validate import check_operand, check_operation
@@ -187,12 +186,12 @@ def model_of(uses: Sequence[OperationUse]) -> Model:
     return Model(tuple(operands), tuple(operations), tuple(inputs), tuple(outputs), relaxed)
 
 
-def _fact(param: Param, operands: tuple[Operand, ...]) -> Fact | tuple[Fact, ...]:
+def _fact(param: Param, operands: tuple[Operand, ...]) -> ShapeOperand | tuple[ShapeOperand, ...]:
     facts = tuple(None if isinstance(o.value, Omitted) else _known(o) for o in operands)
     return facts if param.many else facts[0]
 
 
-def _known(operand: Operand) -> Fact:
+def _known(operand: Operand) -> ShapeOperand:
     if not operand.type.tensor:
         scalar: bool | int | float = operand.array.item()
         return scalar

@@ -15,13 +15,13 @@ from ep_nnapi.nnapi.shapes.operands import (
     Operands,
     Pending,
     ShapeError,
-    Table,
+    ShapeFunctions,
     UnknownOperand,
     parameters_of,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
 
-SHAPES: Table = {
+SHAPES: ShapeFunctions = {
     row: function
     for family in families(__name__, __path__)
     for row, function in getattr(family, "SHAPES", {}).items()

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.shapes.operands import (
     Dims,
     ShapeError,
     ShapeFunction,
-    Table,
+    ShapeFunctions,
     Tensor,
     axes_of,
     axis_of,
@@ -117,7 +117,7 @@ _NORMALIZED = (
     spec.LOG_SOFTMAX,
     spec.SOFTMAX,
 )
-SHAPES: Table = {
+SHAPES: ShapeFunctions = {
     **{o: _BY_OPERANDS[o.traits.elementwise] for o in OPERATIONS if o.traits.elementwise},
     **{o: _BY_AXIS_USE[o.traits.axis] for o in OPERATIONS if o.traits.axis in _BY_AXIS_USE},
     **dict.fromkeys(_NORMALIZED, normalized),

@@ -83,12 +83,12 @@ class Pending(Enum):
     PENDING = 0
 
 
-Operand: TypeAlias = Tensor | Scalar | Pending | None
-Operands: TypeAlias = Mapping[str, Operand | tuple[Operand, ...]]
+ShapeOperand: TypeAlias = Tensor | Scalar | Pending | None
+Operands: TypeAlias = Mapping[str, ShapeOperand | tuple[ShapeOperand, ...]]
 Shapes: TypeAlias = Dims | list[Dims | None]
 """Dimensions of one output, or a list with those of several outputs."""
 ShapeFunction: TypeAlias = Callable[..., Shapes]
-Table: TypeAlias = dict[OperationSpec, ShapeFunction]
+ShapeFunctions: TypeAlias = dict[OperationSpec, ShapeFunction]
 """Shape functions by operation."""
 
 
@@ -111,7 +111,7 @@ def parameters_of(function: Callable[..., object]) -> FunctionParameters:
     )
 
 
-def by_name(*functions: ShapeFunction) -> Table:
+def by_name(*functions: ShapeFunction) -> ShapeFunctions:
     """The shape functions by NNAPI operation: `conv_2d` is that of CONV_2D."""
     return {operation_of(f): f for f in functions}
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
     Dims,
-    Operand,
+    ShapeOperand,
     Shapes,
     Tensor,
     by_name,
@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.shapes.operands import (
 )
 
 Sizes: TypeAlias = Mapping[str, Dim]
-CellOperands: TypeAlias = Mapping[str, Operand]
+CellOperands: TypeAlias = Mapping[str, ShapeOperand]
 
 GATES = ("input", "forget", "cell", "output")
 INPUT = tuple(f"input_to_{gate}_weights" for gate in GATES)
@@ -96,7 +96,7 @@ def rnn_cell(operands: CellOperands, order: str = _STATE_PATTERN) -> Sizes:
     return agree({**_read(order), **RNN_CELL}, operands)
 
 
-def lstm(**operands: Operand) -> Shapes:
+def lstm(**operands: ShapeOperand) -> Shapes:
     """A scratch buffer, both states and the output. Source: NDK ANEURALNETWORKS_LSTM."""
     sizes = lstm_cell(operands)
     gates = len(GATES) if INPUT_GATE[0] in operands else len(GATES) - 1
@@ -105,20 +105,20 @@ def lstm(**operands: Operand) -> Shapes:
     return [(sizes["batches"], scratch), output, cell, output]
 
 
-def quantized_lstm(**operands: Operand) -> Shapes:
+def quantized_lstm(**operands: ShapeOperand) -> Shapes:
     """Both states and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
     output, cell = _lstm_states(lstm_cell(operands))
     return [output, cell, output]
 
 
-def quantized_16bit_lstm(**operands: Operand) -> Shapes:
+def quantized_16bit_lstm(**operands: ShapeOperand) -> Shapes:
     """The cell's state and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
     _need(INPUT_GATE, operands)
     output, cell = _lstm_states(lstm_cell(operands))
     return [cell, output]
 
 
-def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shapes:
+def unidirectional_sequence_lstm(time_major: bool, **operands: ShapeOperand) -> Shapes:
     """The outputs of all time steps, and the last states.
 
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
@@ -129,7 +129,7 @@ def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shape
 
 
 def bidirectional_sequence_lstm(
-    time_major: bool, merge_outputs: bool, **operands: Operand
+    time_major: bool, merge_outputs: bool, **operands: ShapeOperand
 ) -> Shapes:
     """The outputs of both directions, merged on request, and the last states of both cells.
 
@@ -142,13 +142,13 @@ def bidirectional_sequence_lstm(
     return [*(_merged(*outputs) if merge_outputs else outputs), *states]
 
 
-def rnn(**operands: Operand) -> Shapes:
+def rnn(**operands: ShapeOperand) -> Shapes:
     """The state and the output, of the same shape. Source: NDK ANEURALNETWORKS_RNN."""
     state = _of(rnn_cell(operands), "batches units")
     return [state, state]
 
 
-def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
+def unidirectional_sequence_rnn(time_major: int, **operands: ShapeOperand) -> Shapes:
     """The outputs of all time steps, and the last state.
 
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
@@ -160,7 +160,7 @@ def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
 
 
 def bidirectional_sequence_rnn(
-    time_major: bool, merge_outputs: bool, **operands: Operand
+    time_major: bool, merge_outputs: bool, **operands: ShapeOperand
 ) -> Shapes:
     """The outputs of both directions, merged on request, and the last states of both cells.
 
@@ -173,7 +173,7 @@ def bidirectional_sequence_rnn(
     return [*(_merged(*outputs) if merge_outputs else outputs), *states]
 
 
-def svdf(rank: int, **operands: Operand) -> Shapes:
+def svdf(rank: int, **operands: ShapeOperand) -> Shapes:
     """The state of all filters, and the output. Source: NDK ANEURALNETWORKS_SVDF.
 
     The state has `memory` elements for each filter; the last of them is not read.
@@ -197,7 +197,7 @@ def svdf(rank: int, **operands: Operand) -> Shapes:
     return [(sizes["batches"], states), (sizes["batches"], units)]
 
 
-def cell_operands(prefix: str, operands: CellOperands) -> dict[str, Operand]:
+def cell_operands(prefix: str, operands: CellOperands) -> dict[str, ShapeOperand]:
     """The operands whose names begin with `prefix`; the prefix is removed."""
     return {k.removeprefix(prefix): v for k, v in operands.items() if k.startswith(prefix)}
 

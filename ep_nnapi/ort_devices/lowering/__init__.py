@@ -10,9 +10,9 @@ the operations that `ep_nnapi.operators` emits, and few more; nnapi-reference co
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.ort_devices.operation import Lowering, Op, Table, table
+from ep_nnapi.ort_devices.operation import Lowering, LoweringTable, Op, table
 
-LOWERINGS: Table[Op] = table(
+LOWERINGS: LoweringTable[Op] = table(
     *(row for f in families(__name__, __path__) for row in getattr(f, "ROWS", ()))
 )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import Function, real
+from ep_nnapi.nnapi.host.kernel import KernelFunction, real
 from ep_nnapi.nnapi.host.kernels.elementwise import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
@@ -52,7 +52,7 @@ def _reduce(ufunc: np.ufunc, seen: Array, sliding: SlidingWindow, axis: int) -> 
 
 def _pooling(
     ufunc: np.ufunc, fill: float = 0, *, mean: bool = False, root: bool = False
-) -> Function:
+) -> KernelFunction:
     """Pools; a `mean` excludes padding; `root`: of the squares, whose root is taken."""
 
     def compute(

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host import codec
 from ep_nnapi.nnapi.host.codec import decode
-from ep_nnapi.nnapi.host.kernel import Function, Types, elementwise, pointwise, stored
+from ep_nnapi.nnapi.host.kernel import KernelFunction, Types, elementwise, pointwise, stored
 from ep_nnapi.nnapi.shapes.operands import ShapeError
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 
@@ -48,7 +48,7 @@ def clip(input: Array, low: float, high: float, out: Array) -> None:
     input.clip(low, high, out=out)
 
 
-def _unary(*ufuncs: np.ufunc) -> Function:
+def _unary(*ufuncs: np.ufunc) -> KernelFunction:
     """A kernel of numpy's functions of `input`, one after the other."""
 
     def compute(input: Array, *, out: Array) -> None:
@@ -59,7 +59,7 @@ def _unary(*ufuncs: np.ufunc) -> Function:
     return compute
 
 
-def _clipped(activation: int) -> Function:
+def _clipped(activation: int) -> KernelFunction:
     """A kernel that limits `input` to the range of a fused activation."""
 
     def compute(input: Array, *, out: Array) -> None:
@@ -68,7 +68,7 @@ def _clipped(activation: int) -> Function:
     return compute
 
 
-def _binary(ufunc: np.ufunc) -> Function:
+def _binary(ufunc: np.ufunc) -> KernelFunction:
     """A kernel of numpy's function of `input1` and `input2`."""
 
     def compute(input1: Array, input2: Array, *, out: Array) -> None:
@@ -77,7 +77,7 @@ def _binary(ufunc: np.ufunc) -> Function:
     return compute
 
 
-def _arithmetic(ufunc: np.ufunc) -> Function:
+def _arithmetic(ufunc: np.ufunc) -> KernelFunction:
     """The same with a fused activation."""
 
     def compute(input1: Array, input2: Array, activation: int, *, out: Array) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.concurrent_runs import Run
-from ep_nnapi.nnapi.host.kernel import Function, Kernel, real
+from ep_nnapi.nnapi.host.kernel import Kernel, KernelFunction, real
 from ep_nnapi.nnapi.host.kernels import elementwise
 from ep_nnapi.nnapi.host.kernels.elementwise import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
@@ -119,7 +119,7 @@ def product(rows: Array, weights: Array) -> Array:
     return out
 
 
-def step_of(states: Sequence[str], receivers: Callable[[State], State]) -> Function:
+def step_of(states: Sequence[str], receivers: Callable[[State], State]) -> KernelFunction:
     """A kernel of one step.
 
     states      names of the operands of the state
@@ -134,7 +134,7 @@ def step_of(states: Sequence[str], receivers: Callable[[State], State]) -> Funct
     return compute
 
 
-def over_sequence(states: Sequence[str]) -> Function:
+def over_sequence(states: Sequence[str]) -> KernelFunction:
     """A kernel of a sequence, whose last state is an output if requested."""
 
     def compute(
@@ -155,7 +155,7 @@ def over_sequence(states: Sequence[str]) -> Function:
     return compute
 
 
-def over_both_directions(states: Sequence[str], auxiliary: str) -> Function:
+def over_both_directions(states: Sequence[str], auxiliary: str) -> KernelFunction:
     """A kernel of a sequence and its reverse; `auxiliary`: weights of the auxiliary input."""
 
     def compute(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.host.kernel import Function, real, rows_of, stored
+from ep_nnapi.nnapi.host.kernel import KernelFunction, real, rows_of, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, DATA, F16, F32, NUMBERS
@@ -63,7 +63,7 @@ def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> No
         out[zero] = 0
 
 
-def _reduction(ufunc: np.ufunc, empty: int | None = None) -> Function:
+def _reduction(ufunc: np.ufunc, empty: int | None = None) -> KernelFunction:
     """A kernel of numpy's reduction.
 
     empty   of no elements the result is the least (0) or the greatest (1) number; None: `ufunc` has
@@ -76,7 +76,7 @@ def _reduction(ufunc: np.ufunc, empty: int | None = None) -> Function:
     return compute
 
 
-def _arg(function: Callable[..., Array]) -> Function:
+def _arg(function: Callable[..., Array]) -> KernelFunction:
     """A kernel of the index of the extreme element, the first of equal ones."""
 
     def compute(input: Array, axis: int, *, out: Array) -> None:
