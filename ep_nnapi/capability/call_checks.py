@@ -65,7 +65,7 @@ def check_call(call: Call, node: GraphNode, target: Target) -> None:
 
 
 def _passed_with(sizes: Iterable[object]) -> dict[Hashable, Any]:
-    """What `_passed` is where there are sizes of symbols: their trace has the conditions of it."""
+    """The cache of passed checks: that of the trace if a size is symbolic, else `_passed`."""
     return next((size.trace.passed for size in sizes if isinstance(size, Size)), _passed)
 
 

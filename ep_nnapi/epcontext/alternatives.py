@@ -68,7 +68,7 @@ class Alternative:
         return max([self.feature_level, *(part.needed for part in self.parts)])
 
     def opened(self) -> Alternative:
-        """Itself."""
+        """Itself, as all of it has been read; see `LaterAlternative`."""
         return self
 
 

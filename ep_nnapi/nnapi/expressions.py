@@ -1,4 +1,4 @@
-"""Expressions of symbols, which sizes are values of, and conditions on them."""
+"""Integer expressions over symbols, for symbolic sizes, and conditions on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _adding = ForkableLock()
 
 
 def _only(made: _Canonical, key: Hashable) -> _Canonical:
-    """The one object for a key: `made`, unless there is one already."""
+    """The interned object of a key: the existing one, else `made`."""
     with _adding:
         return cast("_Canonical", _canonical.setdefault((made.__class__, key), made))
 

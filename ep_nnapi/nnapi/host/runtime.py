@@ -67,14 +67,14 @@ class HostDevice(Protocol):
 
 @runtime_checkable
 class SizedDevice(Protocol):
-    """A device that prepares a model whose sizes are expressions for all that they may be.
+    """A device that prepares a model with symbolic sizes once, for all that meet conditions.
 
-    What it finds out about them, it notes in their trace: the conditions of the prepared model.
+    It adds the conditions that the prepared model relies on to the trace of the sizes.
     """
 
     @property
     def takes_sizes(self) -> bool:
-        """True if it does."""
+        """True if `prepare` takes models whose sizes are expressions."""
 
 
 class HostRuntime:
