@@ -30,6 +30,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.nnapi.profile.device import Profile
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
@@ -152,6 +153,7 @@ def calibrate(
     is atomic. Raises OptionError (there is no such device, it cannot run the probes, or `path`
     cannot be written) and RuntimeFailure.
     """
+    require_writable(os.fspath(path), "output")
     calibration = measure_costs(device, runtime, progress)
     calibration.write(path)
     return calibration
@@ -301,6 +303,7 @@ def record_profile(
     nothing. Raises OptionError (no such device, nothing that can be measured, `path` cannot be
     written), ModelError and RuntimeFailure.
     """
+    require_writable(os.fspath(path), "output")
     options = parse({"runtime": runtime, "device": device})
     opened = runtime_of(options)
     chosen = choose_device(opened, options.device, NnapiFlag.NONE)

@@ -136,7 +136,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 def require_writable(path: str, name: str) -> None:
     """Raises OptionError, which names the option `name`, if no file can be written at `path`."""
     try:
-        if os.path.isdir(path):
+        if not path or os.path.isdir(path):  # as a Path, no name is the current folder
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with suppress(FileNotFoundError):
             os.lstat(path)  # raises for a name that no file can have

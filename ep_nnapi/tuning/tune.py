@@ -21,6 +21,7 @@ from ep_nnapi.diagnostics.session_runs import (
     varied_feeds,
 )
 from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.options import values
 from ep_nnapi.options.fixed import contents_in
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
@@ -112,6 +113,8 @@ def tune(
     """
     if not 0 < seconds < float("inf"):
         raise OptionError(f"seconds is {seconds}; it must be more than 0")
+    if out is not None:
+        require_writable(os.fspath(out), "output")
     measure = partial(_interleaved, seconds / STAGES, progress)
     judged = Accuracy(accuracy, values.tolerance("tolerance", tolerance))
     found = tuned(model, inputs, seed, judged, measure, options)

@@ -239,6 +239,22 @@ MET: dict[str, tuple[Says, str]] = {
         refused_for("report", DIGITS, "--no-levels", "-o", "."),
         r"^ep-nnapi: \. cannot be written: Is a directory$",
     ),
+    "a folder for a profile, before the device is asked": (
+        refused_for("profile", "-o", "{}"),
+        r"^ep-nnapi: output is '/.*', which cannot be written: Is a directory$",
+    ),
+    "a folder for a calibration, before it is measured": (
+        refused_for("devices", "--calibrate", "{}"),
+        r"^ep-nnapi: output is '/.*', which cannot be written: Is a directory$",
+    ),
+    "a folder for settings, before candidates are measured": (
+        refused_for("tune", DIGITS, "-o", "{}"),
+        r"^ep-nnapi: output is '/.*', which cannot be written: Is a directory$",
+    ),
+    "no name for a profile": (
+        refused_for("doctor", "-o", "", "--operation", "ADD"),
+        r"^ep-nnapi: output is '', which cannot be written: Is a directory$",
+    ),
     "contents among sizes in use": (
         refused_for("check", DIGITS, "--sizes", "x"),
         r"^ep-nnapi: sizes is 'x'; write name=1,3,224,224$",
