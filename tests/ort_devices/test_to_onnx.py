@@ -53,6 +53,30 @@ def test_weights_in_the_order_of_onnx_are_not_copied() -> None:
     np.testing.assert_allclose(ours, theirs, 0, 1e-3)  # sums of 20 products in another order
 
 
+@pytest.mark.parametrize("int8", [False, True])
+def test_quantized_weights_in_the_order_of_onnx_are_not_transposed(int8: bool) -> None:
+    """Those of MatMul again: QGemm takes them as they are."""
+    given = (np.arange(600 * 120) * 7 % 251).astype(np.uint8).reshape(120, 600)
+
+    def network(weights: Data) -> Model:
+        net = Network()
+        x = net.add(Operand(Q8, (2, 120), 0.1, 120))
+        w = net.add(Operand(Q8, (600, 120), 0.02, 130, value=weights))
+        bias = net.add(Operand(I32, (600,), 0.1 * 0.02), np.arange(600, dtype=np.int32))
+        ins, y = [x, w, bias, net.scalar(0)], Operand(Q8, (2, 600), 2.0, 128)
+        return net.model([x], [net.operation(spec.FULLY_CONNECTED, ins, y)])
+
+    model, copied = network(Data(given.T)), network(Data.of(given.T))
+    made = convert(model, Kernels(int8_weights=int8))
+    (product,) = (n for n in made.proto.graph.node if n.op_type == "QGemm")
+    assert [a.i for a in product.attribute if a.name == "transB"] == [0]
+    held = made.weights[product.input[3]]
+    assert held.shape == given.shape
+    assert int8 or np.shares_memory(held, given)
+    ours, theirs = (computed(each, CpuDevice(int8_weights=int8)) for each in (model, copied))
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_question_between_does_not_change_the_conversion():
     """What a device keeps of the model asked about last is for that model and type of weights."""
     (model, other), latest = (chain(Q8), chain()), Latest[WholeModel]()

@@ -113,7 +113,7 @@ def weights(op: Op, name: str, perm: Perm) -> tuple[str, str, str]:
     zeros = np.full(np.shape(scales), zero - 128 if int8 else zero)
 
     def make() -> Array:
-        unsigned = converted(operand.array, Q8S if operand.channels else operand.type)
+        unsigned = converted(operand.elements, Q8S if operand.channels else operand.type)
         return (unsigned ^ np.uint8(128)).view(np.int8) if int8 else unsigned
 
     if isinstance(operand.value, Data):

@@ -39,14 +39,15 @@ def _is_transposed(weights: Operand) -> bool:
 
 def fully_connected_quantized(op: Op) -> None:
     """The same by ONNX Runtime's quantized product."""
+    transposed = _is_transposed(op.operand("weights"))
     value = op.contrib(
         "QGemm",
         _rows(op, op.stored("input")),
         *op.scope.quantization(op.operand("input")),
-        *weights(op, "weights", (0, 1)),
+        *weights(op, "weights", (1, 0) if transposed else (0, 1)),
         op.stored("bias"),
         *op.scope.quantization(op.operand("output")),
-        transB=1,
+        transB=int(not transposed),
     )
     op.clamp(value)
 
