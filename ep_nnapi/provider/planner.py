@@ -253,7 +253,7 @@ class Planner:
             cluster_of_sizes = DynamicCluster(
                 ids,
                 report,
-                copy_constants(nodes),
+                tuple(nodes) if self.whole is not None else copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
                 opsets,

@@ -7,6 +7,7 @@ from onnx import parser
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.operators.lib import quantizing
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import Target
 from ep_nnapi.ort_devices.session import PreparedSession
@@ -55,6 +56,17 @@ def test_networks_of_one_cluster_are_judged_once(monkeypatch: pytest.MonkeyPatch
 def test_others_are_judged_for_sample_sizes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"sizes": "n=8,16"} if "Exp (x) }" in text else {}
     assert plan(parser.parse_model(HEAD + text), monkeypatch, **options)
+
+
+def test_weights_are_dequantized_for_the_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for the nodes as well, which keep the bytes in case that other sizes are lowered."""
+    text = """agraph (float[n, 4] x) => (float[n, 3] y)
+        <int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float scale = {0.5}> {
+            real = DequantizeLinear (w, scale) y = MatMul (x, real) }"""
+    made, compute = list[Array](), quantizing._dequantized
+    monkeypatch.setattr(quantizing, "_dequantized", lambda *a: made.append(a[0]) or compute(*a))
+    plan(parser.parse_model(HEAD + text), monkeypatch)
+    assert [array.shape for array in made] == [(4, 3)]
 
 
 def test_what_is_rejected_leaves_no_condition() -> None:

@@ -67,14 +67,23 @@ def dequantized(value: Value, dtype: DType = DType.FLOAT, *, later: bool = False
     return Value(f"{value.name} dequantized", dtype, value.dims, constant=numbers)
 
 
+_EXACT_BYTES = 2
+"""Bytes of integers that float32 has exactly, and their differences."""
+
+
 def _dequantized(stored: Array, q: Quantization, to: np.dtype[np.generic]) -> Array:
     shape: list[int] = [1] * stored.ndim
     if q.axis is not None:
         shape[q.axis] = -1
     scale = np.array(q.scale, np.float32).reshape(shape)
     zero = np.array(q.zero_point, np.int64).reshape(shape)
-    found: Array = ((stored.astype(np.int64) - zero).astype(np.float32) * scale).astype(to)
-    return found
+    if stored.itemsize <= _EXACT_BYTES:
+        numbers = stored.astype(np.float32)
+        numbers -= zero.astype(np.float32)
+    else:
+        numbers = (stored.astype(np.int64) - zero).astype(np.float32)
+    numbers *= scale
+    return numbers.astype(to, copy=False)
 
 
 def dequantized_in_blocks(node: GraphNode, dtype: DType) -> Value | None:

@@ -46,6 +46,17 @@ def test_per_channel_constants_are_dequantized_along_their_axis():
     assert dequantized(w).constant.array.tolist() == [[0.5, 1.0], [0.5, 0.75]]
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint16, np.int16])
+@pytest.mark.parametrize("end", ["min", "max"])
+def test_all_numbers_are_dequantized_exactly(kind: type, end: str):
+    """The difference to the zero point is exact; only the product with the scale is rounded."""
+    ends = np.iinfo(kind)
+    every, zero = np.arange(ends.min, ends.max + 1), getattr(ends, end)
+    given = constant(every.astype(kind), Quantization((0.1,), (zero,)))
+    want = (every - zero).astype(np.float32) * np.float32(0.1)
+    np.testing.assert_array_equal(dequantized(given).constant.array, want)
+
+
 @pytest.mark.parametrize("number", [0.0, 0.3, -1.7, 2.5e-3])
 def test_one_number_is_a_constant_without_rounding(number: float):
     assert real(exact_constant(number, X)) == np.float32(number)
