@@ -6,6 +6,7 @@ C plugin's are native/trial.c, which writes and reads the same notes.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
 import os
@@ -77,7 +78,8 @@ class TrialNote:
 
         doing   what it is to do, for the sentence
         Raises DidNotReturn if it has not come back in time: its note stays, and its thread. Else
-        the thread ends the note: who waits may be interrupted.
+        the thread ends the note: who waits may be interrupted. A program that ends for that, before
+        the deadline, ends the note too.
         """
         ended = late = False
         lock = Lock()
@@ -92,11 +94,14 @@ class TrialNote:
                     if not late:
                         _end(held)
 
-        held = self._begin(text)
+        held, begun = self._begin(text), monotonic_ns()
         try:
             called = called_for(seconds, noted)
         except RuntimeError:  # no thread can be started
             _end(held)
+            raise
+        except BaseException:  # KeyboardInterrupt, or SystemExit of a signal's handler
+            atexit.register(_end_before, begun + seconds * 1e9, held, os.getpid())
             raise
         with lock:
             late = not ended
@@ -150,6 +155,12 @@ def _end(held: _Held | None) -> None:
             path.unlink()
         with suppress(OSError):  # what a full disk did not take
             file.close()
+
+
+def _end_before(deadline: float, held: _Held | None, process: int) -> None:
+    """Ends a note of this process until its trial is late, in nanoseconds of monotonic time."""
+    if monotonic_ns() < deadline and os.getpid() == process:
+        _end(held)
 
 
 def _lasts(path: Path) -> bool:

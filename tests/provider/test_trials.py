@@ -9,6 +9,7 @@ from threading import Event, Thread
 import pytest
 
 from ep_nnapi.provider.trials import DidNotReturn, TrialNote
+from tests.programs import python
 
 
 def note(folder: Path, device: str = "gpu", by: bytes = b"cluster") -> TrialNote:
@@ -49,6 +50,40 @@ def test_who_is_interrupted_leaves_no_note_of_what_returns(tmp_path: Path):
             break
         time.sleep(0.01)
     assert not [*tmp_path.iterdir()]
+
+
+INTERRUPTED = """
+import os, sys, time
+from _thread import interrupt_main
+from ep_nnapi.provider.trials import TrialNote
+
+def work():
+    interrupt_main()
+    time.sleep(60)
+
+try:
+    TrialNote.of(sys.argv[1], b"model", "n", "gpu 1", b"cluster").within(
+        float(sys.argv[2]), "compile", "x", work)
+except KeyboardInterrupt:
+    child = os.fork()
+    if child == 0:
+        sys.exit()
+    os.waitpid(child, 0)
+    print(len(os.listdir(sys.argv[1])))
+    time.sleep(float(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize(("seconds", "later", "left"), [(60, 0, 0), (0.5, 0.6, 1)])
+def test_a_program_that_ends_for_ctrl_c_blames_what_was_late_alone(
+    seconds: float, later: float, left: int, tmp_path: Path
+):
+    """A driver that was compiling when the user gave up is tried again.
+
+    A process that is forked meanwhile leaves the note.
+    """
+    done = python(INTERRUPTED, tmp_path, seconds, later)
+    assert (done.stdout, len([*tmp_path.iterdir()])) == ("1\n", left)
 
 
 def test_one_that_cannot_begin_leaves_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
