@@ -167,3 +167,33 @@ def test_an_lstm_of_any_batch_is_compiled_once(direction: str, states: str) -> N
         np.testing.assert_allclose(got, want, atol=CLOSE)
     (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)
+
+
+SAME = 'kernel_shape = [3,3], strides = [2,2], auto_pad = "SAME_UPPER"'
+ENDS = "(float[batch,3,height,width] x) => (y)"
+FLOATS = f"""{ENDS} {{ a = Conv <{SAME}> (x, v) b = Relu (a) c = MaxPool <{SAME}> (b)
+    d = Conv <{SAME}, group = 4> (c, w) y = GlobalAveragePool (d) }}"""
+QUANTIZED = f"""{ENDS} {{ q = QuantizeLinear (x, s, z) r = DequantizeLinear (q, s, z)
+    v_ = DequantizeLinear (v, t, i) a = Conv <{SAME}> (r, v_)
+    p = QuantizeLinear (a, u, z) o = DequantizeLinear (p, u, z)
+    b = MaxPool <{SAME}> (o) k = QuantizeLinear (b, u, z) y = DequantizeLinear (k, u, z) }}"""
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("text", [FLOATS, QUANTIZED], ids=["floats", "quantized"])
+def test_windows_that_are_padded_to_the_same_size_are_compiled_once(text: str) -> None:
+    """TensorFlow's padding differs between even and odd sizes; NNAPI and ONNX compute it alike."""
+    rng = np.random.default_rng(0)
+    if text is FLOATS:
+        v, w = (rng.standard_normal(s).astype(np.float32) for s in ((8, 3, 3, 3), (4, 2, 3, 3)))
+        proto = parsed(text, v=v, w=w).SerializeToString()
+    else:
+        v = rng.integers(-127, 128, (8, 3, 3, 3), np.int8)
+        s, t, u = np.float32(0.03), np.float32(0.01), np.float32(0.1)
+        proto = parsed(text, v=v, s=s, t=t, u=u, z=np.uint8(128), i=np.int8(0)).SerializeToString()
+    made, cpu = session(proto, device="host-cpu"), session_of(proto)
+    for shape in [(1, 3, 32, 32), (2, 3, 33, 32), (1, 3, 31, 65), (1, 3, 9, 6), (1, 3, 17, 47)]:
+        (got,), (want,) = (s.run(None, picture(*shape)) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=CLOSE if text is FLOATS else 0.1001)  # quantum
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)

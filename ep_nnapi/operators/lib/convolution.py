@@ -311,7 +311,7 @@ def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value,
     if image is not x:
         require_permute(n, image)
     p, (high, wide) = win.pads, win.span
-    if max(p.top, p.bottom) < high and max(p.left, p.right) < wide:
+    if p.top < high and p.bottom < high and p.left < wide and p.right < wide:
         return image, win
     height, width = win.input
     size = (height + p.top + p.bottom, width + p.left + p.right)

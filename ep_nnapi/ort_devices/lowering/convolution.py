@@ -9,6 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry
+from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spec import DATA, F16, F32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import Attribute, require
 from ep_nnapi.ort_devices.operation import Op, row
@@ -40,14 +41,18 @@ def to_nhwc(window: WindowGeometry) -> Perm:
 
 
 def sliding(op: Op, window: WindowGeometry, taps: tuple[int, int]) -> dict[str, Attribute]:
-    """ONNX attributes of a window of `taps` over the input."""
+    """ONNX attributes of a window of `taps` over the input.
+
+    Padding that differs from size to size is only that of NNAPI's SAME, which is ONNX's SAME_UPPER.
+    """
     _, _, height, width = permuted(op.shape("input"), to_nchw(window))
     top, bottom = window.height.pads(height, taps[0])
     left, right = window.width.pads(width, taps[1])
+    pads = (top, left, bottom, right)
     return {
         "kernel_shape": taps,
         "strides": (window.height.stride, window.width.stride),
-        "pads": (top, left, bottom, right),
+        **({"auto_pad": "SAME_UPPER"} if is_symbolic(pads) else {"pads": pads}),
     }
 
 
