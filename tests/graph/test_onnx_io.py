@@ -178,3 +178,51 @@ def test_sparse_initializers_become_dense(places: np.ndarray) -> None:
     assert not model.graph.sparse_initializer
     (dense,) = model.graph.initializer
     assert (dense.name, numpy_helper.to_array(dense).tolist()) == ("w", [[0, 4, 0], [0, 0, -5]])
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ((2, 3), (2, 3)),
+        ((), ()),
+        ((2, 0), (2, 0)),
+        ((2, "n"), None),
+        ((2, None), None),
+        (None, None),
+    ],
+)
+def test_sizes_are_known_if_all_are_numbers(shape: object, sizes: object) -> None:
+    """A tensor of unknown rank is no scalar."""
+    assert (
+        onnx_io.static_sizes(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape))
+        == sizes
+    )
+
+
+@pytest.mark.parametrize(
+    ("opsets", "version"),
+    [({"": 13}, 13), ({"com.microsoft": 1, "ai.onnx": 7}, 7), ({"com.microsoft": 2}, 1)],
+)
+def test_the_opset_is_that_of_onnx_itself(opsets: dict[str, int], version: int) -> None:
+    model = onnx.ModelProto(opset_import=[helper.make_opsetid(*each) for each in opsets.items()])
+    assert onnx_io.opset_of(model) == version
+
+
+def test_a_field_is_replaced_by_a_part_of_itself() -> None:
+    made = [helper.make_node("Neg", [n], [n * 2], n) for n in "abc"]
+    graph = onnx.GraphProto(node=made)
+    onnx_io.replace_all(graph.node, [n for n in reversed(graph.node) if n.name != "b"])
+    assert [n.name for n in graph.node] == ["c", "a"]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_large_weights_are_saved_beside_the_model(
+    large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ep_nnapi.graph.onnx_io.EXTERNAL_DATA_THRESHOLD", 0 if large else 1 << 20)
+    weights = numpy_helper.from_array(np.arange(1024, dtype=np.float32), "w")
+    graph = helper.make_graph([], "g", [], [], [weights])
+    onnx_io.save(helper.make_model(graph), tmp_path / "m.onnx")
+    assert (tmp_path / "m.weights").exists() is large
+    (found,) = onnx.load(tmp_path / "m.onnx").graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(found), np.arange(1024))
