@@ -287,17 +287,12 @@ def _opened(
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         said = first_line(error) + advice(str(error))
         raise ModelError(f"{called}: ONNX Runtime cannot load it: {said}") from None
-    _check_names(session, called)
-    return session
-
-
-def _check_names(session: onnxruntime.InferenceSession, called: str) -> None:
-    """Raises ModelError if Python cannot read the names of inputs, outputs and their sizes."""
     try:
         for value in (*session.get_inputs(), *session.get_outputs()):
             _ = value.name, value.shape
     except UnicodeDecodeError as error:
         raise ModelError(f"{called}: the name {error.object!r} is not UTF-8; rename it") from None
+    return session
 
 
 _SOURCE = re.compile(r"/\S+\.(?:cc|cpp|h):\d+ .*?\) |\w+\.(?:cc|cpp|h):\d+ \S+ ")

@@ -82,7 +82,10 @@ def _findings(
     for done, (kind, name, report) in enumerate(wanted):
         if advance is not None:
             advance(done, len(wanted) + measure)
-        compared[kind].append(_variant(name, report))
+        try:
+            compared[kind].append(Variant(name, report()))
+        except NnapiError as error:  # ONNX Runtime cannot save the model at this level
+            compared[kind].append(Variant(name, None, str(error)))
     return Findings(
         called,
         with_sources(provider.report, model),
@@ -106,11 +109,3 @@ def _variants(
     if not contents(model):
         for name in Level:
             yield "optimization", str(name), partial(checked_at, model, name, options)
-
-
-def _variant(name: str, report: Callable[[], Report]) -> Variant:
-    """The report at a level; for a level that ONNX Runtime cannot save the model at, the error."""
-    try:
-        return Variant(name, report())
-    except NnapiError as error:
-        return Variant(name, None, str(error))

@@ -121,11 +121,12 @@ def compare_flatbuffers(folder: Path, recorded: Path, options: Options) -> Verdi
         found = load(path)
         for n, (fed, values) in enumerate(zip(known.feeds, known.outputs, strict=True)):
             got[n] |= found.run(_inputs(found, path, {**values, **fed}))
-    wanted = [
-        {name: array for name, array in values.items() if name in results}
-        for values, results in zip(known.outputs, got, strict=True)
-    ]
-    _check_names(got, wanted)
+    wanted: list[dict[str, Array]] = []
+    for values, results in zip(known.outputs, got, strict=True):
+        unknown = sorted(results.keys() - values.keys())
+        if unknown or not results:
+            raise ModelError(f"the flatbuffers compute {unknown[:1]}, which was not recorded")
+        wanted.append({name: values[name] for name in values if name in results})
     outputs = got, wanted
     return compared(known.model, known.feeds, outputs, known.tolerance, half=options.half)
 
@@ -135,10 +136,3 @@ def _inputs(model: FlatModel, path: Path, values: Mapping[str, Array]) -> dict[s
     if missing:
         raise ModelError(f"{path.name} has an input {missing[0]} that the original does not have")
     return {name: values[name] for name in model.inputs}
-
-
-def _check_names(got: Sequence[Mapping[str, Array]], wanted: Sequence[Mapping[str, Array]]) -> None:
-    for results, values in zip(got, wanted, strict=True):
-        unknown = sorted(results.keys() - values.keys())
-        if unknown or not results:
-            raise ModelError(f"the flatbuffers compute {unknown[:1]}, which was not recorded")
