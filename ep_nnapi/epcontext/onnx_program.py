@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from ep_nnapi.epcontext.alternatives import Alternative, Linked
 from ep_nnapi.epcontext.layout import AlternativeKind
-from ep_nnapi.graph.onnx_io import ONNX_DOMAINS, graphs, replace_all
+from ep_nnapi.graph.onnx_io import ONNX_DOMAINS, all_nodes, graphs, replace_all
 from ep_nnapi.lowering.border import Border
 from ep_nnapi.nnapi.array import Array
 
@@ -196,23 +197,23 @@ def _shorten(model: ModelProto) -> None:
     What says nothing is removed: default values, and operator sets that no node is of, as ONNX
     Runtime's optimizer writes all that it knows.
     """
-    graph = model.graph
-    kept = {v.name for v in (*graph.input, *graph.output)}
-    kept |= {name for node in graph.node for name in _inner_names(node)} | {""}
-    new: dict[str, str] = {}
-    numbers = (f"{n:x}" for n in range(1 << 31))
-    unused: Iterator[str] = (n for n in numbers if n not in kept)
+    graph, *inner = graphs(model.graph)
+    kept = {v.name for each in (graph, *inner) for v in (*each.input, *each.output)} | {""}
+    kept |= {tensor.name for each in inner for tensor in each.initializer}
+    kept |= {name for each in inner for node in each.node for name in (*node.input, *node.output)}
+    unused = (name for name in (f"{n:x}" for n in range(1 << 31)) if name not in kept)
+    new = defaultdict[str, str](lambda: next(unused), {name: name for name in kept})
     for tensor in graph.initializer:
-        tensor.name = _renamed(tensor.name, kept, new, unused)
+        tensor.name = new[tensor.name]
     for node in graph.node:
         node.ClearField("name")
         node.ClearField("doc_string")
-        node.input[:] = [_renamed(name, kept, new, unused) for name in node.input]
-        node.output[:] = [_renamed(name, kept, new, unused) for name in node.output]
+        node.input[:] = [new[name] for name in node.input]
+        node.output[:] = [new[name] for name in node.output]
     del graph.value_info[:]
     del model.metadata_props[:]
     versions = {each.domain: each.version for each in model.opset_import}
-    every = [node for each in graphs(graph) for node in each.node]
+    every = [*all_nodes(graph)]
     for node in every:
         _drop_defaults(node, versions.get(node.domain, 0))
     used = {*ONNX_DOMAINS, *(node.domain for node in every)}
@@ -225,20 +226,3 @@ def _drop_defaults(node: NodeProto, version: int) -> None:
     known = onnx.defs.get_schema(node.op_type, version, node.domain).attributes
     defaults = {name: given.default_value for name, given in known.items()}
     replace_all(node.attribute, [a for a in node.attribute if a != defaults.get(a.name)])
-
-
-def _renamed(name: str, kept: set[str], new: dict[str, str], unused: Iterator[str]) -> str:
-    if name in kept:
-        return name
-    if name not in new:
-        new[name] = next(unused)
-    return new[name]
-
-
-def _inner_names(node: NodeProto) -> Iterator[str]:
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from (*inner.input, *inner.output)
-                yield from _inner_names(inner)
-            yield from (v.name for v in (*graph.input, *graph.output, *graph.initializer))

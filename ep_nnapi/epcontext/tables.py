@@ -235,23 +235,20 @@ class TableReader:
         row = self._rows["alternatives"][index]
         kind, level, name, models, inputs, outputs, parts, composites, offset, size = row
         model = self._model(models, weights) if models[1] else None
-        ends = [
+        sides = (inputs, model.inputs if model else ()), (outputs, model.outputs if model else ())
+        entering, leaving = (
             tuple(self._crossing(row, model, indexes) for row in self._part("crossings", side))
-            for side, indexes in (
-                (inputs, model.inputs if model else ()),
-                (outputs, model.outputs if model else ()),
-            )
-        ]
+            for side, indexes in sides
+        )
         if model:
-            own = unpacked(self.text(composites), model, weights)
-            model = replace(model, composites=own)
+            model = replace(model, composites=unpacked(self.text(composites), model, weights))
         data = self._part("packed", (offset, size)) if size else None
-        known = None if data is None else Linked((), _same_bytes(data))
+        known = None if data is None else Linked((), lambda _offsets: data)
         inner = tuple(self.first(weights, i) for i in range(parts[0], sum(parts)))
         return Alternative(
             self.text(name),
             AlternativeKind(kind),
-            Border(ends[0], ends[1]),
+            Border(entering, leaving),
             level,
             model,
             known,
@@ -263,13 +260,11 @@ class TableReader:
         self, choices: int, read: Callable[[int], Alternative]
     ) -> tuple[LaterAlternative, ...]:
         """Returns the other alternatives; `read` returns one by its index."""
-        rows = enumerate(self._rows["alternatives"][:choices])
         return tuple(
             LaterAlternative(
                 self.text(row[2]), AlternativeKind(row[0]), row[1], row[-1], partial(read, index)
             )
-            for index, row in rows
-            if index
+            for index, row in enumerate(self._rows["alternatives"][1:choices], 1)
         )
 
     def _model(self, part: _Range, weights: Array) -> Model:
@@ -326,7 +321,3 @@ class TableReader:
         operand, axes = model.operands[indexes[position]], self._numbers(permutation) or None
         inside = operand.dimensions, operand.type.numpy
         return Crossing(self.text(name), dtype, sizes, position, axes, *inside)
-
-
-def _same_bytes(data: bytes) -> Callable[[Sequence[int]], bytes]:
-    return lambda _offsets: data

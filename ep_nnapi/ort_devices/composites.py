@@ -14,7 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.model import AttributeValue, Composite, CompositePort, Data, Operand
+from ep_nnapi.nnapi.model import Composite, CompositePort, Data, Operand
 from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
 from ep_nnapi.ort_devices.graph import CONTRIB, Inexpressible, OnnxGraph, require
@@ -114,10 +114,6 @@ class Group:
         given = port.operand
         dims = given.dimensions if isinstance(given, Operand) else self.scope.shape(given)
         return permuted(dims, layout(port) or identity(len(dims)))
-
-    def node(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> str:
-        """Add a node of ONNX."""
-        return self.graph.node(op_type, *inputs, domain="", **attributes)
 
     def same(self, *inputs: str, outputs: int = 1) -> list[str]:
         """Add the operator's own node; returns its outputs."""
@@ -307,7 +303,7 @@ def _product_of_integers(group: Group) -> None:
             given[3] = group.own_type(3) if group.given(3) else ""
         elif not group.given(3):
             given[3] = group.graph.constants.array(np.array(128, np.uint8))
-    total = group.node("MatMulInteger", *given)
+    total = group.graph.node("MatMulInteger", *given)
     group.define(group.output, total, None) if _is_matrix(group) else group.deliver(total)
 
 
@@ -315,7 +311,7 @@ def _convolution_of_integers(group: Group) -> None:
     """A convolution of the same integers as floats, whose sums are exact."""
     one = group.graph.constants.array(np.array(1, np.float32))
     zeros = [group.value(2, real=False)] if group.given(2) else []
-    image = group.node("DequantizeLinear", group.value(0, real=False), one, *zeros)
+    image = group.graph.node("DequantizeLinear", group.value(0, real=False), one, *zeros)
     taps = group.operand(group.input(1))
     less = group.operand(group.input(3)).array.astype(np.float32) if group.given(3) else None
 
@@ -324,7 +320,7 @@ def _convolution_of_integers(group: Group) -> None:
         return numbers if less is None else numbers - less.reshape(-1, *[1] * (numbers.ndim - 1))
 
     weights = group.graph.constants.lazy(("centred", id(taps.value)), centred)
-    total = group.node("Conv", image, weights, **group.composite.attributes)
+    total = group.graph.node("Conv", image, weights, domain="", **group.composite.attributes)
     group.deliver(group.graph.cast(total, TensorProto.INT32, exact_from=TensorProto.FLOAT))
 
 
@@ -339,7 +335,7 @@ def _is_indicator(group: Group) -> bool:
 
 def _indicator(group: Group) -> None:
     to = _FROM_BOOL[group.operand(group.output).type]
-    group.deliver(group.node("Cast", group.value(0), to=to))
+    group.deliver(group.graph.node("Cast", group.value(0), to=to))
 
 
 def _same_numbers(group: Group) -> bool:
@@ -371,7 +367,7 @@ def _is_along_axis(group: Group) -> bool:
 def _softmax(group: Group) -> None:
     """Softmax quantized once."""
     given = unshifted(group.scope, group.index(group.input(0)))
-    group.deliver(group.node("Softmax", given, axis=group.attribute("axis", -1)))
+    group.deliver(group.graph.node("Softmax", given, axis=group.attribute("axis", -1)))
 
 
 def _pixels(group: Group) -> Shape:

@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.host.kernels.elementwise import activation_range
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.sizes import Size, identical
 from ep_nnapi.ort_devices.opened import NotTaken
+from ep_nnapi.sessions.device_session import DeviceModel
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -49,6 +50,18 @@ class Built:
 
     proto: ModelProto
     weights: Mapping[str, Array]
+
+    def model(self) -> DeviceModel:
+        """Return the model as a session takes it."""
+        inputs = tuple(v.name for v in self.proto.graph.input if v.name not in self.weights)
+        outputs = {
+            value.name: tuple(
+                size.dim_value if size.HasField("dim_value") else None
+                for size in value.type.tensor_type.shape.dim
+            )
+            for value in self.proto.graph.output
+        }
+        return DeviceModel(self.proto.SerializeToString(), inputs, outputs, self.weights)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto
+from onnx import ValueInfoProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reject, RuntimeFailure
@@ -20,12 +20,11 @@ from ep_nnapi.nnapi.shapes.operands import Dims, Pending, ShapeError, ShapeOpera
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.composites import RULES, wholes
-from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
+from ep_nnapi.ort_devices.graph import Built, Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.opened import Latest
 from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
 from ep_nnapi.ort_devices.scope import Scope
-from ep_nnapi.sessions.device_session import DeviceModel
 
 _SMALL = 1 << 16
 """Bytes of constants of an operation that is computed here."""
@@ -98,32 +97,6 @@ FEATURE_LEVEL = 8
 
 
 @frozen
-class Converted:
-    """An NNAPI model as an ONNX model.
-
-    weights   constants that are given to the session by name
-    inputs    names of the inputs, in the order of the NNAPI model's
-    outputs   names of the outputs, in the same way
-    """
-
-    proto: ModelProto
-    weights: Mapping[str, Array]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-    def model(self) -> DeviceModel:
-        """Return the model as a session takes it."""
-        outputs = {
-            value.name: tuple(
-                size.dim_value if size.HasField("dim_value") else None
-                for size in value.type.tensor_type.shape.dim
-            )
-            for value in self.proto.graph.output
-        }
-        return DeviceModel(self.proto.SerializeToString(), self.inputs, outputs, self.weights)
-
-
-@frozen
 class WholeModel:
     """A whole model lowered, without its weights."""
 
@@ -173,21 +146,17 @@ def _obstacle(
 
 def convert(
     model: Model, kernels: Kernels = PORTABLE, latest: Latest[WholeModel] | None = None
-) -> Converted:
-    """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported.
+) -> Built:
+    """The ONNX model, with inputs and outputs in the order of the NNAPI model's.
 
     latest   of `obstacles`, from which the model is taken if it is there
+
+    Raises Inexpressible or ShapeError unless all operations are supported.
     """
     lowered = latest.take(model) if latest is not None else None
     if lowered is None or lowered.kernels != kernels:
         lowered = _lower_model(model, kernels)
-    built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
-    return Converted(
-        built.proto,
-        built.weights,
-        tuple(v.name for v in lowered.inputs),
-        tuple(v.name for v in lowered.outputs),
-    )
+    return lowered.scope.graph.build(lowered.inputs, lowered.outputs)
 
 
 def _lower_model(given: Model, kernels: Kernels) -> WholeModel:

@@ -389,7 +389,7 @@ def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
     assert [node.op_type for node in graph.node] == ["Concat"] * nodes
     assert max(len(node.input) for node in graph.node) <= 7
     arrays = [np.array([i, -i], np.float32) for i in range(inputs)]
-    feeds = dict(zip(converted.inputs, arrays, strict=True))
+    feeds = dict(zip(converted.model().inputs, arrays, strict=True))
     (found,) = ReferenceEvaluator(converted.proto).run(None, feeds)
     np.testing.assert_array_equal(found, np.concatenate(arrays))
 
@@ -403,5 +403,5 @@ def test_splits_into_many_parts_are_slices(outputs: int, nodes: list[str]) -> No
     converted = convert(net.model([x], list(range(first, first + outputs))))
     assert [node.op_type for node in converted.proto.graph.node] == nodes
     array = np.arange(2 * outputs, dtype=np.float32).reshape(1, -1)
-    found = ReferenceEvaluator(converted.proto).run(None, {converted.inputs[0]: array})
+    found = ReferenceEvaluator(converted.proto).run(None, {converted.model().inputs[0]: array})
     np.testing.assert_array_equal(np.concatenate(found, axis=1), array)
