@@ -56,7 +56,7 @@ def write(directory: Path, names: list[str]) -> None:
 
 def main(arguments: list[str]) -> int:
     """The command line: 0 when the files are there, 2 for arguments that cannot be."""
-    if not arguments:
+    if not arguments or arguments[0].startswith("-"):
         print("usage: python -m models.zoo DIRECTORY [NAME ...]", file=sys.stderr)
         return 2
     directory, *names = arguments

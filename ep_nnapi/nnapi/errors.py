@@ -41,11 +41,12 @@ class Reject(Exception):
 
 
 def suggestion(given: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?` for the name closest to `given`; "" if no name is similar."""
+    """`; did you mean NAME?` for the name closest to `given` in any case; "" if none is similar."""
     from difflib import get_close_matches  # needed for mistakes only
 
-    near = get_close_matches(given, list(dict.fromkeys(names)), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    folded = {name.casefold(): name for name in names}
+    near = get_close_matches(given.casefold(), folded, n=1)
+    return f"; did you mean {folded[near[0]]}?" if near else ""
 
 
 class NnapiError(Exception):

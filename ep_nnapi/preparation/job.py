@@ -117,7 +117,7 @@ class Combination:
     result: str
 
 
-NO_VERIFY_ADVICE = "no-verify prepares it without comparing"
+NO_VERIFY_ADVICE = "--no-verify prepares it without comparing"
 """Advice in errors for models that cannot be compared or are not deterministic."""
 
 _ANY = tuple(Level)

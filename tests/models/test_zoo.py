@@ -328,6 +328,7 @@ def test_writes_nothing_when_one_fails(tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         ([], "usage: python -m models.zoo DIRECTORY [NAME ...]"),
+        (["--help"], "usage: python -m models.zoo DIRECTORY [NAME ...]"),
         (["somewhere", "resnet"], "no model is called 'resnet'; there are mobilenet_v1, "),
     ],
 )

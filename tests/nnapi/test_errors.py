@@ -51,7 +51,8 @@ def test_a_runtime_failure_names_call_and_code():
 
 
 @pytest.mark.parametrize(
-    ("given", "text"), [("imput", "; did you mean input?"), ("zzz", ""), ("", "")]
+    ("given", "text"),
+    [("imput", "; did you mean input?"), ("INPUT", "; did you mean input?"), ("zzz", ""), ("", "")],
 )
 def test_suggestions(given: str, text: str):
     assert suggestion(given, ["output", "input"]) == text

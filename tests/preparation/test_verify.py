@@ -61,7 +61,7 @@ def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_says_the_way_out(tmp_path: Path) -> None:
     text = "(string[2] x) => (string[2] y) { y = Identity (x) }"
     onnx.save(parsed(text), tmp_path / "a.onnx")
-    with pytest.raises(ep_nnapi.ModelError, match=r"x is tensor\(string\).*; no-verify prepares"):
+    with pytest.raises(ep_nnapi.ModelError, match=r"x is tensor\(string\).*; --no-verify prepares"):
         ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out")
     assert ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", verify=False).models[0].outputs
 
