@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import onnxruntime
 
 from ep_nnapi.nnapi.array import Array, Arrays
 from ep_nnapi.nnapi.deadline import called_for
+from ep_nnapi.nnapi.errors import module_logger
 from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, Run
 from ep_nnapi.nnapi.immutable import replace
@@ -44,7 +44,7 @@ from ep_nnapi.sessions.device_session import (
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
 
-logger = logging.getLogger(__name__)
+logger = module_logger(__name__)
 
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""

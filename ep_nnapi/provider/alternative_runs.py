@@ -22,7 +22,7 @@ from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.fallback import ClusterRun
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
-OpenedAlternative: TypeAlias = Callable[[Sequence[str], Sequence[str]], ClusterRun]
+OpenAlternative: TypeAlias = Callable[[Sequence[str], Sequence[str]], ClusterRun]
 """Returns what runs an alternative on tensors with these names in this order."""
 
 
@@ -30,7 +30,7 @@ class GaveWay(Exception):
     """A candidate gives way; the message says why."""
 
 
-def open_onnx(alternative: Alternative, weights: Array) -> OpenedAlternative:
+def open_onnx(alternative: Alternative, weights: Array) -> OpenAlternative:
     """Opens ONNX nodes on the CPU provider, with their constants where they are."""
     options = exact_options()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -64,7 +64,7 @@ def open_onnx(alternative: Alternative, weights: Array) -> OpenedAlternative:
 
 def open_litert(
     alternative: Alternative, weights: Array, preferred: Preferred, options: Options
-) -> OpenedAlternative:
+) -> OpenAlternative:
     """Compiles a flatbuffer for one of LiteRT's accelerators; raises NnapiError, RuntimeError."""
     from ep_nnapi.litert.device import open_runtime  # the extra
     from ep_nnapi.litert.library import Accelerator, Compiling, Library, LiteRtError
@@ -99,7 +99,7 @@ def open_litert(
 
 def part_runs(
     alternative: Alternative,
-    opened: Sequence[OpenedAlternative],
+    opened: Sequence[OpenAlternative],
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> ClusterRun:

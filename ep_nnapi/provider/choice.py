@@ -32,7 +32,7 @@ from ep_nnapi.options.table import Options
 from ep_nnapi.options.values import Fallback, Preferred
 from ep_nnapi.provider.alternative_runs import (
     GaveWay,
-    OpenedAlternative,
+    OpenAlternative,
     compiled,
     open_litert,
     open_onnx,
@@ -70,7 +70,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class _AlternativeOnDevice:
+class _DeviceAlternative:
     """An alternative, and what computes it; `compiler`: of an NNAPI device."""
 
     alternative: Alternative | LaterAlternative
@@ -102,18 +102,18 @@ class Choice:
     report: ClusterReport
     content: ContainerContent
     options: Options
-    candidates: tuple[_AlternativeOnDevice, ...]
+    candidates: tuple[_DeviceAlternative, ...]
     record: ClusterRecord
     tried: list[Tried] = field(default_factory=list)
     current: int = -1
     proved: bool = False
     settled: bool = False
-    _opened: dict[int, OpenedAlternative] = field(default_factory=dict)
+    _opened: dict[int, OpenAlternative] = field(default_factory=dict)
     _stuck: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @property
-    def chosen(self) -> _AlternativeOnDevice:
+    def chosen(self) -> _DeviceAlternative:
         """The candidate that is chosen."""
         return self.candidates[self.current]
 
@@ -123,7 +123,7 @@ class Choice:
         return self.chosen.device
 
     @property
-    def opened(self) -> OpenedAlternative:
+    def opened(self) -> OpenAlternative:
         """The chosen alternative, compiled: binds the tensors of a run to it."""
         return self._opened[self.current]
 
@@ -144,13 +144,13 @@ class Choice:
             return True
         return False
 
-    def _note(self, candidate: _AlternativeOnDevice, why: GaveWay) -> None:
+    def _note(self, candidate: _DeviceAlternative, why: GaveWay) -> None:
         known = sum(tried.runs for tried in self.tried)
         self.tried.append(Tried(candidate.name, str(why), self.record.device_runs - known))
         level = WARNING if candidate.compiler else INFO  # few systems have all of LiteRT
         logger.log(level, "%s gave way: %s", candidate.name, why)
 
-    def _open(self, candidate: _AlternativeOnDevice, alternative: Alternative) -> OpenedAlternative:
+    def _open(self, candidate: _DeviceAlternative, alternative: Alternative) -> OpenAlternative:
         if candidate.preferred is Preferred.CPU:
             return self._attempt(alternative, candidate)
         try:
@@ -162,7 +162,7 @@ class Choice:
         work = lambda: self._attempt(alternative, candidate)  # noqa: E731
         return self._carry_out(candidate, "compile", work)
 
-    def _checked(self, candidate: _AlternativeOnDevice) -> Alternative:
+    def _checked(self, candidate: _DeviceAlternative) -> Alternative:
         """Reads an alternative; raises GaveWay if it cannot run in the place of the first one."""
         try:
             found = candidate.alternative.opened()
@@ -172,7 +172,7 @@ class Choice:
             raise GaveWay("it has other tensors or sizes")
         return found
 
-    def _check_level(self, candidate: _AlternativeOnDevice) -> None:
+    def _check_level(self, candidate: _DeviceAlternative) -> None:
         """Raises GaveWay for one that is beyond the device."""
         needed, compiler = candidate.alternative.needed, candidate.compiler
         if compiler is not None:
@@ -182,9 +182,7 @@ class Choice:
             if needed > level:
                 raise GaveWay(f"it needs feature level {needed}, the device has {level}")
 
-    def _attempt(
-        self, alternative: Alternative, candidate: _AlternativeOnDevice
-    ) -> OpenedAlternative:
+    def _attempt(self, alternative: Alternative, candidate: _DeviceAlternative) -> OpenAlternative:
         """Compiles an alternative, or a part of it; raises GaveWay."""
         if alternative.parts:
             parts = [self._attempt(part, candidate) for part in alternative.parts]
@@ -205,9 +203,7 @@ class Choice:
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
             raise GaveWay(f"ONNX Runtime: {error}") from None
 
-    def _compiled(
-        self, alternative: Alternative, candidate: _AlternativeOnDevice
-    ) -> OpenedAlternative:
+    def _compiled(self, alternative: Alternative, candidate: _DeviceAlternative) -> OpenAlternative:
         compiler = candidate.compiler
         if compiler is None:
             raise GaveWay("it needs NNAPI")
@@ -220,7 +216,7 @@ class Choice:
         )
         return cluster.bind
 
-    def _carry_out(self, candidate: _AlternativeOnDevice, doing: str, work: Callable[[], T]) -> T:
+    def _carry_out(self, candidate: _DeviceAlternative, doing: str, work: Callable[[], T]) -> T:
         """Does what may not come back, with a deadline, and a note as long as it lasts."""
         note = self._note_of(candidate)
         try:
@@ -229,7 +225,7 @@ class Choice:
             self._stuck = True
             raise GaveWay(str(error)) from None
 
-    def _note_of(self, candidate: _AlternativeOnDevice | None) -> TrialNote:
+    def _note_of(self, candidate: _DeviceAlternative | None) -> TrialNote:
         """Returns the note about a candidate's device with this model; None: about the choice.
 
         What ends or hangs a start does so once, whatever alternative of whatever cluster it was
@@ -423,16 +419,16 @@ def choose(
 
 def _candidates(
     alternatives: Sequence[Alternative | LaterAlternative], compiler: Compiler, options: Options
-) -> Iterator[_AlternativeOnDevice]:
+) -> Iterator[_DeviceAlternative]:
     for preferred in options.prefer:
         kinds = _KINDS.get(preferred, (AlternativeKind.LITERT,))
         fitting = [a for a in alternatives if a.kind in kinds]
         if AlternativeKind.NNAPI not in kinds:
-            yield from (_AlternativeOnDevice(a, preferred) for a in fitting)
+            yield from (_DeviceAlternative(a, preferred) for a in fitting)
             continue
         for device in _devices(preferred, compiler, options):
             at = replace(compiler, device=device, fast=())
-            yield from (_AlternativeOnDevice(a, preferred, at) for a in fitting)
+            yield from (_DeviceAlternative(a, preferred, at) for a in fitting)
 
 
 def _devices(preferred: Preferred, compiler: Compiler, options: Options) -> list[Device]:

@@ -50,7 +50,7 @@ _SIZES_CHANGE = (
 )
 _MOST_BOUND = 64
 """Sizes of open compilations for which it is remembered that they hold."""
-_CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
+_Key: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
 @frozen
@@ -232,8 +232,8 @@ class DynamicRunner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _opened: list[OpenCompilation] = field(init=False)
-    _executors: OrderedDict[_CacheKey, ClusterRun] = field(default_factory=OrderedDict)
-    _bound: OrderedDict[_CacheKey, ClusterRun] = field(default_factory=OrderedDict)
+    _executors: OrderedDict[_Key, ClusterRun] = field(default_factory=OrderedDict)
+    _bound: OrderedDict[_Key, ClusterRun] = field(default_factory=OrderedDict)
     _lock: ForkableLock = field(default_factory=ForkableLock)
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _admission: SizeAdmission = field(init=False)
@@ -275,9 +275,7 @@ class DynamicRunner:
             self._empty = self._on_cpu(why)
         return self._empty
 
-    def _padded(
-        self, key: _CacheKey, named: Mapping[str, Array], buckets: Buckets
-    ) -> ClusterRun | None:
+    def _padded(self, key: _Key, named: Mapping[str, Array], buckets: Buckets) -> ClusterRun | None:
         """Returns what pads runs of these sizes; None if padding is refused, with a warning."""
         shapes = {name: array.shape for name, array in named.items()}
         bucket = buckets.shapes(shapes)
@@ -302,7 +300,7 @@ class DynamicRunner:
             return self._not_padded
 
     def _compiled(
-        self, key: _CacheKey, named: Mapping[str, Array], *, in_use: bool = False
+        self, key: _Key, named: Mapping[str, Array], *, in_use: bool = False
     ) -> ClusterRun:
         """Returns the cluster compiled for these sizes, or for others as well.
 
@@ -319,7 +317,7 @@ class DynamicRunner:
                     self._admission.add_compilation(key, seconds)
             return executor
 
-    def _open_executor(self, key: _CacheKey) -> ClusterRun | None:
+    def _open_executor(self, key: _Key) -> ClusterRun | None:
         """Returns what an open compilation computes these sizes with; None if none holds."""
         shapes, contents = self._sizes(key)
         for made in self._opened:
@@ -329,7 +327,7 @@ class DynamicRunner:
                 return self._cache(key, executor, self._bound, _MOST_BOUND)
         return None
 
-    def _newly_opened(self, key: _CacheKey) -> ClusterRun | None:
+    def _newly_opened(self, key: _Key) -> ClusterRun | None:
         """Returns the same of a compilation that is made for these sizes and others like them."""
         if len(self._opened) >= self.cluster.cache_size:
             return None
@@ -339,7 +337,7 @@ class DynamicRunner:
         self._opened.append(made)
         return self._open_executor(key)
 
-    def _sizes(self, key: _CacheKey) -> tuple[Shapes, InputContents]:
+    def _sizes(self, key: _Key) -> tuple[Shapes, InputContents]:
         """Returns the shapes of the inputs, and the contents of those that determine shapes."""
         shapes = dict(zip(self.inputs, key[0], strict=True))
         known = zip(self.cluster.shape_inputs, key[1], strict=True)
@@ -347,7 +345,7 @@ class DynamicRunner:
         arrays = {n: np.frombuffer(data, types[n]).reshape(shapes[n]) for n, data in known}
         return shapes, arrays
 
-    def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> ClusterRun:
+    def _waiting(self, key: _Key, named: Mapping[str, Array]) -> ClusterRun:
         """Returns what computes sizes that are not compiled yet, and counts its time."""
         on_cpu = self._on_cpu(f"sizes beyond the first {self.cluster.at_once} wait to be compiled")
 
@@ -377,7 +375,7 @@ class DynamicRunner:
             for run in executor.direct_runs()
         ]
 
-    def _given(self, key: _CacheKey) -> tuple[Place, ...]:
+    def _given(self, key: _Key) -> tuple[Place, ...]:
         """Returns the inputs that have this key."""
         shapes, contents = key
         known = dict(zip(self.cluster.shape_inputs, contents, strict=True))
@@ -387,7 +385,7 @@ class DynamicRunner:
             for position, (name, shape) in enumerate(zip(self.inputs, shapes, strict=True))
         )
 
-    def _cached_executor(self, key: _CacheKey) -> ClusterRun | None:
+    def _cached_executor(self, key: _Key) -> ClusterRun | None:
         with self._lock:
             for cache in (self._bound, self._executors):
                 if key in cache:
@@ -397,9 +395,9 @@ class DynamicRunner:
 
     def _cache(
         self,
-        key: _CacheKey,
+        key: _Key,
         executor: ClusterRun,
-        cache: OrderedDict[_CacheKey, ClusterRun],
+        cache: OrderedDict[_Key, ClusterRun],
         most: int,
     ) -> ClusterRun:
         """Adds `executor` to a cache and evicts the least recently used ones; returns it."""
@@ -409,7 +407,7 @@ class DynamicRunner:
                 cache.popitem(last=False)
         return executor
 
-    def _specialized_executor(self, key: _CacheKey, given: Mapping[str, Array]) -> ClusterRun:
+    def _specialized_executor(self, key: _Key, given: Mapping[str, Array]) -> ClusterRun:
         return self._cache(key, self._specialized(given), self._executors, self.cluster.cache_size)
 
     def _specialized(self, given: Mapping[str, Array]) -> ClusterRun:

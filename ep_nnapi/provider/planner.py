@@ -184,7 +184,7 @@ class Planner:
         self, cluster: Ids, declined: Declined, verdicts: Capability, readers: ReaderIds
     ) -> None:
         """Rejects the nodes that prevent the compilation of a cluster."""
-        culprits: Sequence[int] = cluster
+        culprits = cluster
         if not declined.names and declined.reason is Reason.DRIVER:
             tries = iter(range(_MAX_COMPILATIONS))
             culprits = self._failing_nodes(cluster, verdicts, readers, tries)
@@ -194,11 +194,11 @@ class Planner:
 
     def _failing_nodes(
         self,
-        cluster: Sequence[int],
+        cluster: Ids,
         verdicts: Capability,
         readers: ReaderIds,
         tries: Iterator[int],
-    ) -> Sequence[int]:
+    ) -> Ids:
         """Returns the nodes without which the rest of a cluster compiles, found by bisection.
 
         Used when the device reports all operations as supported but fails to compile them. Returns
@@ -216,10 +216,10 @@ class Planner:
                 found.extend(
                     half if single else self._failing_nodes(half, verdicts, readers, tries)
                 )
-        return found or cluster
+        return tuple(found) or cluster
 
     def _compile_safely(
-        self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds
+        self, cluster: Ids, verdicts: Capability, readers: ReaderIds
     ) -> PlannedCluster:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
@@ -231,9 +231,7 @@ class Planner:
             detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
             raise Declined((), Reason.DRIVER, detail) from error
 
-    def _compile(
-        self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds
-    ) -> PlannedCluster:
+    def _compile(self, cluster: Ids, verdicts: Capability, readers: ReaderIds) -> PlannedCluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
@@ -245,8 +243,7 @@ class Planner:
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
-        folded = {v.name for m in sampled[0] for v in inputs_of(m.node) if v.folded}
-        shape_inputs = tuple(v.name for v in inputs if v.name in folded)
+        shape_inputs = _shape_inputs(inputs, sampled[0])
         values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         if shape_inputs or is_dynamic(values):
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
@@ -267,9 +264,7 @@ class Planner:
                 record=self.compiler.new_record(),
             )
             return replace(self._opened(cluster_of_sizes, sampled, edges), compiler=self.compiler)
-        lowered = self.compiler.lower(sampled[0], *edges[0])
-        placed = compiler.compile(lowered)
-        cpu = None
+        placed, cpu = compiler.compile(self.compiler.lower(sampled[0], *edges[0])), None
         # runs may have other numbers or shapes than it is compiled for
         checked = any(v.limit or v.name in verdicts.unverified for v in inputs)
         if fallback is Fallback.CPU or checked:
@@ -342,6 +337,12 @@ def _reader_ids(graph: Graph) -> ReaderIds:
     for value in graph.outputs:
         found.setdefault(value.name, set()).add(-1)
     return {name: frozenset(ids) for name, ids in found.items()}
+
+
+def _shape_inputs(inputs: Sequence[Value], members: Sequence[CapableNode]) -> tuple[str, ...]:
+    """Returns the names of the inputs whose contents are folded into sizes."""
+    folded = {v.name for m in members for v in inputs_of(m.node) if v.folded}
+    return tuple(v.name for v in inputs if v.name in folded)
 
 
 def _boundary_values(

@@ -206,8 +206,7 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
     if q is None or w is None:
         return given or Value("no bias", x.dtype, (units,), constant=zeros(units, x.dtype))
     wanted = np.array(w.scale, np.float32) * np.float32(q.scale[0])
-    if len(wanted) > 1:
-        wanted = np.tile(wanted, units // len(wanted))
+    wanted = np.tile(wanted, units // len(wanted)) if len(wanted) > 1 else wanted
     own = Quantization((float(wanted[0]) if w.per_tensor else 0.0,), (0,))
     if given is None:
         return Value("no bias", DType.INT32, (units,), own, zeros(units, DType.INT32))
