@@ -43,16 +43,18 @@ def to_nhwc(window: WindowGeometry) -> Perm:
 def sliding(op: Op, window: WindowGeometry, taps: tuple[int, int]) -> dict[str, Attribute]:
     """ONNX attributes of a window of `taps` over the input.
 
-    Padding that differs from size to size is only that of NNAPI's SAME, which is ONNX's SAME_UPPER.
+    Padding that differs from size to size is only that of NNAPI's SAME, which is ONNX's SAME_UPPER;
+    ONNX Runtime has that for windows without dilation.
     """
     _, _, height, width = permuted(op.shape("input"), to_nchw(window))
     top, bottom = window.height.pads(height, taps[0])
     left, right = window.width.pads(width, taps[1])
     pads = (top, left, bottom, right)
+    same = is_symbolic(pads) and window.height.dilation == window.width.dilation == 1
     return {
         "kernel_shape": taps,
         "strides": (window.height.stride, window.width.stride),
-        **({"auto_pad": "SAME_UPPER"} if is_symbolic(pads) else {"pads": pads}),
+        **({"auto_pad": "SAME_UPPER"} if same else {"pads": pads}),
     }
 
 
