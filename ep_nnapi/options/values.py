@@ -206,12 +206,18 @@ def _sum_of_flags() -> str:
     return ", ".join(f"{f.name} ({int(f)})" for f in NnapiFlag)
 
 
+def _bounded(name: str, value: object, least: int, most: int | None = None) -> int:
+    """Parses an integer within bounds; `most` is None where there is no upper one."""
+    number = integer(name, value)
+    if number < least or (most is not None and number > most):
+        bounds = f"{least} or more" if most is None else f"{least} to {most}"
+        raise OptionError(f"{name} is {number}; it must be {bounds}")
+    return number
+
+
 def feature_level(name: str, value: object) -> int:
     """Parses an NNAPI feature level, 1 to 8."""
-    level = integer(name, value)
-    if not 1 <= level <= MAX_FEATURE_LEVEL:
-        raise OptionError(f"{name} is {level}; it must be 1 to {MAX_FEATURE_LEVEL}")
-    return level
+    return _bounded(name, value, 1, MAX_FEATURE_LEVEL)
 
 
 def api_level(name: str, value: object) -> int:
@@ -319,10 +325,7 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 def count(name: str, value: object) -> int:
     """Parses a count: an integer of 1 or more."""
-    number = integer(name, value)
-    if number < 1:
-        raise OptionError(f"{name} is {number}; it must be 1 or more")
-    return number
+    return _bounded(name, value, 1)
 
 
 MOST_THREADS = 1024
@@ -331,18 +334,12 @@ MOST_THREADS = 1024
 
 def threads(name: str, value: object) -> int:
     """Parses a number of threads, 1 to 1024."""
-    number = integer(name, value)
-    if not 1 <= number <= MOST_THREADS:
-        raise OptionError(f"{name} is {number}; it must be 1 to {MOST_THREADS}")
-    return number
+    return _bounded(name, value, 1, MOST_THREADS)
 
 
 def seed(name: str, value: object) -> int:
     """Parses the seed of a random generator: an integer of 0 or more."""
-    number = integer(name, value)
-    if number < 0:
-        raise OptionError(f"{name} is {number}; it must be 0 or more")
-    return number
+    return _bounded(name, value, 0)
 
 
 def tolerance(name: str, value: object) -> float | None:

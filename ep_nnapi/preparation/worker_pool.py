@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.options import values
 from ep_nnapi.workers import ENDED, OUTPUT_FILE, RESULT_FILE, JsonObject, WorkerPool, WorkerServer
 
 SERVER_MODULE = "ep_nnapi.preparation.worker"
@@ -54,9 +55,7 @@ class Limits:
 
 def workers_of(jobs: int | None) -> int:
     """Returns the number of parallel models (default: one per CPU); OptionError if below 1."""
-    if jobs is not None and jobs < 1:
-        raise OptionError(f"jobs is {jobs}; it must be 1 or more")
-    return jobs or os.cpu_count() or 1
+    return (os.cpu_count() or 1) if jobs is None else values.count("jobs", jobs)
 
 
 def limits_of(timeout: float, memory: float | None) -> Limits:
