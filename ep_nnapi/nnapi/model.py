@@ -85,7 +85,10 @@ class Data:
         return [*map(Expression.of, self.numbers)] == [*map(Expression.of, other.numbers)]
 
     def __hash__(self) -> int:
-        """Hash a sample of the bytes, so that hashing large constants is fast."""
+        """Hash a sample of the bytes, so that hashing large constants is fast.
+
+        Elements that are made when they are read are equal to themselves alone.
+        """
         if self.later:
             return object.__hash__(self)
         stored = self.stored

@@ -84,9 +84,9 @@ class Trace:
             self._solve(expression)
 
     def _solve(self, zero: Expression) -> None:
-        """Take the last symbol that an equation has once, and alone, for what the others say.
+        """Solve an equation for the last symbol that is in one term only, and there alone.
 
-        A factor of the symbol must be one of all the others too: 4 size - 32 = 0 says 8.
+        Its coefficient must divide all the others: 4 size - 32 = 0 gives size = 8.
         """
         for name in reversed(self.typical):
             factor = dict(zero.terms).get((name,), 0)

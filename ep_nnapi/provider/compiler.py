@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from itertools import chain
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
@@ -293,7 +292,7 @@ class Compiler:
         """Returns a traced cluster as it was lowered; raises Declined as `lower_traced`."""
         lowered, tracing = traced.lowered, traced.tracing
         conditions = lowered.model.conditions
-        other = next(chain(tracing.others(conditions), tracing.keep_one(conditions)), None)
+        other = next(tracing.others(conditions), None) or tracing.keep_one(conditions)
         if other is None:
             held = "; ".join(map(str, conditions))
             raise Declined((), Reason.SHAPE, f"its model holds for these sizes alone: {held}")

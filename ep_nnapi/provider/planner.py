@@ -250,7 +250,7 @@ class Planner:
             cluster_of_sizes = DynamicCluster(
                 ids,
                 report,
-                tuple(nodes) if self.whole is not None else copy_constants(nodes),
+                tuple(nodes) if self.whole is not None else copy_constants(nodes),  # copied once
                 tuple(inputs),
                 tuple(outputs),
                 opsets,

@@ -173,13 +173,18 @@ class Tracing:
             if all(c.holds(values) for c in conditions):
                 yield values
 
-    def keep_one(self, conditions: Sequence[Condition]) -> Iterator[dict[str, int]]:
-        """Other values of all symbols but one, which keeps its own by a further condition."""
-        for name in [name for name in self.symbols if name not in self.trace.equal]:
-            for values in self.others(conditions, {name: self.symbols[name]}):
+    def keep_one(self, conditions: Sequence[Condition]) -> dict[str, int] | None:
+        """Other values of all symbols but one; None if there are none.
+
+        That the one keeps its value is a condition more of the trace.
+        """
+        for name in (name for name in self.symbols if name not in self.trace.equal):
+            values = next(self.others(conditions, {name: self.symbols[name]}), None)
+            if values is not None:
                 own = Expression.of(self.symbols[name])
                 self.trace.note(Expression.symbol(name) - own, Relation.ZERO)
-                yield values
+                return values
+        return None
 
     def bind(self, values: Symbols) -> Tracing:
         """The same symbols with these values."""
