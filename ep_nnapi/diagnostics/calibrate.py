@@ -16,7 +16,7 @@ from onnxruntime import GraphOptimizationLevel, InferenceSession
 
 from ep_nnapi.costs import Calibration, CostClass, CostModel, Rates, cost_class, work
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.diagnostics.model_sources import ModelSource, Progress
+from ep_nnapi.diagnostics.model_sources import ModelSource, ProgressCallback
 from ep_nnapi.diagnostics.session_runs import (
     nnapi_session,
     open_session,
@@ -143,7 +143,7 @@ def calibrate(
     *,
     device: str | None = None,
     runtime: str = HOST,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Calibration:
     """Measures a device and the CPU provider, and writes calibration.json to `path`.
 
@@ -160,7 +160,7 @@ def calibrate(
 
 
 def measure_costs(
-    device: str | None, runtime: str, progress: Progress | None = None
+    device: str | None, runtime: str, progress: ProgressCallback | None = None
 ) -> Calibration:
     """Returns the calibration of a device on this machine; see `calibrate`."""
     options = parse({"device": device, "runtime": runtime, "fallback": Fallback.NONE})
@@ -289,7 +289,7 @@ def record_profile(
     runtime: str = DEFAULT_RUNTIME,
     device: str | None = None,
     times: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Profile:
     """Asks a device which operations it supports, and writes a device profile to `path`.
 

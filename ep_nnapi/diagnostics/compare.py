@@ -11,7 +11,7 @@ from ep_nnapi.diagnostics.check import check_excluded
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, paths_of
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, ProgressCallback, paths_of
 from ep_nnapi.diagnostics.output_traits import known_differences, note_of
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import (
@@ -273,7 +273,7 @@ def compare(
     seed: int = 0,
     tolerance: float | None = None,
     by_node: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Comparison:
     """Compares NNAPI with the CPU provider by output and by cluster, and finds what is wrong.
@@ -336,7 +336,7 @@ class _ComparedModel:
     tolerance: float | None
     report: Report
 
-    def clusters(self, progress: Progress | None) -> dict[int, ClusterErrors]:
+    def clusters(self, progress: ProgressCallback | None) -> dict[int, ClusterErrors]:
         """Returns the errors of each cluster in the order in which they run."""
         done, steps = 0, len(self.report.clusters) * len(self.feeds.runs)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ep_nnapi.diagnostics.doctor_worker import ANSWERS, FULL, RESULTS
-from ep_nnapi.diagnostics.model_sources import Progress
+from ep_nnapi.diagnostics.model_sources import ProgressCallback
 from ep_nnapi.nnapi.errors import (
     ModelError,
     NnapiError,
@@ -134,7 +134,7 @@ def doctor(
     device: str | None = None,
     operations: Sequence[str] = (),
     timeout: float = 10.0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Examination:
     """Compares a device with nnapi-reference, and writes its profile with its flaws to `path`.
 

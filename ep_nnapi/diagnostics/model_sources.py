@@ -34,7 +34,7 @@ class ExportedProgram(Protocol):
 ModelSource: TypeAlias = "str | PathLike[str] | bytes | ModelProto | ExportedProgram"
 Inputs: TypeAlias = object
 """Paths as for `read_feeds`, an array, a dictionary from names to arrays, or a list of arrays."""
-Progress: TypeAlias = Callable[[int, int], None]
+ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Called with the number of steps done and of all steps."""
 
 

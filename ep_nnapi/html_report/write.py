@@ -12,7 +12,7 @@ from ep_nnapi.diagnostics.check import checked, feature_levels, partitioned, wit
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents, phones
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
-from ep_nnapi.diagnostics.model_sources import ModelSource, Progress
+from ep_nnapi.diagnostics.model_sources import ModelSource, ProgressCallback
 from ep_nnapi.diagnostics.session_runs import source
 from ep_nnapi.html_report.boxes import Variant
 from ep_nnapi.html_report.page import Findings, page
@@ -31,7 +31,7 @@ def write_report(
     *,
     levels: bool = True,
     measure: bool = False,
-    advance: Progress | None = None,
+    advance: ProgressCallback | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
     """Writes one HTML file about `model` to `output`, whole or not at all; returns its report.
@@ -53,7 +53,7 @@ def write_findings(
     *,
     levels: bool = True,
     measure: bool = False,
-    advance: Progress | None = None,
+    advance: ProgressCallback | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Findings:
     """Writes the file as `write_report`; returns all that it shows."""
@@ -70,7 +70,7 @@ def _findings(
     called: str,
     model: str | bytes,
     asked: tuple[bool, bool],
-    advance: Progress | None,
+    advance: ProgressCallback | None,
     options: Options,
 ) -> Findings:
     """Returns what the page shows of a model; `asked`: whether of levels, and of measured times."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, as_files
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, ProgressCallback, as_files
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import (
     TEMPORARY_PREFIX,
@@ -59,7 +59,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     timeout: float = TIMEOUT,
     memory: float | None = None,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **options: Unpack[PrepareKeywords],
 ) -> Preparation:
     """Prepares a model, or every .onnx file of a directory, offline and writes the results.
@@ -101,7 +101,7 @@ def _prepared(
     job: Job,
     verification: Verification | None,
     limits: Limits,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     submit: Callable[[Task], Future[Prepared]],
 ) -> Preparation:
     listing, pairs = _outputs_of(source, target, job)
@@ -222,7 +222,7 @@ def _run_all(
     tasks: Sequence[Task],
     listing: Path,
     submit: Callable[[Task], Future[Prepared]],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> tuple[Prepared, ...]:
     """Runs all tasks and returns their results in order, saving the manifest periodically."""
     entries: dict[str, Prepared] = {}

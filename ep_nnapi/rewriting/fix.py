@@ -18,7 +18,7 @@ from onnx import ModelProto
 from ep_nnapi.diagnostics.check import checked
 from ep_nnapi.diagnostics.fixed_model import write_in
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, as_files
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, ProgressCallback, as_files
 from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
 from ep_nnapi.diagnostics.verdict import Verdict, sentences
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, save
@@ -228,7 +228,7 @@ def fix(
     inputs: Inputs = (),
     ranges: Ranges = NO_RANGES,
     tolerance: float | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Fixed:
     """Rewrites `model` to an equal one of which NNAPI takes more, and writes it to `out` (.onnx).
@@ -308,7 +308,7 @@ class _FixInputs:
         return rewrite
 
 
-def _searched(given: _FixInputs, progress: Progress) -> tuple[Fixed, RewriteSearch]:
+def _searched(given: _FixInputs, progress: ProgressCallback) -> tuple[Fixed, RewriteSearch]:
     """Tries all rewrites; returns what is gained, and the search with the model."""
     if contents(given.model):
         raise ModelError(f"{given.model}: it is compiled already; fix the original")

@@ -11,7 +11,7 @@ from math import comb
 from statistics import median
 from typing import TypeAlias
 
-from ep_nnapi.diagnostics.model_sources import Progress
+from ep_nnapi.diagnostics.model_sources import ProgressCallback
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options.table import parse
@@ -158,7 +158,7 @@ def interleaved(
     runs: Mapping[str, TimedCall],
     budget: TuningBudget | None = None,
     clock: Clocks | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> dict[str, Timing]:
     """Returns the timings of runs that are measured in turn, each in every round.
 

@@ -12,7 +12,7 @@ from typing import Unpack
 
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
-from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, Progress, paths_of
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, ProgressCallback, paths_of
 from ep_nnapi.diagnostics.session_runs import (
     feeds_of,
     open_session,
@@ -94,7 +94,7 @@ def tune(
     tolerance: float | None = None,
     seconds: float = 10.0,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Tuning:
     """Measures ways to run `model` and returns the best; writes its settings to `out`.
@@ -166,7 +166,7 @@ def tuned(
 
 
 def _interleaved(
-    seconds: float, progress: Progress | None, stage: int, runs: Mapping[str, TimedCall]
+    seconds: float, progress: ProgressCallback | None, stage: int, runs: Mapping[str, TimedCall]
 ) -> Mapping[str, Timing]:
     """Measures the runs of a stage; all stages have the same share of the progress."""
 
