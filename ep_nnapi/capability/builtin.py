@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.errors import Rejection
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
@@ -291,7 +291,6 @@ _ADD = Rule(since=7, checks=(both_ranks,), group=True)
 _POOL = Rule(level=2, nchw=3, ranks=(4, 4), dtypes=_ANY, checks=(pool,))
 _GLOBAL_POOL = Rule(level=2, nchw=3, ranks=(4, 4))
 _QLINEAR = (DType.UINT8,)
-_MS = "com.microsoft"
 RULES: Mapping[tuple[str, str], Rule] = {
     **{("", name): _ADD for name in ("Add", "Mul")},
     **{("", name): Rule(level=2, since=7, checks=(both_ranks,)) for name in ("Sub", "Div")},
@@ -339,9 +338,14 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("", "DequantizeLinear"): Rule(dtypes=_QLINEAR, checks=(per_tensor_uint8,)),
     ("", "QLinearConv"): Rule(level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(constant(3, 8),)),
     ("", "QLinearMatMul"): Rule(dtypes=_QLINEAR, ranks=(2, 2), checks=(constant(3),)),
-    **{(_MS, name): Rule(dtypes=_QLINEAR, ranks=(0, 4)) for name in ("QLinearAdd", "QLinearMul")},
-    (_MS, "QLinearAveragePool"): Rule(level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(pool,)),
-    (_MS, "QLinearSigmoid"): Rule(
+    **{
+        (MICROSOFT_DOMAIN, name): Rule(dtypes=_QLINEAR, ranks=(0, 4))
+        for name in ("QLinearAdd", "QLinearMul")
+    },
+    (MICROSOFT_DOMAIN, "QLinearAveragePool"): Rule(
+        level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(pool,)
+    ),
+    (MICROSOFT_DOMAIN, "QLinearSigmoid"): Rule(
         dtypes=_QLINEAR, ranks=_ALL_RANKS, checks=(sigmoid_quantization,)
     ),
 }

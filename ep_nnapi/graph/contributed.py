@@ -9,14 +9,13 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.graph.function_writer import (
-    CONTRIBUTED,
     OUTPUTS,
     SWAP,
     Body,
     FunctionWriter,
     NodeReader,
 )
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import Reason, Reject
 
@@ -280,6 +279,6 @@ def _tensor_scatter(given: NodeReader) -> Body:
 
 _FUNCTIONS: Mapping[tuple[str, str], Callable[[NodeReader], Body]] = {
     ("", "TensorScatter"): _tensor_scatter,
-    (CONTRIBUTED, "GroupQueryAttention"): _group_query_attention,
-    (CONTRIBUTED, "MultiHeadAttention"): _multi_head_attention,
+    (MICROSOFT_DOMAIN, "GroupQueryAttention"): _group_query_attention,
+    (MICROSOFT_DOMAIN, "MultiHeadAttention"): _multi_head_attention,
 }

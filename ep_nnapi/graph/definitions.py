@@ -21,8 +21,7 @@ from onnx import (
 )
 
 from ep_nnapi.graph.contributed import contributed
-from ep_nnapi.graph.function_writer import CONTRIBUTED
-from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, Attribute, Graph, GraphNode
 from ep_nnapi.graph.onnx_io import drop_constant_inputs, node_of, type_proto
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.immutable import replace
@@ -74,7 +73,7 @@ def _rotary(node: GraphNode) -> GraphNode | None:
 
     Source: ONNX Runtime, com.microsoft.RotaryEmbedding-1; ONNX RotaryEmbedding-23.
     """
-    if (node.domain, node.op_type) != (CONTRIBUTED, "RotaryEmbedding"):
+    if (node.domain, node.op_type) != (MICROSOFT_DOMAIN, "RotaryEmbedding"):
         return None
     known = {"interleaved", "num_heads", "rotary_embedding_dim"}
     x, positions, cosines, sines = node.inputs

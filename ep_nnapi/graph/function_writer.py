@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ep_nnapi.graph.graph import GraphNode, NodeInputs
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode, NodeInputs
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
-CONTRIBUTED = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
 OUTPUTS = ("output", "present_key", "present_value")
 """Names of an attention's outputs."""
 SWAP = [0, 2, 1, 3]
@@ -199,7 +197,7 @@ class FunctionWriter:
         sizes = [f"size{i}" for i in range(len(self.more))]
         opsets = [helper.make_opsetid("", _OPSET)]
         function = helper.make_function(
-            CONTRIBUTED, node.op_type, [*self.inputs, *sizes], outputs, self.nodes, opsets
+            MICROSOFT_DOMAIN, node.op_type, [*self.inputs, *sizes], outputs, self.nodes, opsets
         )
         given = (*node.inputs[:known], *[None] * (known - len(node.inputs)), *self.more)
         return Body(replace(node, inputs=given), function)

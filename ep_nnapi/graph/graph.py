@@ -18,6 +18,9 @@ from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 
+MICROSOFT_DOMAIN = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
 Attribute: TypeAlias = (
     int | float | str | Constant | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
 )

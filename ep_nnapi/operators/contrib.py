@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, Whole, apply
 from ep_nnapi.nnapi import spec
@@ -19,7 +20,7 @@ from ep_nnapi.operators.lib.activation import (
 from ep_nnapi.operators.lib.activation import gelu as exact_gelu
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.matmul import affine, product, scaled_constant
-from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened
+from ep_nnapi.operators.lib.node import Computed, Node, op, widened
 from ep_nnapi.operators.lib.reduction import Norm, normalize, scaled, standardized, write_statistics
 
 

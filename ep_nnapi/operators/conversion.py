@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
@@ -18,7 +19,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.operators.lib.activation import clip
 from ep_nnapi.operators.lib.convolution import convolve
 from ep_nnapi.operators.lib.matmul import product
-from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, Operator, narrow, op
+from ep_nnapi.operators.lib.node import Computed, Node, Operator, narrow, op
 from ep_nnapi.operators.lib.quantizing import (
     EIGHT_BIT,
     dequantized,

@@ -11,13 +11,14 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Recipe, Value, operand_shape
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.operators.lib.matmul import write_fully_connected
-from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Node, op, zeros
+from ep_nnapi.operators.lib.node import Node, op, zeros
 from ep_nnapi.operators.lib.quantizing import require_bytes
 
 _BITS = (4, 8)

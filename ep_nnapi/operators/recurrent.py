@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.arguments import Given
 from ep_nnapi.lowering.call import Call, apply
@@ -19,7 +20,7 @@ from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import along, equal_parts, sliced
-from ep_nnapi.operators.lib.node import MICROSOFT_DOMAIN, Computed, Node, op, widened, zeros
+from ep_nnapi.operators.lib.node import Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
     RecurrentLayer,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN
+
 _TRAINING = "it is for training; NNAPI supports only inference"
 
 
@@ -63,5 +65,5 @@ _DOMAINS: Mapping[str, str] = {
 
 def why(domain: str, op_type: str) -> str:
     """Return the reason why the operator has no lowering; "no lowering" if none is recorded."""
-    known = {"": REJECTED, "com.microsoft": _CONTRIB}.get(domain, {})
+    known = {"": REJECTED, MICROSOFT_DOMAIN: _CONTRIB}.get(domain, {})
     return known.get(op_type) or _DOMAINS.get(domain, "no lowering")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode
 
 _FLAGS = (
     *("allowzero", "ceil_mode", "channels_last", "inverse", "keepdims", "layout", "new_axis"),
@@ -23,7 +23,7 @@ Of others, ONNX's shape inference and ONNX Runtime's kernels may each take anoth
 
 def undefined_value(node: GraphNode) -> str | None:
     """A sentence on an attribute that shape inference and ONNX Runtime may take differently."""
-    if node.domain not in ("", "com.microsoft"):  # attributes of these names mean other things
+    if node.domain not in ("", MICROSOFT_DOMAIN):  # attributes of these names mean other things
         return None
     for name, given in node.attributes.items():
         defined = _VALUES.get(name)

@@ -16,7 +16,7 @@ import numpy as np
 from onnx import TypeProto, defs, helper, numpy_helper, shape_inference
 
 from ep_nnapi.graph.dag import outputs_of
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode
 from ep_nnapi.graph.onnx_io import node_of, numbers_of, type_proto
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
@@ -49,7 +49,7 @@ FOLDABLE = frozenset(
 """Operators that are folded: their results are bitwise the same on every machine."""
 
 _WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-_INFERRED_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"))
+_INFERRED_DOMAINS = frozenset(("", "ai.onnx.ml", MICROSOFT_DOMAIN, "com.ms.internal.nhwc"))
 """Domains for which ONNX Runtime has shape inference."""
 _DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 """Operators with data-dependent output shapes."""

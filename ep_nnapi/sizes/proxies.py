@@ -8,21 +8,23 @@ from typing import cast
 import numpy as np
 from onnx import defs
 
-from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.graph import MICROSOFT_DOMAIN, GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.quantization.qdq_groups import FLOAT_EQUIVALENTS, FloatEquivalent
 
-_MICROSOFT = "com.microsoft"
 _SHAPE_OF_FIRST_INPUT = frozenset(
     (
         *(("", name) for name in ("Affine", "GroupNormalization", "ImageScaler")),
         *(("", name) for name in ("MeanVarianceNormalization", "ParametricSoftplus", "ScaledTanh")),
         ("", "SimplifiedLayerNormalization"),
-        *((_MICROSOFT, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
-        *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear", "RotaryEmbedding")),
+        *((MICROSOFT_DOMAIN, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
+        *(
+            (MICROSOFT_DOMAIN, name)
+            for name in ("DequantizeLinear", "QuantizeLinear", "RotaryEmbedding")
+        ),
         *(("ai.onnx.ml", name) for name in ("Imputer", "Normalizer", "Scaler")),
-        *((_MICROSOFT, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
+        *((MICROSOFT_DOMAIN, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
     )
 )
 """Domains and types of operators whose first output has the shape of the first input."""
@@ -53,7 +55,7 @@ def inference_proxy(node: GraphNode) -> GraphNode:
         return _rewrite_as(node, "Identity", node.inputs[:1])
     if not node.domain and node.op_type not in FLOAT_EQUIVALENTS:
         return _proxy_of_onnx(node)
-    if node.domain not in ("", _MICROSOFT):
+    if node.domain not in ("", MICROSOFT_DOMAIN):
         return node
     if node.op_type in _FUSED:
         op_type, count = _FUSED[node.op_type]

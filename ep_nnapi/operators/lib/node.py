@@ -25,7 +25,6 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.sizes import at_present, broadcast, identical, is_symbolic, now
 from ep_nnapi.operators.lib.node_view import NodeView
 
-MICROSOFT_DOMAIN = "com.microsoft"
 KNOWN_OPSET = 26
 """The newest supported ai.onnx opset; a node with a later schema is rejected (OPSET)."""
 Computed: TypeAlias = Generator[Call, None, Value]
