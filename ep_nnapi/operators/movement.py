@@ -11,6 +11,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.sizes import identical
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.movement import (
@@ -131,7 +132,10 @@ def _as_floats(n: Node, x: Value) -> Computed:
 
 @op("Split", since=2, moves=True)
 def split(n: Node) -> Iterator[Call]:
-    """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE."""
+    """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE.
+
+    Sizes that are equal for some values of their symbols alone are taken by SLICE too.
+    """
     x, axis = n.input(0), n.axis(default=0)
     parts = n.outputs
     ranks = [y.rank for y in parts]
@@ -139,7 +143,7 @@ def split(n: Node) -> Iterator[Call]:
     sizes = [y.shape[axis] for y in parts]
     detail = f"the parts have sizes {sizes} of {x.shape[axis]}"
     n.require(sum(sizes) == x.shape[axis], Reason.SHAPE, detail)
-    if x.rank <= MAX_RANK and len(parts) > 1 and len(set(sizes)) == 1:
+    if x.rank <= MAX_RANK and len(parts) > 1 and identical(sizes, [sizes[0]] * len(parts)):
         call = apply(spec.SPLIT, x, axis=axis, num_splits=len(parts), out=parts)
         if n.supports(call):
             yield call

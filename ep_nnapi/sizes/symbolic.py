@@ -183,9 +183,11 @@ def _split(g: RuleInputs) -> Iterator[Dims]:
     x = g.dims(0)
     axis, count = g.axis(0, len(x)), len(g.node.outputs)
     sizes = g.numbers(1, "split")
-    if sizes is None:
-        if g.node.since < 18 and x[axis] % count:
+    if sizes is None and g.node.since < 18:
+        if x[axis] % count:
             raise ValueError  # equal parts
+        sizes = (x[axis] // count,) * count
+    elif sizes is None:
         part = -(-x[axis] // count)
         sizes = (*(part,) * (count - 1), x[axis] - part * (count - 1))
     for size in sizes:

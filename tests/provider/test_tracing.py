@@ -121,6 +121,15 @@ def test_a_split_without_sizes_has_equal_parts() -> None:
         traced.bind({N: 7})
 
 
+@pytest.mark.parametrize("size", [7, 8])
+def test_a_split_whose_last_part_may_be_smaller_holds_for_both(size: int) -> None:
+    text = "(float[n,4] x) => (a, b) { a, b = Split <axis=0, num_outputs=2> (x) }"
+    model = parsed(text, 18)
+    traced = lowered(model, {N: size}, traced=True)
+    for other in (3, 9, 10):
+        assert_equal(traced.bind({N: other}), lowered(model, {N: other}, traced=False), 0)
+
+
 COMPUTED = {
     "Range": """(float[n,4] x) => (float[n,4] y) {
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step)
