@@ -23,6 +23,7 @@ from ep_nnapi.nnapi.sizes import identical, is_symbolic, objects, plain
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import (
     along,
+    broadcast,
     positions_along,
     sizes_around,
     slice_spans,
@@ -270,7 +271,9 @@ def _symbolic_positions(
     for i, (size, stride) in enumerate(zip(index.shape, strides, strict=True)):
         if i != axis and not identical((size,), (1,)):
             offsets = yield from positions_along(n, index.shape, i, stride)
-            total = yield from n.compute(spec.ADD, total, offsets)
+            summed = n.temp(total)
+            yield from broadcast(n, spec.ADD, (total, offsets), summed)
+            total = summed
     return total
 
 

@@ -158,6 +158,8 @@ COMPUTED = {
         y = Cast <to=1> (t) }""",
     "integers of four axes": """(float[n,m,4,5] x) => (float[4,n,5,m] y) {
         i = Cast <to=6> (x) t = Transpose <perm=[2, 0, 3, 1]> (i) y = Cast <to=1> (t) }""",
+    "integers of five axes": """(float[n,m,2,1,2] x) => (float[2,n,2,m,1] y) {
+        i = Cast <to=6> (x) t = Transpose <perm=[2, 0, 4, 1, 3]> (i) y = Cast <to=1> (t) }""",
     "CumSum": "(float[n,m] x) => (float[n,m] y) { y = CumSum <exclusive=1> (x, step) }",
     "CumSum back": "(float[n,m] x) => (float[n,m] y) { y = CumSum <reverse=1> (x, first) }",
     "causal mask": """(float[n,m,4] x) => (float[n,m,m] y) {
@@ -167,6 +169,9 @@ COMPUTED = {
     "GatherElements": """(float[n,m] x) => (float[n,m] y) {
         i = ArgMax <axis=1> (x) s = Shape (x) e = Expand (i, s)
         y = GatherElements <axis=1> (x, e) }""",
+    "GatherElements of five axes": """(float[2,n,1,2,m] x) => (float[2,n,1,2,m] y) {
+        i = ArgMax <axis=4> (x) s = Shape (x) e = Expand (i, s)
+        y = GatherElements <axis=4> (x, e) }""",
     "GatherND": """(float[n,m,4] x) => (float[n,1,4] y) {
         a = ReduceSum <keepdims=0> (x, minus) i = ArgMax <axis=1> (a)
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step) u = Unsqueeze (r, one)

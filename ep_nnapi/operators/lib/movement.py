@@ -328,12 +328,14 @@ def _transposed_places(n: Node, shape: Sequence[int], perm: Sequence[int]) -> Co
             return np.arange(count, dtype=np.int32).reshape(shape).transpose(perm).reshape(-1)
 
         return n.value("places", Constant((count,), DType.INT32, moved))
-    sizes = [shape[p] for p in perm]
-    total = yield from positions_along(n, sizes, 0, prod(shape[perm[0] + 1 :]))
-    for axis, p in enumerate(perm[1:], 1):
-        offsets = yield from positions_along(n, sizes, axis, prod(shape[p + 1 :]))
-        total = yield from n.compute(spec.ADD, total, offsets)
-    return (yield from n.reshaped(total, (count,)))
+    strides = [prod(shape[p + 1 :]) for p in perm]
+    total = yield from positions_along(n, (shape[perm[0]],), 0, strides[0])
+    for p, stride in zip(perm[1:], strides[1:], strict=True):  # of any rank by tables of two axes
+        column = yield from n.reshaped(total, (total.size, 1))
+        row = yield from positions_along(n, (shape[p],), 0, stride)
+        table = yield from n.compute(spec.ADD, column, row)
+        total = yield from n.reshaped(table, (table.size,))
+    return total
 
 
 def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
