@@ -48,7 +48,7 @@ TESTED_BY = {
     "graph/test_onnx_io": "graph/ort_io",
     "litert/test_library": "litert/_build",
     "lowering/test_layouts": "lowering/inner_transposes",
-    "nnapi/profile/test_record": "nnapi/profile/device nnapi/profile/examples",
+    "nnapi/profile/test_record": "nnapi/profile/device",
     "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",
     "nnapi/test_errors": "nnapi/codes",
     "provider/test_compiled_cluster": "provider/cluster_record provider/observed_cluster",

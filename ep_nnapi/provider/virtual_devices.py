@@ -13,8 +13,7 @@ from pathlib import Path
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import os_errors
-from ep_nnapi.nnapi.profile.examples import sample_profiles
-from ep_nnapi.nnapi.profile.file import read
+from ep_nnapi.nnapi.profile.file import EXAMPLES, read
 from ep_nnapi.options.table import HOST, Options, parse
 
 FOLDER_VARIABLE = "EP_NNAPI_DEVICE_PROFILES"
@@ -87,7 +86,7 @@ def profile_paths() -> list[Path]:
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
-        return sample_profiles()
+        return sorted(EXAMPLES.glob("sample-*"), key=lambda path: path.name.split("."))
     with os_errors(f"{FOLDER_VARIABLE} is {folder}"):
         found = sorted(Path(folder).absolute().iterdir())
     return [path for path in found if path.name.endswith(_SUFFIXES)]

@@ -7,12 +7,12 @@ import pytest
 
 from ep_nnapi.costs import PHONE, Calibration
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.profile.examples import SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.nnapi.spec import BY_NAME
 from tests.cli.command import DIGITS, DONE, UNUSABLE
 from tests.faulty import installed
+from tests.nnapi.profile.examples import SampleDevice
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from ep_nnapi import ModelError, OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data
-from ep_nnapi.nnapi.profile.examples import RULES, SampleDevice, everything, path_of
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.form import OperationUse
 from ep_nnapi.nnapi.profile.record import record_all
@@ -34,6 +33,7 @@ from tests.android_device import ANDROID, AndroidDevice, installed
 from tests.end_to_end.quantized import Qdq
 from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.test_zoo import assert_close, built
+from tests.nnapi.profile.examples import RULES, SampleDevice, everything, path_of
 from tests.oracle import Case, boolean, f32, i32, ints, node
 from tests.random_graphs.trial import draw
 

@@ -15,11 +15,11 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.profile.examples import path_of
 from ep_nnapi.ort.api import ALLOW_VIRTUAL, environment_entries
 from ep_nnapi.ort.factory import DEVICES, virtual_factories
 from ep_nnapi.provider.virtual_devices import FOLDER_VARIABLE
 from tests.documents import blocks
+from tests.nnapi.profile.examples import path_of
 from tests.onnx_graph import serialized
 from tests.ort.conftest import NAME, settings
 from tests.ort.programs import ENVIRONMENT, wheels_library

@@ -18,7 +18,6 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.library import binding, runtime
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.profile.examples import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Spin
 from ep_nnapi.options.table import options_of_session, parse
 from ep_nnapi.options.target import NnapiFlag, Target
@@ -41,6 +40,7 @@ from tests.faulty import FAULTY, FaultyDevice
 from tests.native import sessions
 from tests.native.build import needs_compiler
 from tests.nnapi.library.recorded import built
+from tests.nnapi.profile.examples import SampleDevice, everything
 from tests.onnx_graph import graph_of, parsed
 from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only

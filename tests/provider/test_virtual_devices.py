@@ -7,9 +7,9 @@ import pytest
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.profile.examples import path_of
 from ep_nnapi.provider import virtual_devices as virtual
 from ep_nnapi.provider.virtual_devices import VirtualDevice
+from tests.nnapi.profile.examples import path_of
 
 LEVEL_5 = VirtualDevice("feature-level-5", DeviceCode.ACCELERATOR, 5, ("feature_level", "5"))
 PHONE = VirtualDevice("phone", DeviceCode.GPU, 5, ("device_profile", "/phone.json"))

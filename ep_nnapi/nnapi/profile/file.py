@@ -20,6 +20,8 @@ from ep_nnapi.nnapi.profile.device import Conditions, Group, Profile
 from ep_nnapi.nnapi.profile.flaws import Defect, Flaw, Flaws, Kind
 from ep_nnapi.nnapi.runtime import Device
 
+EXAMPLES = Path(__file__).with_name("devices")
+"""Folder of profiles in this package: of sample devices, and of a device of each feature level."""
 FORMAT = "ep-nnapi device profile"
 VERSION, EXAMINED = 1, 2
 """Versions that are read: that of a device that was asked, and with its flaws."""

@@ -16,16 +16,7 @@ from ep_nnapi.nnapi.profile.device import (
     Profile,
     ProfiledRuntime,
 )
-from ep_nnapi.nnapi.profile.examples import (
-    FOLDER,
-    RULES,
-    Rule,
-    SampleDevice,
-    devices,
-    path_of,
-    profiles,
-)
-from ep_nnapi.nnapi.profile.file import read, to_text
+from ep_nnapi.nnapi.profile.file import EXAMPLES, read, to_text
 from ep_nnapi.nnapi.profile.flaws import Defect, Flaw
 from ep_nnapi.nnapi.profile.form import OperationUse, form_of
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all, record_operation
@@ -33,6 +24,14 @@ from ep_nnapi.nnapi.profile.sample import model_of, use_of
 from ep_nnapi.nnapi.profile.seeds import seeds, seeds_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device
 from ep_nnapi.nnapi.spec import BY_NAME
+from tests.nnapi.profile.examples import (
+    RULES,
+    Rule,
+    SampleDevice,
+    devices,
+    path_of,
+    profiles,
+)
 from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
@@ -310,7 +309,7 @@ FEW = ("CONCATENATION", "MEAN", "SOFTMAX", "RESHAPE", "TRANSPOSE")
 
 
 def test_each_example_has_a_file_and_each_file_an_example():
-    assert {p.name for p in FOLDER.iterdir()} == {path_of(d.name).name for d in devices()}
+    assert {p.name for p in EXAMPLES.iterdir()} == {path_of(d.name).name for d in devices()}
 
 
 def test_each_typing_of_each_operation_has_a_legal_sample():
@@ -334,5 +333,5 @@ def test_examples_are_up_to_date_in_a_few_operations():
 def test_examples_are_up_to_date():
     for made in profiles():
         path = path_of(made.device.name)
-        again = "record them again with python -m ep_nnapi.nnapi.profile.examples"
+        again = "record them again with python -m tests.nnapi.profile.examples"
         assert to_text(read(path)) == to_text(made), f"{path}: {again}"

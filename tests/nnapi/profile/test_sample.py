@@ -7,7 +7,6 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.nnapi.profile.examples import RULES
 from ep_nnapi.nnapi.profile.form import form_of
 from ep_nnapi.nnapi.profile.sample import Sample, bias_scale, model_of, quantized, use_of
 from ep_nnapi.nnapi.profile.seeds import (
@@ -23,6 +22,7 @@ from ep_nnapi.nnapi.profile.variations import variations
 from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
 from ep_nnapi.nnapi.validate import check_type, required_level, validate
 from tests.cases import each
+from tests.nnapi.profile.examples import RULES
 from tests.nnapi.profile.make import I32, Q8, add, scalar, tensor, use
 
 

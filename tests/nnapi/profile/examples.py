@@ -1,6 +1,6 @@
-"""Example profiles in this package: sample devices, and a device of each feature level.
+"""The example profiles of the package: of sample devices, and of a device of each feature level.
 
-`python -m ep_nnapi.nnapi.profile.examples` writes them again.
+`python -m tests.nnapi.profile.examples` writes them again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.profile.device import Profile
-from ep_nnapi.nnapi.profile.file import write
+from ep_nnapi.nnapi.profile.file import EXAMPLES, write
 from ep_nnapi.nnapi.profile.form import OperationUse, uses
 from ep_nnapi.nnapi.profile.record import record_all
 from ep_nnapi.nnapi.profile.sample import Sample
@@ -146,10 +146,6 @@ RULES: dict[str, Rule] = {
 """The rule of each sample device, by its name."""
 
 
-FOLDER = Path(__file__).with_name("devices")
-"""The folder of the example profiles."""
-
-
 def devices() -> list[SampleDevice]:
     """The devices that the examples are recorded from."""
     levels = range(1, HIGHEST_LEVEL + 1)
@@ -165,12 +161,7 @@ def profiles(samples: Iterable[Sample] | None = None) -> list[Profile]:
 
 def path_of(name: str) -> Path:
     """The file of the example device of that name."""
-    return FOLDER / f"{name}.json.gz"
-
-
-def sample_profiles() -> list[Path]:
-    """The files of the sample devices, which support part of the operations."""
-    return [path_of(name) for name in RULES]
+    return EXAMPLES / f"{name}.json.gz"
 
 
 if __name__ == "__main__":
