@@ -1,4 +1,7 @@
-"""The families of a package: modules, each with its part of one table."""
+"""The families of a package: modules, each with its part of one table.
+
+Source of the functions of operations: these' entries in the NDK, as of their rows in `spec`.
+"""
 
 from __future__ import annotations
 

@@ -136,18 +136,12 @@ def _dilations(window: WindowGeometry) -> dict[str, OptionValue]:
 
 
 def conv_2d(op: FlatOp) -> None:
-    """2-D convolution, filter [O, kH, kW, C / groups].
-
-    Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_GROUPED_CONV_2D.
-    """
+    """2-D convolution, filter [O, kH, kW, C / groups]."""
     _convolve(op, "CONV_2D", "Conv2D", op.shape("filter")[1:3])
 
 
 def depthwise_conv_2d(op: FlatOp) -> None:
-    """Convolution of each channel by itself, filter [1, kH, kW, O].
-
-    Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
-    """
+    """Convolution of each channel by itself, filter [1, kH, kW, O]."""
     multiplier = op.number("depth_multiplier")
     taps = op.shape("filter")[1:3]
     _convolve(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2D", taps, depthMultiplier=multiplier)
@@ -173,7 +167,6 @@ def transpose_conv_2d(op: FlatOp) -> None:
     """Transposed convolution, filter [O, kH, kW, C].
 
     LiteRT derives the padding from the output's shape; of other padding the result is cut off.
-    Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     window = WindowGeometry.of(**op.scalars())
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "filter")
@@ -230,10 +223,7 @@ def _whole(op: FlatOp, window: WindowGeometry) -> list[int]:
 
 
 def max_pool_2d(op: FlatOp) -> None:
-    """Max pooling; other padding than SAME is with the least number, which no window selects.
-
-    Source: NDK ANEURALNETWORKS_MAX_POOL_2D.
-    """
+    """Max pooling; other padding than SAME is with the least number, which no window selects."""
     op.same_quantization("input")
     window, taps = _window(op)
     for (before, after), size in zip(pads(op, window, taps), taps, strict=True):

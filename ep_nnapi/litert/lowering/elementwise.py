@@ -47,10 +47,7 @@ def _comparison(operator: str, kind: str, op: FlatOp) -> None:
 
 
 def select(op: FlatOp) -> None:
-    """Elements of input1 where the condition holds, else of input2.
-
-    Source: NDK ANEURALNETWORKS_SELECT.
-    """
+    """Elements of input1 where the condition holds, else of input2."""
     shapes = {op.shape(name) for name in ("condition", "input1", "input2")}
     require(len(shapes) == 1, "the operands have different shapes")
     signed = op.signed("input1", "input2")
@@ -65,7 +62,7 @@ def _unary(operator: str, op: FlatOp, *, kind: str = "") -> None:
 
 
 def elu(op: FlatOp) -> None:
-    """ELU; LiteRT's has the coefficient 1. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU; LiteRT's has the coefficient 1."""
     alpha = float(op.scalar("alpha"))
     if alpha == 1.0:
         op.run("ELU", ["input"])
@@ -79,17 +76,14 @@ def elu(op: FlatOp) -> None:
 
 
 def quantize(op: FlatOp) -> None:
-    """Quantized numbers of real ones. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    """Quantized numbers of real ones."""
     signed = is_signed(op.operand("output").type)
     outputs = [op.out(signed=signed)]
     op.graph.operator("QUANTIZE", [op.tensor("input")], outputs, ("Quantize", {}))
 
 
 def cast(op: FlatOp) -> None:
-    """Converts stored numbers, to the nearest ones that the output has.
-
-    Source: NDK ANEURALNETWORKS_CAST.
-    """
+    """Converts stored numbers, to the nearest ones that the output has."""
     source, result = op.operand("input").type, op.operand("output").type
     signed = is_signed(source)
     value = op.tensor("input", signed=signed)
@@ -107,7 +101,7 @@ def cast(op: FlatOp) -> None:
 
 
 def divide_integers(op: FlatOp) -> None:
-    """Quotients rounded down. Source: NDK ANEURALNETWORKS_DIV."""
+    """Quotients rounded down."""
     require(op.number("activation") == 0, "LiteRT's FLOOR_DIV has no activation")
     safe = not np.isin(op.constant("input2"), (0, -1)).any()
     require(safe, "a divisor is 0 or -1, which may end LiteRT's process")

@@ -26,7 +26,7 @@ def _resize(operator: str, kind: str, op: FlatOp) -> None:
 
 
 def channel_shuffle(op: FlatOp) -> None:
-    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    """Interleaves the channels of all groups."""
     op.same_quantization("input")
     shape, signed = op.shape("input"), op.signed("input")
     at, groups = op.axis("axis", len(shape)), op.number("num_groups")

@@ -10,14 +10,14 @@ from ep_nnapi.ort_devices.operation import row
 
 
 def hashtable_lookup(op: FlatOp) -> None:
-    """Rows of `values` by key, and hits. Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP."""
+    """Rows of `values` by key, and hits."""
     op.same_quantization("values")
     inputs = [op.tensor(name, signed=False) for name in ("lookups", "keys", "values")]
     op.graph.operator("HASHTABLE_LOOKUP", inputs, [op.out(), op.out("hits")])
 
 
 def lsh_projection(op: FlatOp) -> None:
-    """Bits of hash functions of the stored input. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
+    """Bits of hash functions of the stored input."""
     halves = F16 in (op.operand("hash").type, op.operand("input").type)
     require(not halves, "float16 numbers have other hashes in float32")
     kind = _PROJECTIONS.get(op.number("type"))

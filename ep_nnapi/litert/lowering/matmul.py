@@ -15,7 +15,7 @@ from ep_nnapi.ort_devices.scope import Shape, is_coded
 
 
 def fully_connected(op: FlatOp) -> None:
-    """Rows times weights [units, size], plus bias. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
+    """Rows times weights [units, size], plus bias."""
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "weights")
     names = [op.tensor(name, signed=signed) for name in ("input", "weights")]
     fields = {"fusedActivationFunction": op.number("activation")}
@@ -25,7 +25,7 @@ def fully_connected(op: FlatOp) -> None:
 
 
 def batch_matmul(op: FlatOp) -> None:
-    """Products of matrices of two batches. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    """Products of matrices of two batches."""
     flags = {name: bool(op.scalar(name, default=False)) for name in ("adj_x", "adj_y")}
     op.run("BATCH_MATMUL", BINARY, "BatchMatMul", adjX=flags["adj_x"], adjY=flags["adj_y"])
 

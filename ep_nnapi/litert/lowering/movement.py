@@ -13,10 +13,7 @@ from ep_nnapi.ort_devices.operation import row
 
 
 def reshape(op: FlatOp) -> None:
-    """The same elements in another shape.
-
-    Source: NDK ANEURALNETWORKS_RESHAPE, ANEURALNETWORKS_SQUEEZE, ANEURALNETWORKS_EXPAND_DIMS.
-    """
+    """The same elements in another shape."""
     op.same_quantization("input")
     signed = op.signed("input")
     shape = op.shape("output")
@@ -24,17 +21,14 @@ def reshape(op: FlatOp) -> None:
 
 
 def transpose(op: FlatOp) -> None:
-    """Permutes the axes. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
+    """Permutes the axes."""
     rank = op.rank("input")
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
     op.run("TRANSPOSE", ["input", op.graph.ints(perm)], "Transpose")
 
 
 def concatenation(op: FlatOp) -> None:
-    """Concatenates along an axis; quantized inputs unlike the output are requantized.
-
-    Source: NDK ANEURALNETWORKS_CONCATENATION.
-    """
+    """Concatenates along an axis; quantized inputs unlike the output are requantized."""
     signed = op.signed("inputs")
     axis = op.axis("axis", op.rank("output"))
     parts = [op.requantized(index, signed=signed) for index in op.indexes("inputs")]
@@ -43,13 +37,13 @@ def concatenation(op: FlatOp) -> None:
 
 
 def pad(op: FlatOp) -> None:
-    """Pads with zeros. Source: NDK ANEURALNETWORKS_PAD."""
+    """Pads with zeros."""
     op.same_quantization("input")
     op.run("PAD", ["input", "paddings"], "Pad")
 
 
 def pad_v2(op: FlatOp) -> None:
-    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    """Pads with a stored value."""
     op.same_quantization("input")
     signed, operand = op.signed("input"), op.operand("input")
     value = op.tensor("input", signed=signed)
@@ -59,28 +53,28 @@ def pad_v2(op: FlatOp) -> None:
 
 
 def mirror_pad(op: FlatOp) -> None:
-    """Pads by mirroring the input at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+    """Pads by mirroring the input at its edges."""
     op.run("MIRROR_PAD", ["input", "paddings"], "MirrorPad", mode=op.number("mode"))
 
 
 def reverse(op: FlatOp) -> None:
-    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
+    """Reverses an axis."""
     op.run("REVERSE_V2", ["input", "axis"], "ReverseV2")
 
 
 def tile(op: FlatOp) -> None:
-    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
+    """Repeats the tensor along each axis."""
     op.run("TILE", ["input", "multiples"], "Tile")
 
 
 def pack(op: FlatOp) -> None:
-    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    """Stacks tensors along a new axis."""
     axis, count = op.axis("axis", op.rank("output")), len(op.indexes("inputs"))
     op.run("PACK", ["inputs"], "Pack", axis=axis, valuesCount=count)
 
 
 def split(op: FlatOp) -> None:
-    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """Splits into equal parts along an axis."""
     signed = op.signed("input")
     axis = op.graph.ints([op.axis("axis", op.rank("input"))])
     parts = []
@@ -92,7 +86,7 @@ def split(op: FlatOp) -> None:
 
 
 def fill(op: FlatOp) -> None:
-    """A tensor of one number. Source: NDK ANEURALNETWORKS_FILL."""
+    """A tensor of one number."""
     result = op.described(signed=False)
     if op.scope.constant(op.index("value")):
         value = op.graph.array(np.array(op.scalar("value"), result.dtype))
@@ -102,18 +96,18 @@ def fill(op: FlatOp) -> None:
 
 
 def rank(op: FlatOp) -> None:
-    """The number of axes. Source: NDK ANEURALNETWORKS_RANK."""
+    """The number of axes."""
     op.finish(op.graph.array(np.array(op.rank("input"), np.int32)))
 
 
 def slice_(op: FlatOp) -> None:
-    """Copies a block. Source: NDK ANEURALNETWORKS_SLICE."""
+    """Copies a block."""
     op.same_quantization("input")
     op.run("SLICE", ["input", "begin", "size"], "Slice")
 
 
 def strided_slice(op: FlatOp) -> None:
-    """Copies a block with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    """Copies a block with strides."""
     op.same_quantization("input")
     masks = {
         "beginMask": op.number("begin_mask"),
@@ -126,7 +120,7 @@ def strided_slice(op: FlatOp) -> None:
 
 
 def gather(op: FlatOp) -> None:
-    """Gathers slices along an axis by index. Source: NDK ANEURALNETWORKS_GATHER."""
+    """Gathers slices along an axis by index."""
     op.same_quantization("input")
     axis = op.axis("axis", op.rank("input"))
     _check_indexes(op, "indices", op.shape("input")[axis])
@@ -134,7 +128,7 @@ def gather(op: FlatOp) -> None:
 
 
 def embedding_lookup(op: FlatOp) -> None:
-    """Rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
+    """Rows of `values` by index."""
     op.same_quantization("values")
     _check_indexes(op, "lookups", op.shape("values")[0])
     op.run("GATHER", ["values", op.tensor("lookups")], "Gather", axis=0)
@@ -144,7 +138,6 @@ def topk_v2(op: FlatOp) -> None:
     """The k largest elements along the last axis and their indexes.
 
     Of equal elements LiteRT has the first one first, NNAPI the last: the axis is reversed.
-    Source: NDK ANEURALNETWORKS_TOPK_V2.
     """
     signed = op.signed("input")
     value, last = op.tensor("input", signed=signed), op.rank("input") - 1

@@ -16,14 +16,14 @@ from ep_nnapi.ort_devices.scope import Perm, inverse
 
 
 def softmax(op: FlatOp) -> None:
-    """Softmax of beta * x along an axis. Source: NDK ANEURALNETWORKS_SOFTMAX."""
+    """Softmax of beta * x along an axis."""
     beta = float(op.scalar("beta"))
     require(beta > 0, "beta is not positive")
     _along_last(op, "SOFTMAX", "Softmax", beta=beta)
 
 
 def log_softmax(op: FlatOp) -> None:
-    """Logarithm of softmax of beta * x. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
+    """Logarithm of softmax of beta * x."""
     beta = float(op.scalar("beta"))
     x = op.tensor("input")
     if beta != 1.0:
@@ -33,15 +33,12 @@ def log_softmax(op: FlatOp) -> None:
 
 
 def l2_normalization(op: FlatOp) -> None:
-    """Divides by the L2 norm along an axis. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
+    """Divides by the L2 norm along an axis."""
     _along_last(op, "L2_NORMALIZATION", "L2Norm")
 
 
 def local_response_normalization(op: FlatOp) -> None:
-    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
-
-    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
-    """
+    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta."""
     require(op.rank("input") == 4, "LiteRT normalizes tensors of rank 4 only")
     fields = {name: float(op.scalar(name)) for name in ("bias", "alpha", "beta")}
     operator = "LOCAL_RESPONSE_NORMALIZATION"
@@ -70,10 +67,7 @@ def _along_last(
 
 
 def instance_normalization(op: FlatOp) -> None:
-    """Normalizes each channel of each image to mean beta and standard deviation gamma.
-
-    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
-    """
+    """Normalizes each channel of each image to mean beta and standard deviation gamma."""
     x, whole = op.tensor("input"), op.described(signed=False)
     axes = (2, 3) if op.nchw else (1, 2)
     each = replace(whole, shape=tuple(1 if i in axes else n for i, n in enumerate(whole.shape)))

@@ -286,10 +286,7 @@ def _both_ways(kind: CellType, op: FlatOp) -> None:
 
 
 def svdf(op: FlatOp) -> None:
-    """Weights each filter's recent results by time; `rank` filters are summed per unit.
-
-    Source: NDK ANEURALNETWORKS_SVDF.
-    """
+    """Weights each filter's recent results by time; `rank` filters are summed per unit."""
     cell, graph = Cell(op), op.graph
     filters, memory = op.shape("weights_time")
     batches, rank = op.shape("input")[0], op.number("rank")

@@ -149,10 +149,7 @@ def padding_scheme(code: Scalar) -> PaddingCode:
 
 
 def conv_2d(input: Tensor, filter: Tensor, bias: Tensor, **scalars: Scalar) -> Dims:
-    """Image [N, H, W, C] with filter [O, kH, kW, C] to [N, H', W', O].
-
-    Source: NDK ANEURALNETWORKS_CONV_2D.
-    """
+    """Image [N, H, W, C] with filter [O, kH, kW, C] to [N, H', W', O]."""
     window = WindowGeometry.of(**scalars)
     out, *taps, depth = filter.dims
     unify(window.image(input)[3], depth)
@@ -162,10 +159,7 @@ def conv_2d(input: Tensor, filter: Tensor, bias: Tensor, **scalars: Scalar) -> D
 def depthwise_conv_2d(
     input: Tensor, filter: Tensor, bias: Tensor, depth_multiplier: int, **scalars: Scalar
 ) -> Dims:
-    """Image [N, H, W, C] with filter [1, kH, kW, C * depth_multiplier].
-
-    Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
-    """
+    """Image [N, H, W, C] with filter [1, kH, kW, C * depth_multiplier]."""
     window = WindowGeometry.of(**scalars)
     channels = window.image(input)[3]
     one, *taps, out = filter.dims
@@ -179,10 +173,7 @@ def depthwise_conv_2d(
 def grouped_conv_2d(
     input: Tensor, filter: Tensor, bias: Tensor, num_groups: int, **scalars: Scalar
 ) -> Dims:
-    """Image [N, H, W, G * C] with filter [O, kH, kW, C] to [N, H', W', O].
-
-    Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D.
-    """
+    """Image [N, H, W, G * C] with filter [O, kH, kW, C] to [N, H', W', O]."""
     window = WindowGeometry.of(**scalars)
     out, *taps, depth = filter.dims
     require(num_groups > 0, f"num_groups is {num_groups}; it must be positive")
@@ -205,7 +196,6 @@ def transpose_conv_2d(
     """Image [N, H, W, C] with filter [O, kH, kW, C] to [N, H', W', O].
 
     With implicit padding the output shape is an operand, in the layout of the image.
-    Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)

@@ -47,7 +47,7 @@ def roi(
 def axis_aligned_bbox_transform(
     rois: Tensor, deltas: Tensor, batch_indices: Tensor, image_info: Tensor
 ) -> Dims:
-    """One box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
+    """One box for each class."""
     count = unify(_boxes(rois), vector(batch_indices))
     rows, numbers = _matrix(deltas)
     require(numbers != 0, "deltas have no class")
@@ -57,7 +57,7 @@ def axis_aligned_bbox_transform(
 
 
 def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> list[Dims | None]:
-    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
+    """Data-dependent number of results."""
     count, classes = _matrix(scores)
     require(classes is None or classes > 1, "scores have only the background class")
     rows, numbers = _matrix(rois)
@@ -69,7 +69,7 @@ def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> l
 def generate_proposals(
     scores: Tensor, deltas: Tensor, anchors: Tensor, image_info: Tensor, layout: bool
 ) -> list[Dims | None]:
-    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS."""
+    """Data-dependent number of results."""
     batch, height, width, count = nhwc_dims(scores, layout)
     *sizes, moves = nhwc_dims(deltas, layout)
     for size, other in zip((batch, height, width), sizes, strict=True):
@@ -80,7 +80,7 @@ def generate_proposals(
 
 
 def heatmap_max_keypoint(heatmap: Tensor, boxes: Tensor, layout: bool) -> list[Dims | None]:
-    """Score and position of each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
+    """Score and position of each keypoint."""
     batch, height, width, keypoints = nhwc_dims(heatmap, layout)
     size = unify(height, width)
     require(size is None or size > 1, f"heatmap has {size} x {size} pixels; it takes 2 x 2 or more")
@@ -98,10 +98,7 @@ def detection_postprocessing(
     max_detections_per_class: int,
     **scalars: Scalar,
 ) -> list[Dims | None]:
-    """Sizes for the maximum number of results: without regular NMS, several for each detection.
-
-    Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
-    """
+    """Sizes for the maximum number of results: without regular NMS, several for each detection."""
     require(scores.rank == deltas.rank == 3, "scores and deltas have 3 dimensions")
     batch, count, classes = scores.dims
     numbers = deltas.dims[2]

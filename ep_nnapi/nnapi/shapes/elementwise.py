@@ -71,7 +71,7 @@ def prelu(input: Tensor, alpha: Tensor) -> Dims:
 
 
 def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
-    """The common dimensions of all three inputs. Source: NDK ANEURALNETWORKS_SELECT."""
+    """The common dimensions of all three inputs."""
     require(condition.rank == input1.rank == input2.rank, "SELECT takes tensors of equal rank")
     sizes = zip(condition.dims, input1.dims, input2.dims, strict=True)
     return tuple(reduce(unify, each) for each in sizes)

@@ -57,7 +57,7 @@ def multiplied(size: Dim, by: int) -> Dim:
 
 
 def depth_to_space(input: Tensor, block_size: int, layout: bool = False) -> Dims:
-    """[N, H, W, B * B * C] to [N, B * H, B * W, C]. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    """[N, H, W, B * B * C] to [N, B * H, B * W, C]."""
     batch, height, width, channels = nhwc_dims(input, layout)
     return image_dims(
         batch,
@@ -69,7 +69,7 @@ def depth_to_space(input: Tensor, block_size: int, layout: bool = False) -> Dims
 
 
 def space_to_depth(input: Tensor, block_size: int, layout: bool = False) -> Dims:
-    """[N, B * H, B * W, C] to [N, H, W, B * B * C]. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    """[N, B * H, B * W, C] to [N, H, W, B * B * C]."""
     batch, height, width, channels = nhwc_dims(input, layout)
     return image_dims(
         batch,
@@ -81,10 +81,7 @@ def space_to_depth(input: Tensor, block_size: int, layout: bool = False) -> Dims
 
 
 def batch_to_space_nd(input: Tensor, block_sizes: Tensor, layout: bool = False) -> Dims:
-    """[Bh * Bw * N, H, W, C] to [N, Bh * H, Bw * W, C].
-
-    Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND.
-    """
+    """[Bh * Bw * N, H, W, C] to [N, Bh * H, Bw * W, C]."""
     batch, height, width, channels = nhwc_dims(input, layout)
     high, wide = _pair(block_sizes)
     return image_dims(
@@ -99,10 +96,7 @@ def batch_to_space_nd(input: Tensor, block_sizes: Tensor, layout: bool = False) 
 def space_to_batch_nd(
     input: Tensor, block_sizes: Tensor, paddings: Tensor, layout: bool = False
 ) -> Dims:
-    """[N, H, W, C], padded, to [Bh * Bw * N, H / Bh, W / Bw, C].
-
-    Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
-    """
+    """[N, H, W, C], padded, to [Bh * Bw * N, H / Bh, W / Bw, C]."""
     batch, height, width, channels = nhwc_dims(input, layout)
     high, wide = _pair(block_sizes)
     pads = paddings.ints
@@ -128,7 +122,7 @@ def _pair(block_sizes: Tensor) -> tuple[int, int]:
 
 
 def channel_shuffle(input: Tensor, num_groups: int, axis: int) -> Dims:
-    """The input's dimensions. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    """The input's dimensions."""
     divided(input.dims[axis_of(axis, input.rank)], num_groups, "size of the axis")
     return input.dims
 

@@ -19,20 +19,14 @@ class Projection(IntEnum):
 
 
 def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims | None]:
-    """One row of `values` and one flag for each of `lookups`; as on Android, a row may be a scalar.
-
-    Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
-    """
+    """A row of `values` and a flag for each of `lookups`; as on Android, a row may be a scalar."""
     unify(vector(keys), values.dims[0])
     asked = vector(lookups)
     return [(asked, *values.dims[1:]), (asked,)]
 
 
 def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None = None) -> Dims:
-    """One number for each hash function, or for each of its bits if dense.
-
-    Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
-    """
+    """One number for each hash function, or for each of its bits if dense."""
     require(hash.rank == 2, f"hash functions have 2 dimensions, not {hash.rank}")
     require(type in list(Projection), f"projection type {type} is none of 1 to 3")
     functions, bits = hash.dims
@@ -48,7 +42,7 @@ def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None
 
 
 def random_multinomial(input: Tensor, sample_count: int, seeds: Tensor) -> Dims:
-    """[batches, sample_count]. Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL."""
+    """[batches, sample_count]."""
     require(input.rank == 2, f"log-probabilities have 2 dimensions, not {input.rank}")
     require(sample_count >= 0, f"sample_count is {sample_count}; it must be 0 or more")
     if seeds.known is not None:

@@ -9,10 +9,7 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Tensor, by_name, require, 
 
 
 def fully_connected(input: Tensor, weights: Tensor, bias: Tensor) -> Dims:
-    """Input of any rank, reshaped to [rows, K], with weights [N, K], to [rows, N].
-
-    Source: NDK ANEURALNETWORKS_FULLY_CONNECTED.
-    """
+    """Input of any rank, reshaped to [rows, K], with weights [N, K], to [rows, N]."""
     units, depth = weights.dims
     return (_rows(input.dims, depth), unify(units, bias.dims[0]))
 
@@ -28,10 +25,7 @@ def _rows(dims: Dims, depth: Dim) -> Dim:
 
 
 def batch_matmul(input1: Tensor, input2: Tensor, adj_x: bool = False, adj_y: bool = False) -> Dims:
-    """[..., M, K] by [..., K, N] to [..., M, N]; optional transposes, batch axes broadcast.
-
-    Source: NDK ANEURALNETWORKS_BATCH_MATMUL.
-    """
+    """[..., M, K] by [..., K, N] to [..., M, N]; optional transposes, batch axes broadcast."""
     rows, depth = input1.dims[-2:][:: -1 if adj_x else 1]
     depth2, columns = input2.dims[-2:][:: -1 if adj_y else 1]
     unify(depth, depth2)

@@ -22,10 +22,7 @@ from ep_nnapi.nnapi.spans import Span
 
 
 def reshape(input: Tensor, shape: Tensor) -> Dims:
-    """The sizes in `shape`; one may be -1 and is computed from the number of elements.
-
-    Source: NDK ANEURALNETWORKS_RESHAPE.
-    """
+    """The sizes in `shape`; one may be -1 and is computed from the number of elements."""
     sizes = shape.ints
     require(sizes.count(-1) < 2, "a shape may hold -1 once")
     require(all(s >= -1 for s in sizes), f"shape {sizes} holds a negative size")
@@ -41,10 +38,7 @@ def reshape(input: Tensor, shape: Tensor) -> Dims:
 
 
 def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
-    """Dimension i is the input's perm[i]; `perm` may be left out for a matrix, which is transposed.
-
-    Source: NDK ANEURALNETWORKS_TRANSPOSE.
-    """
+    """Dimension i is the input's perm[i]; a matrix is transposed if `perm` is left out."""
     require(perm is not None or input.rank == 2, f"a tensor of rank {input.rank} takes a perm")
     order = tuple(reversed(range(input.rank))) if perm is None else perm.ints
     require(sorted(order) == list(range(input.rank)), f"{order} does not permute the dimensions")
@@ -52,10 +46,7 @@ def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
 
 
 def squeeze(input: Tensor, axes: Tensor | None = None) -> Dims:
-    """The input's dimensions without axes of size 1: all of them, or those in `axes`.
-
-    Source: NDK ANEURALNETWORKS_SQUEEZE.
-    """
+    """The input's dimensions without axes of size 1: all of them, or those in `axes`."""
     if axes is None or axes.known == (0,):
         kept = [input.size(i) for i in range(input.rank)]
         return tuple(size for size in kept if size != 1) or (1,)
@@ -66,19 +57,13 @@ def squeeze(input: Tensor, axes: Tensor | None = None) -> Dims:
 
 
 def expand_dims(input: Tensor, axis: int) -> Dims:
-    """The input's dimensions with a size of 1 inserted at `axis`.
-
-    Source: NDK ANEURALNETWORKS_EXPAND_DIMS.
-    """
+    """The input's dimensions with a size of 1 inserted at `axis`."""
     at = axis_of(axis, input.rank + 1)
     return (*input.dims[:at], 1, *input.dims[at:])
 
 
 def concatenation(inputs: tuple[Tensor, ...], axis: int) -> Dims:
-    """Sizes along `axis` are summed, all others must be equal.
-
-    Source: NDK ANEURALNETWORKS_CONCATENATION.
-    """
+    """Sizes along `axis` are summed, all others must be equal."""
     first = inputs[0]
     at = axis_of(axis, first.rank)
     require(all(t.rank == first.rank for t in inputs), "ranks of concatenated tensors differ")
@@ -94,10 +79,7 @@ def concatenation(inputs: tuple[Tensor, ...], axis: int) -> Dims:
 
 
 def pad(input: Tensor, paddings: Tensor) -> Dims:
-    """Sizes plus `paddings` [rank, 2]: before and after each dimension.
-
-    Source: NDK ANEURALNETWORKS_PAD, PAD_V2, MIRROR_PAD.
-    """
+    """Sizes plus `paddings` [rank, 2]: before and after each dimension."""
     sizes = paddings.ints
     require(len(sizes) == 2 * input.rank, f"{len(sizes)} paddings for rank {input.rank}")
     require(all(s >= 0 for s in sizes), "a padding is negative")
@@ -108,7 +90,7 @@ def pad(input: Tensor, paddings: Tensor) -> Dims:
 
 
 def tile(input: Tensor, multiples: Tensor) -> Dims:
-    """Sizes multiplied by `multiples`. Source: NDK ANEURALNETWORKS_TILE."""
+    """Sizes multiplied by `multiples`."""
     times = multiples.ints
     require(len(times) == input.rank, f"{len(times)} multiples for rank {input.rank}")
     require(all(n > 0 for n in times), "a multiple is not positive")
@@ -118,10 +100,7 @@ def tile(input: Tensor, multiples: Tensor) -> Dims:
 
 
 def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
-    """The inputs' common dimensions with the number of inputs inserted at `axis`.
-
-    Source: NDK ANEURALNETWORKS_PACK.
-    """
+    """The inputs' common dimensions with the number of inputs inserted at `axis`."""
     rank = inputs[0].rank
     require(all(t.rank == rank for t in inputs), "ranks of packed tensors differ")
     require(0 <= axis <= rank, f"axis {axis} is outside a tensor of rank {rank + 1}")
@@ -130,7 +109,7 @@ def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
 
 
 def split(input: Tensor, axis: int, num_splits: int) -> list[Dims | None]:
-    """`num_splits` equal parts along `axis`. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """`num_splits` equal parts along `axis`."""
     at, size = axis_of(axis, input.rank), input.dims[axis_of(axis, input.rank)]
     require(num_splits > 0, f"num_splits is {num_splits}; it must be positive")
     if size is not None:
@@ -140,25 +119,25 @@ def split(input: Tensor, axis: int, num_splits: int) -> list[Dims | None]:
 
 
 def reverse(input: Tensor, axis: Tensor) -> Dims:
-    """The input's dimensions. Source: NDK ANEURALNETWORKS_REVERSE."""
+    """The input's dimensions."""
     (at,) = axis.ints
     require(0 <= at < input.rank, f"axis {at} is outside a tensor of rank {input.rank}")
     return input.dims
 
 
 def fill(dims: Tensor) -> Dims:
-    """The sizes in `dims`. Source: NDK ANEURALNETWORKS_FILL."""
+    """The sizes in `dims`."""
     require(all(d >= 0 for d in dims.ints), f"dimensions {dims.ints} hold a negative size")
     return dims.ints
 
 
 def rank(input: Tensor) -> Dims:
-    """Shape of a scalar. Source: NDK ANEURALNETWORKS_RANK."""
+    """Shape of a scalar."""
     return ()
 
 
 def slice_(input: Tensor, begin: Tensor, size: Tensor) -> Dims:
-    """The given sizes; -1 extends to the end of the axis. Source: NDK ANEURALNETWORKS_SLICE."""
+    """The given sizes; -1 extends to the end of the axis."""
     starts, sizes = begin.ints, size.ints
     require(
         len(starts) == len(sizes) == input.rank,
@@ -208,10 +187,7 @@ def strided_slice(
     end_mask: int,
     shrink_axis_mask: int,
 ) -> Dims:
-    """Number of selected indexes per axis; bits of `shrink_axis_mask` remove axes of size 1.
-
-    Source: NDK ANEURALNETWORKS_STRIDED_SLICE.
-    """
+    """Number of selected indexes per axis; bits of `shrink_axis_mask` remove axes of size 1."""
     bounds = (begin.ints, end.ints, strides.ints)
     sizes = [input.size(i) for i in range(input.rank)]
     require(
@@ -228,20 +204,20 @@ def strided_slice(
 
 
 def gather(input: Tensor, axis: int, indices: Tensor) -> Dims:
-    """Dimensions of `indices` in place of `axis`. Source: NDK ANEURALNETWORKS_GATHER."""
+    """Dimensions of `indices` in place of `axis`."""
     at = axis_of(axis, input.rank)
     return (*input.dims[:at], *indices.dims, *input.dims[at + 1 :])
 
 
 def topk_v2(input: Tensor, k: int) -> list[Dims | None]:
-    """Values and indexes of the `k` largest in each row. Source: NDK ANEURALNETWORKS_TOPK_V2."""
+    """Values and indexes of the `k` largest in each row."""
     last = input.dims[-1]
     require(k > 0 and (last is None or k <= last), f"k is {k}; it must be 1 to {last}")
     return [(*input.dims[:-1], k)] * 2
 
 
 def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
-    """One row of `values` for each of `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
+    """One row of `values` for each of `lookups`."""
     require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
     return (vector(lookups), *values.dims[1:])
 

@@ -97,7 +97,7 @@ def rnn_cell(operands: CellOperands, order: str = _STATE_PATTERN) -> Sizes:
 
 
 def lstm(**operands: ShapeOperand) -> Shapes:
-    """A scratch buffer, both states and the output. Source: NDK ANEURALNETWORKS_LSTM."""
+    """A scratch buffer, both states and the output."""
     sizes = lstm_cell(operands)
     gates = len(GATES) if INPUT_GATE[0] in operands else len(GATES) - 1
     scratch = None if sizes["units"] is None else gates * sizes["units"]
@@ -106,23 +106,20 @@ def lstm(**operands: ShapeOperand) -> Shapes:
 
 
 def quantized_lstm(**operands: ShapeOperand) -> Shapes:
-    """Both states and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
+    """Both states and the output."""
     output, cell = _lstm_states(lstm_cell(operands))
     return [output, cell, output]
 
 
 def quantized_16bit_lstm(**operands: ShapeOperand) -> Shapes:
-    """The cell's state and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
+    """The cell's state and the output."""
     _need(INPUT_GATE, operands)
     output, cell = _lstm_states(lstm_cell(operands))
     return [cell, output]
 
 
 def unidirectional_sequence_lstm(time_major: bool, **operands: ShapeOperand) -> Shapes:
-    """The outputs of all time steps, and the last states.
-
-    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
-    """
+    """The outputs of all time steps, and the last states."""
     order = _SEQUENCE_PATTERNS[time_major]
     sizes = lstm_cell(operands, order)
     return [_of(sizes, f"{order} outputs"), *_lstm_states(sizes)]
@@ -131,10 +128,7 @@ def unidirectional_sequence_lstm(time_major: bool, **operands: ShapeOperand) -> 
 def bidirectional_sequence_lstm(
     time_major: bool, merge_outputs: bool, **operands: ShapeOperand
 ) -> Shapes:
-    """The outputs of both directions, merged on request, and the last states of both cells.
-
-    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
-    """
+    """The outputs of both directions, merged on request, and the last states of both cells."""
     order = _SEQUENCE_PATTERNS[time_major]
     forward, backward = (lstm_cell(cell, order) for cell in _linked(operands, AUXILIARY[1], order))
     outputs = _of(forward, f"{order} outputs"), _of(backward, f"{order} outputs")
@@ -143,16 +137,13 @@ def bidirectional_sequence_lstm(
 
 
 def rnn(**operands: ShapeOperand) -> Shapes:
-    """The state and the output, of the same shape. Source: NDK ANEURALNETWORKS_RNN."""
+    """The state and the output, of the same shape."""
     state = _of(rnn_cell(operands), "batches units")
     return [state, state]
 
 
 def unidirectional_sequence_rnn(time_major: int, **operands: ShapeOperand) -> Shapes:
-    """The outputs of all time steps, and the last state.
-
-    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
-    """
+    """The outputs of all time steps, and the last state."""
     require(time_major in (0, 1), f"time_major {time_major} is neither 0 nor 1")
     order = _SEQUENCE_PATTERNS[bool(time_major)]
     sizes = rnn_cell(operands, order)
@@ -162,10 +153,7 @@ def unidirectional_sequence_rnn(time_major: int, **operands: ShapeOperand) -> Sh
 def bidirectional_sequence_rnn(
     time_major: bool, merge_outputs: bool, **operands: ShapeOperand
 ) -> Shapes:
-    """The outputs of both directions, merged on request, and the last states of both cells.
-
-    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
-    """
+    """The outputs of both directions, merged on request, and the last states of both cells."""
     order = _SEQUENCE_PATTERNS[time_major]
     cells = [rnn_cell(cell, order) for cell in _linked(operands, "aux_weights", order)]
     outputs = [_of(sizes, f"{order} units") for sizes in cells]
@@ -174,7 +162,7 @@ def bidirectional_sequence_rnn(
 
 
 def svdf(rank: int, **operands: ShapeOperand) -> Shapes:
-    """The state of all filters, and the output. Source: NDK ANEURALNETWORKS_SVDF.
+    """The state of all filters, and the output.
 
     The state has `memory` elements for each filter; the last of them is not read.
     """

@@ -59,18 +59,12 @@ def sliding(op: Op, window: WindowGeometry, taps: tuple[int, int]) -> dict[str, 
 
 
 def conv_2d(op: Op) -> None:
-    """2-D convolution, filter [O, kH, kW, C / groups].
-
-    Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_GROUPED_CONV_2D.
-    """
+    """2-D convolution, filter [O, kH, kW, C / groups]."""
     _convolve(op, _OIHW, op.number("num_groups", 1))
 
 
 def depthwise_conv_2d(op: Op) -> None:
-    """Convolution of each channel by itself, filter [1, kH, kW, O].
-
-    Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
-    """
+    """Convolution of each channel by itself, filter [1, kH, kW, O]."""
     multiplier = op.number("depth_multiplier")
     require(multiplier > 0, "the depth multiplier is not positive")
     _convolve(op, _DEPTHWISE, op.shape("filter")[3] // multiplier)
@@ -134,10 +128,7 @@ def weights(op: Op, name: str, perm: Perm) -> tuple[str, str, str]:
 
 
 def transpose_conv_2d(op: Op) -> None:
-    """Transposed convolution, of quantized tensors by way of real numbers.
-
-    Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
-    """
+    """Transposed convolution, of quantized tensors by way of real numbers."""
     window = WindowGeometry.of(**op.scalars())
     layout = to_nchw(window)
     _, _, high, wide = permuted(op.shape("filter"), _OIHW)
@@ -199,7 +190,7 @@ def _window(op: Op) -> tuple[WindowGeometry, dict[str, Attribute]]:
 
 
 def max_pool_2d(op: Op) -> None:
-    """Max pooling. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
+    """Max pooling."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     op.finish(op.node("MaxPool", op.real("input", layout), **attributes), layout)
@@ -216,7 +207,7 @@ def max_pool_2d_quantized(op: Op) -> None:
 
 
 def average_pool_2d(op: Op) -> None:
-    """Average pooling, excluding padding. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
+    """Average pooling, excluding padding."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     value = op.node("AveragePool", op.real("input", layout), count_include_pad=0, **attributes)
@@ -240,7 +231,7 @@ def average_pool_2d_quantized(op: Op) -> None:
 
 
 def l2_pool_2d(op: Op) -> None:
-    """Root of the mean square. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
+    """Root of the mean square."""
     window, attributes = _window(op)
     layout = to_nchw(window)
     x = op.real("input", layout)

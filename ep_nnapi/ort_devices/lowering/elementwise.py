@@ -37,10 +37,7 @@ def _quantized(op_type: str, op: Op) -> None:
 
 
 def div_integers(op: Op) -> None:
-    """Quotient rounded towards minus infinity, by constants that no quotient overflows for.
-
-    Source: NDK ANEURALNETWORKS_DIV.
-    """
+    """Quotient rounded towards minus infinity, by constants that no quotient overflows for."""
     divisors = op.constant("input2")
     require(bool(np.all((divisors != 0) & (divisors != -1))), "a divisor is 0 or -1")
     a, b = op.real("input1"), op.real("input2")
@@ -93,13 +90,13 @@ def _clip(activation: FuseCode, op: Op) -> None:
 
 
 def elu(op: Op) -> None:
-    """ELU with coefficient alpha. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU with coefficient alpha."""
     perm = op.layout("input")
     op.deliver(op.node("Elu", op.real("input", perm), alpha=float(op.scalar("alpha"))), perm)
 
 
 def hard_swish(op: Op) -> None:
-    """Computes x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    """Computes x * clip(x + 3, 0, 6) / 6."""
     perm = op.layout("input")
     x = op.real("input", perm)
     gate = op.node("HardSigmoid", x, alpha=SIXTH, beta=0.5)
@@ -107,7 +104,7 @@ def hard_swish(op: Op) -> None:
 
 
 def prelu(op: Op) -> None:
-    """Negative numbers times alpha. Source: NDK ANEURALNETWORKS_PRELU.
+    """Negative numbers times alpha.
 
     A single alpha is LeakyRelu's, which ONNX Runtime fuses into a convolution before it.
     """
@@ -129,10 +126,7 @@ _REALS = (F32, F16)
 
 
 def cast(op: Op) -> None:
-    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
-
-    Source: NDK ANEURALNETWORKS_CAST.
-    """
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate."""
     before, after = op.operand("input").type, op.operand("output").type
     layout = op.layout("input")
     value = op.stored("input", layout)
@@ -147,16 +141,13 @@ def cast(op: Op) -> None:
 
 
 def quantize(op: Op) -> None:
-    """Quantizes; ties are rounded to even, not away from zero.
-
-    Source: NDK ANEURALNETWORKS_QUANTIZE.
-    """
+    """Quantizes; ties are rounded to even, not away from zero."""
     layout = op.layout("input")
     op.deliver(op.real("input", layout), layout)
 
 
 def dequantize(op: Op) -> None:
-    """Dequantizes. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    """Dequantizes."""
     layout = op.layout("input")
     op.keep(op.real("input", layout), layout)
 

@@ -23,7 +23,7 @@ from ep_nnapi.ort_devices.scope import (
 
 
 def resize_bilinear(op: Op) -> None:
-    """Bilinear interpolation. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
+    """Bilinear interpolation."""
     layout = identity(4) if op.scalar("layout", default=False) else TO_NCHW
     how = "asymmetric"
     if op.scalar("align_corners", default=False):
@@ -44,10 +44,7 @@ def resize_bilinear(op: Op) -> None:
 
 
 def resize_nearest_neighbor(op: Op) -> None:
-    """Nearest-neighbour interpolation, by the reference device's own choice of pixels.
-
-    Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
-    """
+    """Nearest-neighbour interpolation, by the reference device's own choice of pixels."""
     nchw = bool(op.scalar("layout", default=False))
     first = 2 if nchw else 1
     axes = (first, first + 1)
@@ -90,7 +87,7 @@ def _rearranged(
 
 
 def depth_to_space(op: Op) -> None:
-    """Moves channels into blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    """Moves channels into blocks of pixels."""
     block, layout = op.number("block_size"), _nhwc(op)
     n, h, w, c = permuted(op.shape("input"), layout)
     result = (n, h * block, w * block, c // block**2)
@@ -104,7 +101,7 @@ def depth_to_space(op: Op) -> None:
 
 
 def space_to_depth(op: Op) -> None:
-    """Moves blocks of pixels into channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    """Moves blocks of pixels into channels."""
     block, layout = op.number("block_size"), _nhwc(op)
     n, h, w, c = permuted(op.shape("input"), layout)
     high, wide = h // block, w // block
@@ -114,7 +111,7 @@ def space_to_depth(op: Op) -> None:
 
 
 def batch_to_space_nd(op: Op) -> None:
-    """Moves batches into blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
+    """Moves batches into blocks of pixels."""
     (high, wide), layout = op.ints("block_sizes"), _nhwc(op)
     n, h, w, c = permuted(op.shape("input"), layout)
     images = n // (high * wide)
@@ -125,10 +122,7 @@ def batch_to_space_nd(op: Op) -> None:
 
 
 def space_to_batch_nd(op: Op) -> None:
-    """Moves blocks of pixels, zero-padded, into batches.
-
-    Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
-    """
+    """Moves blocks of pixels, zero-padded, into batches."""
     (high, wide), layout = op.ints("block_sizes"), _nhwc(op)
     top, bottom, left, right = op.ints("paddings")
     n, h, w, c = permuted(op.shape("input"), layout)

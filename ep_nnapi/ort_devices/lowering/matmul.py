@@ -20,7 +20,7 @@ def _rows(op: Op, value: str) -> str:
 
 
 def fully_connected(op: Op) -> None:
-    """Rows times weights [units, size], plus bias. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
+    """Rows times weights [units, size], plus bias."""
     x, bias = _rows(op, op.real("input")), op.real("bias")
     if _is_transposed(op.operand("weights")):
         op.finish(op.node("Gemm", x, op.real("weights", (1, 0)), bias))
@@ -53,7 +53,7 @@ def fully_connected_quantized(op: Op) -> None:
 
 
 def batch_matmul(op: Op) -> None:
-    """Products of matrices of two batches. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    """Products of matrices of two batches."""
     sides = []
     for name, flag in (("input1", "adj_x"), ("input2", "adj_y")):
         rank = len(op.shape(name))

@@ -27,7 +27,7 @@ from ep_nnapi.ort_devices.scope import (
 
 
 def reshape(op: Op) -> None:
-    """The same elements in another shape. Source: NDK ANEURALNETWORKS_RESHAPE, SQUEEZE."""
+    """The same elements in another shape."""
     op.keep(op.reshape(op.stored("input"), op.shape("output")))
 
 
@@ -35,8 +35,6 @@ def transpose(op: Op) -> None:
     """Permutes the axes; a transposed layout of the input may be the result as it is.
 
     A result in NHWC is kept as the NCHW tensor that convolutions read; others transpose it.
-
-    Source: NDK ANEURALNETWORKS_TRANSPOSE.
     """
     rank = len(op.shape("input"))
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
@@ -66,10 +64,7 @@ def _joined_layout(op: Op, indexes: Sequence[int]) -> Perm:
 
 
 def concatenation(op: Op) -> None:
-    """Concatenates along an axis; quantized inputs unlike the output are requantized.
-
-    Source: NDK ANEURALNETWORKS_CONCATENATION.
-    """
+    """Concatenates along an axis; quantized inputs unlike the output are requantized."""
     output = op.operand("output")
     axis = op.axis("axis", op.rank("output"))
     indexes = op.indexes("inputs")
@@ -93,12 +88,12 @@ def concatenation(op: Op) -> None:
 
 
 def pad(op: Op) -> None:
-    """Pads with zeros. Source: NDK ANEURALNETWORKS_PAD."""
+    """Pads with zeros."""
     _pad(op, zero_point(op.operand("input")) if is_coded(op.operand("input")) else 0)
 
 
 def pad_v2(op: Op) -> None:
-    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    """Pads with a stored value."""
     moved = 128 if op.operand("input").type is Q8S else 0
     _pad(op, op.scalar("pad_value") + moved)
 
@@ -126,10 +121,7 @@ def _pad_by_input(op: Op, filler: str) -> None:
 
 
 def mirror_pad(op: Op) -> None:
-    """Pads by mirroring the input at its edges, axis by axis.
-
-    Source: NDK ANEURALNETWORKS_MIRROR_PAD.
-    """
+    """Pads by mirroring the input at its edges, axis by axis."""
     pairs, mode = op.constant("paddings").reshape(-1, 2).tolist(), op.number("mode")
     value = op.stored("input")
     for axis, ((before, after), size) in enumerate(zip(pairs, op.shape("input"), strict=True)):
@@ -152,12 +144,12 @@ def _int64(op: Op, name: str) -> str:
 
 
 def tile(op: Op) -> None:
-    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
+    """Repeats the tensor along each axis."""
     op.keep(op.node("Tile", op.stored("input"), _int64(op, "multiples")))
 
 
 def pack(op: Op) -> None:
-    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    """Stacks tensors along a new axis."""
     axis = op.axis("axis", len(op.shape("output")))
     parts = [
         op.node("Unsqueeze", op.scope.value(index, real=False), op.sizes([axis]))
@@ -167,7 +159,7 @@ def pack(op: Op) -> None:
 
 
 def split(op: Op) -> None:
-    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """Splits into equal parts along an axis."""
     layout = op.layout("input")
     axis = op.axis("axis", len(layout))
     outputs = op.indexes("outputs")
@@ -187,7 +179,7 @@ _BEFORE_ALL = -(2**31)
 
 
 def slice_(op: Op) -> None:
-    """Copies a block, of a known size but anywhere. Source: NDK ANEURALNETWORKS_SLICE."""
+    """Copies a block, of a known size but anywhere."""
     shape, whole = op.shape("output"), op.scope.dims.get(op.index("input"), (None,))
     if op.scope.constant(op.index("begin")) and None not in whole:
         _slice_at(op, op.ints("begin"), shape)
@@ -211,7 +203,7 @@ def _slice_at(op: Op, begin: Sequence[int], shape: Sequence[int]) -> None:
 
 
 def strided_slice(op: Op) -> None:
-    """Copies a block with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    """Copies a block with strides."""
     shape = op.shape("input")
     bounds = (op.ints("begin"), op.ints("end"), op.ints("strides"))
     taken = spans(shape, bounds, op.number("begin_mask"), op.number("end_mask"))
@@ -231,7 +223,6 @@ def gather(op: Op) -> None:
     """Gathers slices along an axis by index.
 
     An index below zero becomes one beyond the end, which ONNX Runtime refuses too.
-    Source: NDK ANEURALNETWORKS_GATHER.
     """
     axis = op.axis("axis", len(op.shape("input")))
     size = op.shape("input")[axis]
@@ -250,7 +241,6 @@ def topk_v2(op: Op) -> None:
     """The k greatest elements, descending, and their indexes; the last of equal ones first.
 
     ONNX puts the first of equal ones first, so the rows are reversed.
-    Source: NDK ANEURALNETWORKS_TOPK_V2.
     """
     shape = op.shape("input")
     size, last = shape[-1], len(shape) - 1
@@ -270,7 +260,7 @@ def topk_v2(op: Op) -> None:
 
 
 def fill(op: Op) -> None:
-    """A tensor of one value. Source: NDK ANEURALNETWORKS_FILL."""
+    """A tensor of one value."""
     op.keep(op.node("Expand", op.real("value"), op.sizes(op.shape("output"))))
 
 

@@ -47,7 +47,6 @@ def local_response_normalization(op: Op) -> None:
     """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
 
     ONNX divides alpha by the size of the window. Its window runs along the second axis.
-    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     rank = len(op.shape("input"))
     axis = op.axis("axis", rank, -1)
@@ -70,10 +69,7 @@ def local_response_normalization(op: Op) -> None:
 
 
 def instance_normalization(op: Op) -> None:
-    """Normalizes each channel of each image to mean beta and standard deviation gamma.
-
-    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
-    """
+    """Normalizes each channel of each image to mean beta and standard deviation gamma."""
     layout = identity(4) if op.scalar("layout") else TO_NCHW
     channels = int(op.shape("input")[1 if op.scalar("layout") else 3])
     gamma, beta = (np.full(channels, op.scalar(name)) for name in ("gamma", "beta"))

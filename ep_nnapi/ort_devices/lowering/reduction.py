@@ -65,10 +65,7 @@ def _reduction(op_type: str, op: Op, *, stored: bool = False) -> None:
 
 
 def mean(op: Op) -> None:
-    """Arithmetic mean; that of a small image's pixels as a pool, which works on blocks of channels.
-
-    Source: NDK ANEURALNETWORKS_MEAN.
-    """
+    """Arithmetic mean; of a small image's pixels by a pool, which works on blocks of channels."""
     axes, layout = _along(op)
     keep = _keeps(op)
     value = op.real("input", layout)

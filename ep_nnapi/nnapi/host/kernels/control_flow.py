@@ -26,7 +26,7 @@ def if_(
     types: Types,
     run: Run,
 ) -> tuple[Array, ...]:
-    """Returns the outputs of the branch selected by `condition`. Source: NDK ANEURALNETWORKS_IF."""
+    """Returns the outputs of the branch selected by `condition`."""
     branch = then_model if condition.item() else else_model
     return tuple(branch.run(_arrays(inputs, types), (), run))
 

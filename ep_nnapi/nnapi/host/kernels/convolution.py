@@ -57,7 +57,7 @@ def conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """2-D convolution. Source: NDK ANEURALNETWORKS_CONV_2D, GROUPED_CONV_2D."""
+    """2-D convolution."""
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     _convolve(images, filter, window, types["input"], results)
@@ -165,8 +165,6 @@ def depthwise_conv_2d(
     """Depthwise 2-D convolution: channel c yields `depth_multiplier` outputs.
 
     They are the output channels from c * depth_multiplier on.
-
-    Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
     """
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
@@ -245,7 +243,7 @@ def transpose_conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Transposed 2-D convolution. Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D."""
+    """Transposed 2-D convolution."""
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     for image, result in zip(images, results, strict=True):

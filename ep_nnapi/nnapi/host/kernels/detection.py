@@ -201,10 +201,7 @@ def axis_aligned_bbox_transform(
     types: Types,
     out: Array,
 ) -> None:
-    """Moves each box by the deltas of each class, and clips it to its image.
-
-    Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM.
-    """
+    """Moves each box by the deltas of each class, and clips it to its image."""
     require_scale(types, "rois", "image_info")
     require_boxes(rois)
     require_batches(batch_indices, len(image_info))
@@ -218,7 +215,6 @@ def box_with_nms_limit(
     """Returns scores, boxes, classes and batches after soft NMS per class, without class 0.
 
     Sorted by batch, then class, then descending score.
-    Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
     """
     require_scale(types, "rois")
     boxes = rois.reshape(*scores.shape, 4)
@@ -251,7 +247,6 @@ def generate_proposals(
     """Returns scores, boxes and batches of the best anchors of all pixels, moved by their deltas.
 
     Sorted by batch, then descending score. A limit of zero or less means no limit.
-    Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS.
     """
     require_scale(types, "anchors", "image_info")
     require_boxes(anchors)
@@ -290,7 +285,7 @@ def detection_postprocessing(
 ) -> None:
     """Stores scores, boxes (y1, x1, y2, x2) and labels of the best anchors, and their number.
 
-    Unused entries are zero. Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
+    Unused entries are zero.
     """
     boxes = _centred(anchors, deltas, scalars)
     choose = _of_classes if scalars["use_regular_nms"] else _of_boxes

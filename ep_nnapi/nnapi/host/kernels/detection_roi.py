@@ -26,10 +26,7 @@ def roi_align(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """ROI align: divides regions into bins, each the mean of evenly spaced interpolated points.
-
-    Source: NDK ANEURALNETWORKS_ROI_ALIGN.
-    """
+    """ROI align: divides regions into bins, each the mean of evenly spaced interpolated points."""
     require_scale(types, "rois")
     image, result = (input.transpose(NHWC), out.transpose(NHWC)) if layout else (input, out)
     regions = _scaled(image, rois, batch_indices, scalars)
@@ -60,7 +57,6 @@ def roi_pooling(
     """ROI pooling: divides regions of whole pixels into bins, each the maximum of its pixels.
 
     Bins may overlap by one pixel; a bin outside the image is zero.
-    Source: NDK ANEURALNETWORKS_ROI_POOLING.
     """
     require_scale(types, "rois")
     image, result = (input.transpose(NHWC), out.transpose(NHWC)) if layout else (input, out)
@@ -153,7 +149,6 @@ def heatmap_max_keypoint(
     """Stores the maximum of each heatmap, by a second-order fit, and its position in the box.
 
     heatmap [boxes, size, size, keypoints]; out [boxes, keypoints], [boxes, keypoints, (x, y)]
-    Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT.
     """
     require_scale(types, "boxes")
     require_boxes(boxes)

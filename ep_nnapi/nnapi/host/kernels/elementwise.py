@@ -88,7 +88,7 @@ def _arithmetic(ufunc: np.ufunc) -> KernelFunction:
 
 
 def elu(input: Array, alpha: float, *, out: Array) -> None:
-    """ELU: x, or alpha * (exp(x) - 1) where negative. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU: x, or alpha * (exp(x) - 1) where negative."""
     np.minimum(input, 0, out=out)
     np.expm1(out, out=out)
     out *= out.dtype.type(alpha)
@@ -96,7 +96,7 @@ def elu(input: Array, alpha: float, *, out: Array) -> None:
 
 
 def hard_swish(input: Array, *, out: Array) -> None:
-    """Hard swish: x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    """Hard swish: x * clip(x + 3, 0, 6) / 6."""
     np.add(input, 3, out=out)
     clip(out, 0, 6, out)
     out *= out.dtype.type(1 / 6)
@@ -104,7 +104,7 @@ def hard_swish(input: Array, *, out: Array) -> None:
 
 
 def logistic(input: Array, *, out: Array) -> None:
-    """Logistic sigmoid: 1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
+    """Logistic sigmoid: 1 / (1 + exp(-x))."""
     np.subtract(0, input, out=out)  # np.negative of numpy 2.4 misreads strided arrays
     np.exp(out, out=out)
     out += 1
@@ -117,33 +117,30 @@ def power(base: Array, exponent: Array, *, out: Array) -> None:
 
 
 def prelu(input: Array, alpha: Array, *, out: Array) -> None:
-    """Parametric ReLU: x, or alpha * x where negative. Source: NDK ANEURALNETWORKS_PRELU."""
+    """Parametric ReLU: x, or alpha * x where negative."""
     np.multiply(input, alpha, out=out)
     np.copyto(out, input, where=input >= 0)
 
 
 def select(condition: Array, input1: Array, input2: Array, *, out: Array) -> None:
-    """Selects input1 where true, else input2. Source: NDK ANEURALNETWORKS_SELECT."""
+    """Selects input1 where true, else input2."""
     np.copyto(out, input2)
     np.copyto(out, input1, where=condition)
 
 
 def cast(input: Array, *, out: Array) -> None:
-    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
-
-    Source: NDK ANEURALNETWORKS_CAST.
-    """
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate."""
     numbers = np.clip(input, 0, 255) if out.dtype == np.uint8 else input
     np.copyto(out, numbers, casting="unsafe")
 
 
 def quantize(input: Array, *, types: Types, out: Array) -> None:
-    """Quantizes: round(x / scale) + zero point, saturated. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    """Quantizes: round(x / scale) + zero point, saturated."""
     codec.quantize(decode(input, types["input"]), types["output"], out)
 
 
 def dequantize(input: Array, *, types: Types, out: Array) -> None:
-    """Dequantizes: scale * (x - zero point). Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    """Dequantizes: scale * (x - zero point)."""
     np.copyto(out, decode(input, types["input"]), casting="same_kind")
 
 

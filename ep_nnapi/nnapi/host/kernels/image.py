@@ -19,7 +19,7 @@ _BLOCK = 1 << 17
 
 
 def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
-    """Bilinear interpolation. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
+    """Bilinear interpolation."""
     images, results = channels_last(input, out, bool(scalars.get("layout", False)))
     rows = _Interpolation.of(images.shape[1], results.shape[1], scalars)
     columns = _Interpolation.of(images.shape[2], results.shape[2], scalars)
@@ -65,7 +65,7 @@ class _Interpolation:
 
 
 def resize_nearest_neighbor(input: Array, *, out: Array, **scalars: Scalar) -> None:
-    """Nearest-neighbour interpolation. Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR."""
+    """Nearest-neighbour interpolation."""
     first = 2 if scalars.get("layout", False) else 1
     rows = nearest(input.shape[first], out.shape[first], scalars)
     columns = nearest(input.shape[first + 1], out.shape[first + 1], scalars)
@@ -113,7 +113,7 @@ def _image(tensor: Array, nchw: bool) -> Array:
 
 
 def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: Array) -> None:
-    """Moves channels into blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    """Moves channels into blocks of pixels."""
     deep, wide = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
     target = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
@@ -121,7 +121,7 @@ def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: 
 
 
 def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: Array) -> None:
-    """Moves blocks of pixels into channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    """Moves blocks of pixels into channels."""
     wide, deep = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
     source = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
@@ -131,7 +131,7 @@ def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: 
 def batch_to_space_nd(
     input: Array, block_sizes: Array, layout: bool = False, *, out: Array
 ) -> None:
-    """Moves batches into blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
+    """Moves batches into blocks of pixels."""
     _rearrange(_image(out, layout), _image(input, layout), block_sizes, to_batches=False)
 
 
@@ -144,10 +144,7 @@ def space_to_batch_nd(
     types: Types,
     out: Array,
 ) -> None:
-    """Moves blocks of pixels, zero-padded, into batches.
-
-    Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
-    """
+    """Moves blocks of pixels, zero-padded, into batches."""
     image = _image(input, layout)
     around = ((0, 0), *paddings.reshape(2, 2).tolist(), (0, 0))
     padded = np.pad(image, around, constant_values=types["input"].zero_point)
@@ -165,7 +162,7 @@ def _rearrange(space: Array, batches: Array, block_sizes: Array, *, to_batches: 
 
 
 def channel_shuffle(input: Array, num_groups: int, axis: int, *, out: Array) -> None:
-    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    """Interleaves the channels of all groups."""
     at = axis % input.ndim
     before, size, after = input.shape[:at], input.shape[at], input.shape[at + 1 :]
     grouped = input.reshape(*before, num_groups, size // num_groups, *after)

@@ -200,7 +200,6 @@ def hashtable_lookup(
     """Stores the rows of `values` whose `keys` (ascending) equal `lookups`, and hit flags.
 
     A missing key gives a row of stored zeros.
-    Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
     """
     found, hits = out
     found.fill(0)
@@ -222,7 +221,7 @@ def lsh_projection(
     """Computes bits of hash functions: separate elements (DENSE), or one number per function.
 
     A bit is 1 if the weighted sum of the hashes of the input's items is positive. SPARSE adds an
-    offset per function so that ranges are disjoint. Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
+    offset per function so that ranges are disjoint.
     """
     functions, width = hash.shape
     bits = _bits(hash.reshape(-1), input, weight)
@@ -261,7 +260,6 @@ def random_multinomial(input: Array, sample_count: int, seeds: Array, *, out: Ar
     The same seeds give the same draws as on Android's CPU implementation; two zeros mean
     new seeds in each run. A class whose input is not finite is never drawn; raises ShapeError for a
     row without a finite input.
-    Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL.
     """
     finite = np.isfinite(input)
     if not finite.any(axis=1).all():

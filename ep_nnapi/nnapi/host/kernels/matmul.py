@@ -191,7 +191,7 @@ def pack(weights: Array, bias: Array, activation: int, types: Types) -> PackedWe
 def fully_connected(
     input: Array, weights: PackedWeights, bias: Array, activation: int, *, types: Types, out: Array
 ) -> None:
-    """Fully connected layer. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
+    """Fully connected layer."""
     rows = as_factors(input, types["input"], weights.matrix.dtype)
     sums = weights.finish.receiver(out)
     depth = weights.matrix.shape[0]
@@ -202,7 +202,7 @@ def fully_connected(
 def batch_matmul(
     input1: Array, input2: Array, adj_x: bool = False, adj_y: bool = False, *, out: Array
 ) -> None:
-    """Batched matrix product; adj_x, adj_y transpose. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    """Batched matrix product; adj_x, adj_y transpose."""
     multiply(_matrix(input1, adj_x), _matrix(input2, adj_y), out)
 
 

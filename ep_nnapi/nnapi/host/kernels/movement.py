@@ -16,17 +16,17 @@ from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8, Q8S
 
 
 def reshape(input: Array, *, out: Array, **operands: object) -> None:
-    """Reshapes. Source: NDK ANEURALNETWORKS_RESHAPE, SQUEEZE, EXPAND_DIMS."""
+    """Reshapes."""
     np.copyto(out, input.reshape(out.shape))
 
 
 def transpose(input: Array, perm: Array | None = None, *, out: Array) -> None:
-    """Permutes the axes; reverses them by default. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
+    """Permutes the axes; reverses them by default."""
     np.copyto(out, input.transpose(None if perm is None else perm.tolist()))
 
 
 def concatenation(inputs: tuple[Array, ...], axis: int, *, out: Array) -> None:
-    """Concatenates along an axis. Source: NDK ANEURALNETWORKS_CONCATENATION."""
+    """Concatenates along an axis."""
     np.concatenate(inputs, axis=axis, out=out)
 
 
@@ -46,12 +46,12 @@ def concatenation_quantized(
 
 
 def pad(input: Array, paddings: Array, *, types: Types, out: Array) -> None:
-    """Pads with zeros (the zero point if quantized). Source: NDK ANEURALNETWORKS_PAD."""
+    """Pads with zeros (the zero point if quantized)."""
     _pad(input, paddings, types["input"].zero_point, out)
 
 
 def pad_v2(input: Array, paddings: Array, pad_value: float, *, out: Array) -> None:
-    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    """Pads with a stored value."""
     _pad(input, paddings, pad_value, out)
 
 
@@ -67,7 +67,7 @@ def _inner(input: Array, paddings: Array) -> Iterator[slice]:
 
 
 def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
-    """Pads by mirroring the input at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+    """Pads by mirroring the input at its edges."""
     skipped = 1 if mode == _REFLECT else 0  # the edge itself is not repeated
     inner = list(_inner(input, paddings))
     out[tuple(inner)] = input
@@ -83,24 +83,24 @@ def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
 
 
 def reverse(input: Array, axis: Array, *, out: Array) -> None:
-    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
+    """Reverses an axis."""
     np.copyto(out, np.flip(input, int(axis.item())))
 
 
 def tile(input: Array, multiples: Array, *, out: Array) -> None:
-    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
+    """Repeats the tensor along each axis."""
     pairs = [i for pair in zip(multiples.tolist(), input.shape, strict=True) for i in pair]
     ones = [i for size in input.shape for i in (1, size)]
     np.copyto(out.reshape(pairs), input.reshape(ones))
 
 
 def pack(axis: int, inputs: tuple[Array, ...], *, out: Array) -> None:
-    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    """Stacks tensors along a new axis."""
     np.stack(inputs, axis, out=out)
 
 
 def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -> None:
-    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """Splits into equal parts along an axis."""
     for part, target in zip(np.split(input, num_splits, axis), out, strict=True):
         np.copyto(target, part)
 
@@ -110,7 +110,7 @@ _REFLECT = 0
 
 
 def slice_(input: Array, begin: Array, size: Array, *, out: Array) -> None:
-    """Copies a block of the input. Source: NDK ANEURALNETWORKS_SLICE."""
+    """Copies a block of the input."""
     starts = begin.tolist()
     np.copyto(out, input[tuple(slice(s, s + n) for s, n in zip(starts, out.shape, strict=True))])
 
@@ -126,7 +126,7 @@ def strided_slice(
     *,
     out: Array,
 ) -> None:
-    """Copies a block of the input with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    """Copies a block of the input with strides."""
     bounds = (begin.tolist(), end.tolist(), strides.tolist())
     taken = [span.indexes for span in spans(input.shape, bounds, begin_mask, end_mask)]
     part = input[tuple(slice(r.start, None if r.stop < 0 else r.stop, r.step) for r in taken)]
@@ -134,7 +134,7 @@ def strided_slice(
 
 
 def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
-    """Gathers slices along `axis` by index. Source: NDK ANEURALNETWORKS_GATHER."""
+    """Gathers slices along `axis` by index."""
     size = input.shape[axis]
     inside = indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size)
     require(inside, f"an index is outside a dimension of {size}")
@@ -142,10 +142,7 @@ def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
 
 
 def topk_v2(input: Array, k: int, *, out: tuple[Array, Array]) -> None:
-    """Stores the k greatest elements, descending, and their indices; the last of equal ones first.
-
-    Source: NDK ANEURALNETWORKS_TOPK_V2.
-    """
+    """Stores the k greatest elements, descending, and their indices; of equals the last first."""
     values, indices = out
     order = np.argsort(input, axis=-1, kind="stable")[..., ::-1][..., :k]
     np.copyto(indices, order, casting="same_kind")
@@ -153,7 +150,7 @@ def topk_v2(input: Array, k: int, *, out: tuple[Array, Array]) -> None:
 
 
 def embedding_lookup(lookups: Array, values: Array, *, out: Array) -> None:
-    """Returns rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP.
+    """Returns rows of `values` by index.
 
     Raises ShapeError for an index out of range.
     """
@@ -164,12 +161,12 @@ def embedding_lookup(lookups: Array, values: Array, *, out: Array) -> None:
 
 
 def fill(dims: Array, value: float, *, out: Array) -> None:
-    """Fills the output with one value. Source: NDK ANEURALNETWORKS_FILL."""
+    """Fills the output with one value."""
     out.fill(value)
 
 
 def rank(input: Array, *, out: Array) -> None:
-    """Number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
+    """Number of dimensions."""
     out.fill(input.ndim)
 
 

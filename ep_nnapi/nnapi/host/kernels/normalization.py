@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.spec import DATA, F16, F32
 
 
 def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
-    """Softmax of beta * x along `axis`. Source: NDK ANEURALNETWORKS_SOFTMAX."""
+    """Softmax of beta * x along `axis`."""
     require(beta > 0, f"beta {beta:g} is not positive")
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
@@ -23,14 +23,14 @@ def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
 
 
 def log_softmax(input: Array, beta: float, axis: int, *, out: Array) -> None:
-    """Logarithm of `softmax`. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
+    """Logarithm of `softmax`."""
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
     out -= np.log(total(np.exp(out), (axis,))).astype(out.dtype)
 
 
 def l2_normalization(input: Array, axis: int = -1, *, out: Array) -> None:
-    """Divides by the L2 norm along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
+    """Divides by the L2 norm along `axis`."""
     length = np.sqrt(total_of_squares(input, (axis,)))
     np.multiply(input, (1 / np.maximum(length, _LEAST_LENGTH)).astype(np.float32), out=out)
 
@@ -45,10 +45,7 @@ def local_response_normalization(
     *,
     out: Array,
 ) -> None:
-    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
-
-    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
-    """
+    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta."""
     source, result = np.moveaxis(input, axis, 0), np.moveaxis(out, axis, 0)
     sums = _window_sums(np.square(source), min(radius, max(0, len(source) - 1)))
     sums *= np.float32(alpha)
@@ -84,10 +81,7 @@ def instance_normalization(
     *,
     out: Array,
 ) -> None:
-    """Normalizes each channel of each image to mean `beta` and standard deviation `gamma`.
-
-    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
-    """
+    """Normalizes each channel of each image to mean `beta` and standard deviation `gamma`."""
     variance, rest = subtract_mean(input, (2, 3) if layout else (1, 2), out)
     scale = gamma / np.sqrt(variance + epsilon)
     out *= scale.astype(np.float32)

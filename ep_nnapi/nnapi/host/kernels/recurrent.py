@@ -312,7 +312,6 @@ def svdf(
 
     The state [batches, filters * memory] holds the results, oldest first. The new result is stored
     last; then all are shifted by one, which leaves zero in the last place, as on Android.
-    Source: NDK ANEURALNETWORKS_SVDF.
     """
     state_out, output = out
     filters, memory = weights_time.shape

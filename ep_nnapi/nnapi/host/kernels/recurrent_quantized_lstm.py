@@ -277,7 +277,7 @@ def quantized_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """Quantized LSTM step. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
+    """Quantized LSTM step."""
     output_state, cell_state, output = out
     output[...], cell_state[...] = cell.step(input, output_state_in, cell_state_in.astype(np.int64))
     output_state[...] = output
@@ -322,7 +322,7 @@ def quantized_16bit_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """Quantized LSTM step, 16-bit state. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
+    """Quantized LSTM step, 16-bit state."""
     state, output = out
     sums = saturate(gates(np.hstack([input, output_state_in])))
     entry, forget, cell, last = np.split(sums, len(parts.GATES), axis=1)

@@ -42,18 +42,18 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 
 def mean(input: Array, axes: Array, keep_dims: int, *, out: Array) -> None:
-    """Arithmetic mean. Source: NDK ANEURALNETWORKS_MEAN."""
+    """Arithmetic mean."""
     count = input.size / max(1, out.size)
     np.divide(_sum(input, axes).reshape(out.shape), count, out=out, casting="same_kind")
 
 
 def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Sum. Source: NDK ANEURALNETWORKS_REDUCE_SUM."""
+    """Sum."""
     np.copyto(out, _sum(input, axes).reshape(out.shape), casting="same_kind")
 
 
 def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
+    """Product."""
     product = np.empty(out.shape)
     _reduce(np.multiply, input, axes, product)
     np.copyto(out, product, casting="same_kind")
