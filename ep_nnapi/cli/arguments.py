@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ep_nnapi.installed import onnxruntime_version
 from ep_nnapi.nnapi.errors import OptionError
@@ -19,6 +19,9 @@ UNLESS_MORE_EXACT = (
 )
 """End of the help of --tolerance, where what is beyond it may be right."""
 _T = TypeVar("_T")
+_NOT = "--no-"
+_TYPES = {"N": int, "SECONDS": float, "GB": float}
+"""Types of values by their names; of all others text."""
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
 
@@ -28,6 +31,28 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raises OptionError, for which `main` returns exit code 2."""
         raise OptionError(f"{message}; see {self.prog} --help")
+
+    def takes(self, declared: str, help: str, **how: Any) -> None:  # noqa: ANN401 (of argparse)
+        """Adds an argument, declared as --help shows it: its names, and that of its value.
+
+        `--strict` is a switch, and `--no-verify` turns `verify` off; `--jobs N` has a value, of the
+        type that its name says; `--input FILE ...` may be repeated.
+
+        how   as for `add_argument`; choices may be an enumeration
+        """
+        words = declared.split()
+        names = [word for word in words if word.startswith("-")]
+        if "choices" in how:
+            how["choices"] = [*map(str, how["choices"])]
+        if len(names) < len(words):
+            value = words[len(names)]
+            how = {"metavar": value, "type": _TYPES.get(value), **how}
+            how |= {"action": "append", "default": []} if words[-1] == "..." else {}
+        elif names[0].startswith(_NOT):
+            how = {"action": "store_false", "dest": names[0].removeprefix(_NOT)}
+        elif not how:
+            how = {"action": "store_true"}
+        self.add_argument(*names, help=help, **how)
 
 
 class _ShowVersion(argparse.Action):
@@ -70,7 +95,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print versions and exit")
 
 
-def add_model(parser: argparse.ArgumentParser, what: str = "an .onnx or .ort file") -> None:
+def add_model(parser: Parser, what: str = "an .onnx or .ort file") -> None:
     """Adds the model and all options; --help shows the provider's only with --help-options."""
     parser.add_argument("model", help=what)
     names = ", ".join(flag(o) for o in _provider_options()[:3])
@@ -94,9 +119,9 @@ def add_model(parser: argparse.ArgumentParser, what: str = "an .onnx or .ort fil
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: Parser) -> None:
     """Adds --json."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.takes("--json", "print JSON")
 
 
 def options_of(given: argparse.Namespace) -> OptionKeywords:
@@ -105,32 +130,22 @@ def options_of(given: argparse.Namespace) -> OptionKeywords:
     return without(values, *(name for name, value in values.items() if value is None))
 
 
-def add_input(parser: argparse.ArgumentParser, name: str) -> None:
+def add_input(parser: Parser, name: str) -> None:
     """Adds --input; `name` begins its help."""
-    parser.add_argument(
-        "--input",
-        dest="inputs",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help=f"{name}: .npy, .npz or image; may be repeated (default: random)",
-    )
+    what = f"{name}: .npy, .npz or image; may be repeated (default: random)"
+    parser.takes("--input [NAME=]FILE ...", what, dest="inputs")
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
+def add_inputs(parser: Parser) -> None:
     """Adds --input and --seed."""
     add_input(parser, "input")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    parser.takes("--seed", "seed of the random inputs (default 0)", type=int, default=0)
 
 
-def add_tolerance(parser: argparse.ArgumentParser, rest: str = "", of: str = "an output") -> None:
+def add_tolerance(parser: Parser, rest: str = "", of: str = "an output") -> None:
     """Adds --tolerance; `rest` ends its help."""
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        help=f"largest difference of {of}, relative to its spread (default: by its kind, 1e-4 for "
-        f"float32){rest}",
-    )
+    by_kind = "relative to its spread (default: by its kind, 1e-4 for float32)"
+    parser.takes("--tolerance", f"largest difference of {of}, {by_kind}{rest}", type=float)
 
 
 def call(function: Callable[..., _T], given: argparse.Namespace, **more: object) -> _T:

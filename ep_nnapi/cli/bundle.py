@@ -15,27 +15,19 @@ if TYPE_CHECKING:
 HELP = "put a prepared model, its C programs and scripts for adb into one folder"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments; there are no options of the provider."""
     parser.add_argument("model", help="an .onnx file of prepare --format context")
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="out",
-        required=True,
-        metavar="OUT",
-        help="folder to make, or .zip file",
-    )
-    parser.add_argument(
+    parser.takes("-o --output OUT", "folder to make, or .zip file", dest="out", required=True)
+    parser.takes(
         "--abi",
-        choices=list(ABIS),
+        "processor of the phone (default: arm64-v8a)",
+        choices=ABIS,
         default="arm64-v8a",
-        help="processor of the phone (default: arm64-v8a)",
     )
-    parser.add_argument(
-        "--native",
-        metavar="DIR",
-        help="folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI, "
+    parser.takes(
+        "--native DIR",
+        "folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI, "
         "else that of the package ep-nnapi-android)",
     )
     arguments.add_inputs(parser)

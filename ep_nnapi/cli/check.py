@@ -28,35 +28,30 @@ _FORMATS = ("model-explorer", "netron")
 _SOURCES = 3  # source lines that a row names
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless NNAPI takes all nodes")
-    parser.add_argument(
-        "--levels", action="store_true", help="print one row for each feature level"
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="JSON",
-        help="output of an earlier check --json; exit 1 for another model, fewer nodes on NNAPI, "
+    parser.takes("--strict", "exit 1 unless NNAPI takes all nodes")
+    parser.takes("--levels", "print one row for each feature level")
+    parser.takes(
+        "--baseline JSON",
+        "output of an earlier check --json; exit 1 for another model, fewer nodes on NNAPI, "
         "more clusters or border bytes, or new reasons",
     )
-    parser.add_argument(
+    parser.takes(
         "--optimization-level",
-        choices=[str(x) for x in Level],
-        help="check the model as prepare saves it at this level",
+        "check the model as prepare saves it at this level",
+        choices=Level,
     )
-    parser.add_argument(
+    parser.takes(
         "--format",
-        choices=_FORMATS,
-        help="write the report for another tool: a graph and node data of Google's Model Explorer, "
+        "write the report for another tool: a graph and node data of Google's Model Explorer, "
         "or an .onnx file for Netron with the decision in each node's metadata",
+        choices=_FORMATS,
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
-    parser.add_argument(
-        "--advise",
-        action="store_true",
-        help="what CPU, XNNPACK, WebGPU, QNN and LiteRT take of the model, and the commands",
+    parser.takes("-o --output FILE", "the file that --format writes")
+    parser.takes(
+        "--advise", "what CPU, XNNPACK, WebGPU, QNN and LiteRT take of the model, and the commands"
     )
     arguments.add_json(parser)
 

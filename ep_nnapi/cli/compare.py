@@ -30,7 +30,7 @@ _VERDICTS = {
 _MEASURES = ("max error", "mean error", "cosine", "SNR dB")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments specific to `compare`."""
     arguments.add_model(parser)
     arguments.add_inputs(parser)
@@ -39,13 +39,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}",
         "an output of the model or of a cluster",
     )
-    parser.add_argument(
+    parser.takes(
         "--format",
-        choices=("model-explorer",),
-        help="write a graph for Google's Model Explorer, with the error of each node on NNAPI by "
+        "write a graph for Google's Model Explorer, with the error of each node on NNAPI by "
         "itself and with measured times as node data",
+        choices=("model-explorer",),
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
+    parser.takes("-o --output FILE", "the file that --format writes")
     arguments.add_json(parser)
 
 

@@ -23,20 +23,15 @@ HELP = "the devices of the NNAPI runtime"
 _HEAD = ("device", "type", "version", "feature level")
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments: what to measure, which runtime and model it is about."""
-    parser.add_argument(
-        "--calibrate",
-        metavar="FILE",
-        help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
+    parser.takes(
+        "--calibrate FILE",
+        "measure a device for --partitioning worth_it (a few seconds) and write FILE",
     )
-    parser.add_argument("--device", metavar="NAME", help="the device to measure")
+    parser.takes("--device NAME", "the device to measure")
     parser.add_argument("model", nargs="?", help="an .onnx or .ort file: what each takes of it")
-    parser.add_argument(
-        "--clean",
-        action="store_true",
-        help="list and remove the weights that were pushed to phones or boards",
-    )
+    parser.takes("--clean", "list and remove the weights that were pushed to phones or boards")
     runtime = next(o for o in OPTIONS if o.name == "runtime")
     parser.add_argument(arguments.flag(runtime), metavar=runtime.metavar, help=runtime.help)
     arguments.add_json(parser)

@@ -14,32 +14,20 @@ if TYPE_CHECKING:
 HELP = "find the operations that a device computes wrongly, hangs or dies in"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
-    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
-    parser.add_argument(
-        "--device", metavar="NAME", help="the device (default: the first that sessions use)"
-    )
-    parser.add_argument(
-        "--operation",
+    parser.takes("--runtime RUNTIME", "as the provider's option")
+    parser.takes("--device NAME", "the device (default: the first that sessions use)")
+    parser.takes(
+        "--operation NAME ...",
+        "examine this NNAPI operation only; may be repeated",
         dest="operations",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="examine this NNAPI operation only; may be repeated",
     )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        metavar="SECONDS",
-        help="a compilation or a run that takes longer hangs (default 10)",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
+    parser.takes("--timeout SECONDS", "a compilation or a run that takes longer hangs (default 10)")
+    parser.takes(
+        "-o --output FILE",
+        "write a device profile with what is wrong, for --device-profile",
         dest="path",
-        metavar="FILE",
-        help="write a device profile with what is wrong, for --device-profile",
     )
     arguments.add_json(parser)
 

@@ -16,19 +16,14 @@ if TYPE_CHECKING:
 HELP = "rewrite to an equal model of which NNAPI takes more; verified before it is written"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument(
-        "-o", "--output", dest="out", required=True, metavar="OUT", help=".onnx file to write"
-    )
+    parser.takes("-o --output OUT", ".onnx file to write", dest="out", required=True)
     arguments.add_input(parser, "input of the comparison")
-    parser.add_argument(
-        "--range",
-        action="append",
-        default=[],
-        metavar="NAME=LOW:HIGH",
-        help="least and greatest element that an INT64 input may have, as attention_mask=0:1, so "
+    parser.takes(
+        "--range NAME=LOW:HIGH ...",
+        "least and greatest element that an INT64 input may have, as attention_mask=0:1, so "
         "that INT64 may become INT32; may be repeated",
     )
     arguments.add_tolerance(parser, "; a model beyond it is not written")

@@ -11,10 +11,10 @@ from ep_nnapi.nnapi.errors import OptionError
 HELP = "path of libneuralnetworks.so, and flags to build C programs with it"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments, each of which replaces the default output (the path)."""
-    parser.add_argument("--cflags", action="store_true", help="print compiler flags")
-    parser.add_argument("--libs", action="store_true", help="print linker flags")
+    parser.takes("--cflags", "print compiler flags")
+    parser.takes("--libs", "print linker flags")
     others = parser.add_mutually_exclusive_group()
     others.add_argument("--pkgconfigdir", action="store_true", help="print the PKG_CONFIG_PATH")
     others.add_argument("--cmakedir", action="store_true", help="print the NeuralNetworks_DIR")

@@ -11,14 +11,10 @@ from ep_nnapi.options.table import parse
 HELP = "the NNAPI models that a model is lowered to"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument(
-        "--weights",
-        action="store_true",
-        help="print constants in full (default: sizes and digests of large ones)",
-    )
+    parser.takes("--weights", "print constants in full (default: sizes and digests of large ones)")
     arguments.add_json(parser)
 
 

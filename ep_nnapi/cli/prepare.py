@@ -18,93 +18,71 @@ if TYPE_CHECKING:
 HELP = "optimize and save, for use offline"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser, "an .onnx or .ort file, or a directory of .onnx files")
-    parser.add_argument(
-        "-o",
-        "--output",
-        dest="out",
-        required=True,
-        metavar="OUT",
-        help="output directory, or file for one model",
+    parser.takes(
+        "-o --output OUT", "output directory, or file for one model", dest="out", required=True
     )
     _add_those_of_the_format(parser)
     _add_those_of_contexts(parser)
     _add_those_of_the_work(parser)
-    parser.add_argument(
-        "--no-verify",
-        dest="verify",
-        action="store_false",
-        help="do not compare with the original",
-    )
+    parser.takes("--no-verify", "do not compare with the original")
     arguments.add_input(parser, "input of the comparison")
     arguments.add_tolerance(parser, f"; a model beyond it fails{arguments.UNLESS_MORE_EXACT}")
     arguments.add_json(parser)
 
 
-def _add_those_of_the_format(parser: argparse.ArgumentParser) -> None:
-    argument = parser.add_argument
-    argument(
+def _add_those_of_the_format(parser: arguments.Parser) -> None:
+    parser.takes(
         "--optimization-level",
-        choices=[str(x) for x in Level],
-        help="ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
+        "ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
+        choices=Level,
     )
-    argument("--use-nnapi", action="store_true", help="make level extended nnapi-aware")
-    argument(
+    parser.takes("--use-nnapi", "make level extended nnapi-aware")
+    parser.takes(
         "--format",
-        choices=[str(x) for x in Format],
-        help="output format (default: by the suffix of OUT, else ort)",
+        "output format (default: by the suffix of OUT, else ort)",
+        choices=Format,
     )
-    argument(
+    parser.takes(
         "--target-platform",
-        choices=[str(x) for x in Platform],
-        help="processor that the nodes on the CPU are optimized for: arm (default) or amd64",
+        "processor that the nodes on the CPU are optimized for: arm (default) or amd64",
+        choices=Platform,
     )
-    argument(
+    parser.takes(
         "--optimization-style",
+        "apply optimizations (fixed, default), or record them for the load (runtime)",
         type=str.lower,
-        choices=[str(x) for x in Style],
-        help="apply optimizations (fixed, default), or record them for the load (runtime)",
+        choices=Style,
     )
-    argument(
-        "--enable-type-reduction",
-        action="store_true",
-        help="also list element types: required_operators_and_types.config",
+    parser.takes(
+        "--enable-type-reduction", "also list element types: required_operators_and_types.config"
     )
 
 
-def _add_those_of_contexts(parser: argparse.ArgumentParser) -> None:
-    argument = parser.add_argument
-    argument("--embed", action="store_true", help="format context: weights in the model file")
-    argument(
+def _add_those_of_contexts(parser: arguments.Parser) -> None:
+    parser.takes("--embed", "format context: weights in the model file")
+    parser.takes(
         "--partial",
-        action="store_true",
-        help="format context: leave nodes whose sizes depend on symbolic ones to the session",
+        "format context: leave nodes whose sizes depend on symbolic ones to the session",
     )
-    argument(
-        "--alternatives",
-        metavar="NAMES",
-        help="format context: comma-separated programs of each cluster, of which the phone takes "
+    parser.takes(
+        "--alternatives NAMES",
+        "format context: comma-separated programs of each cluster, of which the phone takes "
         "one: nnapi:1 to nnapi:8, litert, cpu; auto has all that differ (default: one program)",
     )
 
 
-def _add_those_of_the_work(parser: argparse.ArgumentParser) -> None:
-    argument = parser.add_argument
-    argument("--jobs", type=int, metavar="N", help="models in parallel (default: one per CPU)")
-    argument(
-        "--timeout",
-        type=float,
-        metavar="SECONDS",
+def _add_those_of_the_work(parser: arguments.Parser) -> None:
+    parser.takes("--jobs N", "models in parallel (default: one per CPU)")
+    parser.takes(
+        "--timeout SECONDS",
+        f"time limit for one model, all steps together (default {TIMEOUT:g})",
         default=TIMEOUT,
-        help=f"time limit for one model, all steps together (default {TIMEOUT:g})",
     )
-    argument(
-        "--memory",
-        type=float,
-        metavar="GB",
-        help="memory limit of each worker process (default: half of the machine's memory)",
+    parser.takes(
+        "--memory GB", "memory limit of each worker process (default: half of the machine's memory)"
     )
 
 

@@ -16,22 +16,17 @@ if TYPE_CHECKING:
 HELP = "record a device's answers, for --device-profile on another machine"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     parser.add_argument(
         "models", nargs="*", metavar="MODEL", help="record the very operations of this model too"
     )
-    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
-    parser.add_argument(
-        "--device", metavar="NAME", help="the device (default: the first, CPUs last)"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the profile to write, as JSON"
-    )
-    parser.add_argument(
+    parser.takes("--runtime RUNTIME", "as the provider's option")
+    parser.takes("--device NAME", "the device (default: the first, CPUs last)")
+    parser.takes("-o --output FILE", "the profile to write, as JSON", required=True)
+    parser.takes(
         "--times",
-        action="store_true",
-        help="measure the device and the CPU beside it too (some seconds more), for "
+        "measure the device and the CPU beside it too (some seconds more), for "
         "--partitioning worth_it",
     )
     arguments.add_json(parser)

@@ -16,22 +16,13 @@ from ep_nnapi.options.settings import read_json
 HELP = "write a page that shows the graph, every decision and all levels"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the HTML file to write"
-    )
-    parser.add_argument(
-        "--no-levels",
-        dest="levels",
-        action="store_false",
-        help="do not compare feature and optimization levels",
-    )
-    parser.add_argument(
-        "--measure",
-        action="store_true",
-        help="run the model with random inputs, for measured times of clusters and nodes",
+    parser.takes("-o --output FILE", "the HTML file to write", required=True)
+    parser.takes("--no-levels", "do not compare feature and optimization levels")
+    parser.takes(
+        "--measure", "run the model with random inputs, for measured times of clusters and nodes"
     )
     arguments.add_json(parser)
 

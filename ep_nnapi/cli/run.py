@@ -20,18 +20,15 @@ if TYPE_CHECKING:
 HELP = "run on NNAPI and compare with the CPU"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
     arguments.add_inputs(parser)
-    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
-    parser.add_argument(
-        "--no-latency", dest="latency", action="store_false", help="do not measure latency"
-    )
-    parser.add_argument(
-        "--profile",
-        metavar="FILE",
-        help="write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON "
+    parser.takes("--random", "random inputs (the default)")
+    parser.takes("--no-latency", "do not measure latency")
+    parser.takes(
+        "--profile FILE",
+        "write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON "
         "for Perfetto",
     )
     arguments.add_tolerance(parser, f"; exit 1 beyond it{arguments.UNLESS_MORE_EXACT}")

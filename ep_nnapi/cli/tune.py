@@ -15,25 +15,18 @@ if TYPE_CHECKING:
 HELP = "measure levels, flags, devices and threads against the CPU; write the best as settings"
 
 
-def add(parser: argparse.ArgumentParser) -> None:
+def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
     arguments.add_model(parser)
-    parser.add_argument(
-        "-o", "--output", dest="out", metavar="FILE", help="settings file to write, as JSON"
-    )
+    parser.takes("-o --output FILE", "settings file to write, as JSON", dest="out")
     arguments.add_inputs(parser)
-    parser.add_argument(
-        "--accuracy",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="inputs to judge the accuracy with; leaves the fewest nodes on the CPU so that the "
+    parser.takes(
+        "--accuracy [NAME=]FILE ...",
+        "inputs to judge the accuracy with; leaves the fewest nodes on the CPU so that the "
         "outputs stay within the tolerance",
     )
     arguments.add_tolerance(parser)
-    parser.add_argument(
-        "--seconds", type=float, default=10.0, help="of measurement in all (default 10)"
-    )
+    parser.takes("--seconds", "of measurement in all (default 10)", type=float, default=10.0)
     arguments.add_json(parser)
 
 
