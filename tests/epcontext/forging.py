@@ -19,11 +19,13 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.spec import ADD, IF, RELU
 from ep_nnapi.options.table import parse
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from models.quantized import quantized
+from tests.nnapi.build import one
+from tests.ort_devices.networks import Network
 from tests.provider.test_planner import model
 
 CHECKSUM = layout.CHECKED_FROM - 32  # its offset
@@ -174,23 +176,13 @@ def quantized_digits() -> Lowered:
     return lowered(quantized("digits", "u8s8"))
 
 
-def constant(value: np.ndarray, code: OperandCode, *dims: int) -> Operand:
-    return Operand(code, dims, value=Data.of(np.atleast_1d(value)))
-
-
 def branching() -> Lowered:
     """IF, both of whose branches refer to one model, which adds what it finds in the weights."""
-    ones = constant(np.ones(4, np.float32), OperandCode.TENSOR_FLOAT32, 4)
-    none = constant(np.int32(0), OperandCode.INT32)
-    branch = Model((VECTOR, ones, none, VECTOR), (Operation(ADD, (0, 1, 2), (3,)),), (0,), (3,))
-    inner = Operand(OperandCode.MODEL, value=branch)
-    flag = Operand(OperandCode.TENSOR_BOOL8, (1,))
-    whole = Model(
-        (flag, VECTOR, inner, inner, VECTOR, VECTOR),
-        (Operation(IF, (0, 2, 3, 1), (4,), ("a", "b")), Operation(RELU, (4,), (5,))),
-        (0, 1),
-        (5,),
-    )
+    net = Network(Operand(OperandCode.TENSOR_BOOL8, (1,)), VECTOR)
+    flag, x = net.inputs
+    branch = one(ADD, [VECTOR, np.ones(4), 0], [VECTOR])
+    y = net.operation(IF, [flag, branch, branch, x], VECTOR, "a", "b")
+    whole = net.model(net.operation(RELU, [y], VECTOR))
     crossings = [
         Crossing("which", DType.BOOL, (), 0, None, (1,), np.dtype(np.bool_)),
         Crossing("x", DType.FLOAT, (2, 2), 1, (1, 0), (4,), np.dtype(np.float32)),

@@ -40,10 +40,9 @@ def cpu() -> OnDevice:
 
 
 def softmax(beta: float):
-    net = Network()
-    x = net.add(Operand(F32, (1, 2)))
-    y = net.operation(spec.SOFTMAX, [x, net.scalar(beta)], Operand(F32, (1, 2)))
-    return net.model([x], [net.operation(spec.RELU, [y], Operand(F32, (1, 2)))])
+    net, x = Network(), Operand(F32, (1, 2))
+    y = net.operation(spec.SOFTMAX, [net.add(x), beta], x)
+    return net.model(net.operation(spec.RELU, [y], x))
 
 
 def test_it_declines_with_a_reason() -> None:

@@ -81,16 +81,15 @@ def heads(trace: Trace, *, crop: int = 0) -> Model:
     net = Network()
     b, s = trace.size("b", 3), trace.size("s", 4)
     x = net.add(Operand(F32, (b, s, 6)))
-    shape = net.add(Operand(I32, (4,), value=Data.of_sizes([b, s, 2, 3], np.dtype(np.int32))))
+    shape = Operand(I32, (4,), value=Data.of_sizes([b, s, 2, 3], np.dtype(np.int32)))
     split = net.operation(spec.RESHAPE, [x, shape], Operand(F32, (b, s, 2, 3)))
-    perm = net.tensor(np.array([0, 2, 1, 3]), I32)
+    perm = np.array([0, 2, 1, 3])
     y = net.operation(spec.TRANSPOSE, [split, perm], Operand(F32, (b, 2, s, 3)))
-    table = net.tensor(net.random.uniform(-1, 1, (20, 3)), F32)
-    size = Data.of_sizes([s - crop, 3], np.dtype(np.int32))
-    ends = [net.tensor(np.zeros(2), I32), net.add(Operand(I32, (2,), value=size))]
-    read = net.operation(spec.SLICE, [table, *ends], Operand(F32, (s - crop, 3)))
-    y = net.operation(spec.SUB, [y, read, net.scalar(0)], Operand(F32, (b, 2, s, 3)))
-    return net.model([x], [y])
+    table = net.random.uniform(-1, 1, (20, 3))
+    size = Operand(I32, (2,), value=Data.of_sizes([s - crop, 3], np.dtype(np.int32)))
+    given = table, np.zeros(2, int), size
+    read = net.operation(spec.SLICE, given, Operand(F32, (s - crop, 3)))
+    return net.model(net.operation(spec.SUB, [y, read, 0], Operand(F32, (b, 2, s, 3))))
 
 
 def test_sizes_in_shapes_are_read_from_inputs() -> None:

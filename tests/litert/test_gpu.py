@@ -16,7 +16,8 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import F32
 from tests.litert.test_device import OnDevice, cpu
 from tests.litert.test_sessions import cases, matching_nodes
-from tests.ort_devices.networks import Network, feed
+from tests.nnapi.build import one
+from tests.ort_devices.networks import feed
 
 NAME = "litert-gpu"
 FOUND = is_installed() and NAME in {device.name for device in open_runtime().devices()}
@@ -36,11 +37,8 @@ def test_networks_match_the_cpu(name: str, form: str, tmp_path: Path) -> None:
 
 def test_what_the_gpu_computes_wrongly_is_declined() -> None:
     """The shader for DEPTH_TO_SPACE of several images is not valid, as stderr alone says."""
-    net = Network()
-    x = net.add(Operand(F32, (3, 4, 4, 8)))
-    given = [x, net.scalar(2)]
-    y = net.operation(spec.DEPTH_TO_SPACE, given, Operand(F32, (3, 8, 8, 2)))
-    model, gpu = net.model([x], [y]), OnDevice(NAME)
+    x, y = Operand(F32, (3, 4, 4, 8)), Operand(F32, (3, 8, 8, 2))
+    model, gpu = one(spec.DEPTH_TO_SPACE, [x, 2], [y]), OnDevice(NAME)
     if gpu.supported(model) == (True,):  # another version, or GPU
         feeds = feed(model)
         np.testing.assert_allclose(gpu.compile(model).run(feeds), cpu().compile(model).run(feeds))

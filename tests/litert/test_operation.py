@@ -13,21 +13,24 @@ from ep_nnapi.nnapi.shapes.convolution import WindowGeometry
 from ep_nnapi.nnapi.spec import F32, Q8, Q8C, Q8S, Q16
 from ep_nnapi.ort_devices.graph import Inexpressible
 from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL
-from tests.ort_devices.networks import Network
+from tests.nnapi.build import one
 
 IMAGE = Operand(Q8, (1, 3, 4, 2), 0.5, 128)
 
 
 def depth_to_space(*, nchw: bool) -> FlatOp:
-    net = Network()
     source = Operand(Q8, (1, 4, 3, 2) if nchw else (1, 3, 2, 4), 0.5, 128)
     result = Operand(Q8, (1, 1, 6, 4) if nchw else (1, 6, 4, 1), 0.5, 128)
-    x = net.add(source)
-    y = net.operation(spec.DEPTH_TO_SPACE, [x, net.scalar(2), net.scalar(nchw)], result)
-    model = net.model([x], [y])
-    dims = {x: source.dimensions, y: result.dimensions}
-    scope = TensorScope(FlatGraph(), model, dims)
-    return FlatOp(scope, named_operations(model, FEATURE_LEVEL)[0])
+    return flat(one(spec.DEPTH_TO_SPACE, [source, 2, nchw], [result]))
+
+
+def flat(model: Model) -> FlatOp:
+    """The model's one operation."""
+    return FlatOp(scope_of(model), named_operations(model, FEATURE_LEVEL)[0])
+
+
+def scope_of(model: Model) -> TensorScope:
+    return TensorScope(FlatGraph(), model, {i: o.dimensions for i, o in enumerate(model.operands)})
 
 
 def enter(op: FlatOp, *, signed: bool) -> None:
@@ -61,14 +64,10 @@ TAPS = (3, 3)
 
 def pool(padding: list[int], stride: int) -> FlatOp:
     """A pool of an image of 8 x 8; padding left, right, top, bottom or a code."""
-    net = Network()
-    x = net.add(Operand(F32, (1, 8, 8, 1)))
-    numbers = [*padding, stride, stride, *TAPS, 0]
-    y = net.operation(spec.MAX_POOL_2D, [x, *map(net.scalar, numbers)], Operand(F32, (1, 8, 8, 1)))
-    model = net.model([x], [y])
-    scope = TensorScope(FlatGraph(), model, {x: (1, 8, 8, 1), y: (1, 8, 8, 1)})
-    scope.define(x, scope.graph.tensor(scope.described(x, signed=False)))
-    return FlatOp(scope, named_operations(model, FEATURE_LEVEL)[0])
+    image = Operand(F32, (1, 8, 8, 1))
+    op = flat(one(spec.MAX_POOL_2D, [image, *padding, stride, stride, *TAPS, 0], [image]))
+    enter(op, signed=False)
+    return op
 
 
 @pytest.mark.parametrize(
@@ -101,8 +100,7 @@ def test_schemes(padding: list[int], stride: int, wanted: int | None) -> None:
 
 
 def scope(*operands: Operand) -> TensorScope:
-    model = Model(operands, (), (), ())
-    return TensorScope(FlatGraph(), model, {i: o.dimensions for i, o in enumerate(operands)})
+    return scope_of(Model(operands, (), (), ()))
 
 
 @pytest.mark.parametrize(("code", "zero"), [(Q8, 130), (Q8S, 2)])

@@ -10,8 +10,8 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F16, F32
 from tests.litert.needs import LITERT
 from tests.litert.test_to_tflite import matches
+from tests.nnapi.build import one
 from tests.nnapi.host.recurrent_cells import OPTIONS, SCALARS, drawn, steps
-from tests.ort_devices.networks import Network
 from tests.ort_devices.test_recurrent import ATOL, BATCHES, TIMES, UNITS, cell, model_of, sequence
 
 LSTM = spec.UNIDIRECTIONAL_SEQUENCE_LSTM
@@ -94,13 +94,11 @@ def test_rnns(time_major: bool) -> None:
 @pytest.mark.parametrize("code", [F32, F16])
 def test_svdf(code) -> None:
     """Two units of rank 2 with a memory of 3."""
-    net = Network()
-    x, state = net.add(Operand(code, (2, 5))), net.add(Operand(code, (2, 12)))
-    weights = [net.tensor(drawn(*shape), code) for shape in ((4, 5), (4, 3), (2,))]
-    ends = [net.scalar(2), net.scalar(1)]
-    outputs = Operand(code, (2, 12)), Operand(code, (2, 2))
-    first = net.operation(spec.SVDF, [x, *weights, state, *ends], *outputs)
-    matches(net.model([x, state], [first, first + 1]), 2e-3 if code is F16 else ATOL)
+    state = Operand(code, (2, 12))
+    weights = [drawn(*shape).astype(code.numpy) for shape in ((4, 5), (4, 3), (2,))]
+    given = Operand(code, (2, 5)), *weights, state, 2, 1
+    model = one(spec.SVDF, given, [state, Operand(code, (2, 2))])
+    matches(model, 2e-3 if code is F16 else ATOL)
 
 
 @pytest.mark.parametrize(("steps", "reason"), [(256, ""), (257, "a sequence of 257 steps")])

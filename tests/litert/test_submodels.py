@@ -13,31 +13,24 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from tests.litert.needs import LITERT
 from tests.litert.test_to_tflite import reference
+from tests.nnapi.build import one
 from tests.ort_devices.networks import Network
-
-
-def submodels(net: Network, *made: Model) -> list[int]:
-    return [net.add(replace(Operand(OperandCode.MODEL), value=model)) for model in made]
 
 
 def plus(*pairs: tuple[int, int], of: list[Operand], code: spec.OperationSpec = spec.ADD) -> Model:
     """A submodel of these inputs; each output is the sum, or another operation, of two of them."""
-    net = Network()
-    inputs = [net.add(operand) for operand in of]
-    none = [] if code is spec.LESS else [net.scalar(0)]
+    net = Network(*of)
+    none = [] if code is spec.LESS else [0]
     out = Operand(BOOL8, (1,)) if code is spec.LESS else of[0]
-    outputs = [net.operation(code, [inputs[a], inputs[b], *none], out) for a, b in pairs]
-    return net.model(inputs, outputs)
+    given = [[net.inputs[a], net.inputs[b], *none] for a, b in pairs]
+    return net.model(*(net.operation(code, each, out) for each in given))
 
 
 def loop(x: Operand, outputs: int, body: Model | None = None) -> Model:
     """Of x, sum, step, limit: adds x to the sum and the step to x while x is below the limit."""
-    net = Network()
     every = [x] * 4
     ends = plus((0, 3), of=every, code=spec.LESS), body or plus((0, 2), (1, 0), of=every)
-    inputs = [net.add(operand) for operand in every]
-    first = net.operation(spec.WHILE, [*submodels(net, *ends), *inputs], *every[:outputs])
-    return net.model(inputs, [first + n for n in range(outputs)])
+    return one(spec.WHILE, [*ends, *every], every[:outputs])
 
 
 @LITERT
@@ -59,27 +52,22 @@ def test_loops(code: OperandCode, outputs: int, start: int, wanted: list[int]) -
 @pytest.mark.parametrize("condition", [False, True])
 def test_branches(condition: bool) -> None:
     """Also inside a branch; an output that is an input or a constant there is a copy."""
-    x, net, inner = Operand(F32, (1,)), Network(), Network()
-    flag, given = inner.add(Operand(BOOL8, (1,))), inner.add(x)
-    choice = submodels(inner, plus((0, 0), of=[x]), plus((0, 0), of=[x], code=spec.SUB))
-    nested = inner.model([flag, given], [inner.operation(spec.IF, [flag, *choice, given], x)])
-    other = Network()
-    same = [other.add(Operand(BOOL8, (1,))), other.add(x)]
-    plain = other.model(same, [other.operation(spec.NEG, same[1:], x)])
-    inputs = [net.add(Operand(BOOL8, (1,))), net.add(x)]
-    y = net.operation(spec.IF, [inputs[0], *submodels(net, nested, plain), *inputs], x)
-    feeds = [np.array([condition]), np.array([3], np.float32)]
-    found = load(convert(net.model(inputs, [y]))).run({"i0": feeds[0], "i1": feeds[1]})
+    x, flag = Operand(F32, (1,)), Operand(BOOL8, (1,))
+    choice = plus((0, 0), of=[x]), plus((0, 0), of=[x], code=spec.SUB)
+    nested = one(spec.IF, [flag, *choice, x], [x])
+    other, net = Network(flag, x), Network(flag, x)
+    plain = other.model(other.operation(spec.NEG, other.inputs[1:], x))
+    y = net.operation(spec.IF, [net.inputs[0], nested, plain, *net.inputs], x)
+    feeds = {"i0": np.array([condition]), "i1": np.array([3], np.float32)}
+    found = load(convert(net.model(y))).run(feeds)
     assert found["o0"].tolist() == [6.0 if condition else -3.0]
 
 
 def test_reasons_of_submodels_are_those_of_loops() -> None:
     x = Operand(F32, (1,))
-    net = Network()
-    inputs = [net.add(x) for _ in range(4)]
-    outputs = [net.operation(spec.SOFTMAX, [i, net.scalar(-1.0)], x) for i in inputs[:2]]
-    why = "in body_model, beta is not positive"
-    assert obstacles(loop(x, 1, net.model(inputs, outputs))) == (why,)
+    net = Network(*[x] * 4)
+    body = net.model(*(net.operation(spec.SOFTMAX, [i, -1.0], x) for i in net.inputs[:2]))
+    assert obstacles(loop(x, 1, body)) == ("in body_model, beta is not positive",)
     open_size = replace(x, dimensions=(0,))
     grows = loop(x, 1, plus((0, 2), (1, 0), of=[open_size] * 4))
     assert obstacles(grows) == ("in body_model, the shape of operand 0 is unknown",)

@@ -16,13 +16,13 @@ from ep_nnapi.litert.library import load
 from ep_nnapi.litert.to_tflite import FlatPort, convert, convert_split, obstacles
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8S
 from tests.litert.needs import LITERT
 from tests.nnapi import conformance
-from tests.ort_devices.networks import Network, chain, feed
+from tests.nnapi.build import constant, one
+from tests.ort_devices.networks import Network, chain, computed, feed, quantization
 
 ONE_QUANTUM = 1
 SHARE = 0.844  # of the conformance cases that expect success
@@ -30,8 +30,7 @@ SUMS = 1e-5  # of some dozens of products, in another order
 
 
 def reference(model: Model, feeds: list[np.ndarray]) -> list[np.ndarray]:
-    runtime = HostRuntime((ReferenceDevice(),))
-    return runtime.compile(model, runtime.devices()[0]).run(feeds)
+    return computed(model, ReferenceDevice(), feeds)
 
 
 def matches(model: Model, atol: float = SUMS) -> None:
@@ -48,15 +47,8 @@ def matches(model: Model, atol: float = SUMS) -> None:
 def unary(
     row: spec.OperationSpec, *scalars: float, code: OperandCode = F32, **output: object
 ) -> Model:
-    net = Network()
-    x = net.add(Operand(code, (1, 4, 6, 2), *quantization(code)))
-    out = {"dimensions": (1, 4, 6, 2)} | output
-    y = net.operation(row, [x, *map(net.scalar, scalars)], Operand(code, **out))
-    return net.model([x], [y])
-
-
-def quantization(code: OperandCode) -> tuple[float, int]:
-    return {Q8: (0.05, 128), Q8S: (0.05, 0)}.get(code, (0.0, 0))
+    x = Operand(code, (1, 4, 6, 2), *quantization(code))
+    return one(row, [x, *scalars], [Operand(code, (1, 4, 6, 2), **output)])
 
 
 @LITERT
@@ -77,20 +69,13 @@ def test_quantized_convolutions_match(code: OperandCode, per_channel: bool) -> N
 @pytest.mark.parametrize("pool", [spec.MAX_POOL_2D, None])
 def test_explicit_padding_matches(padding: tuple[int, ...], pool: spec.OperationSpec | None):
     """That of SAME, of VALID and neither; left, right, top, bottom."""
-    net = Network()
-    x = net.add(Operand(F32, (1, 8, 6, 2)))
     left, right, top, bottom = padding
     shape = (1, (8 + top + bottom - 3) // 2 + 1, (6 + left + right - 3) // 2 + 1, 2)
-    ends = [net.scalar(int(n)) for n in (*padding, 2, 2)]
+    draw = np.random.default_rng(1).uniform
+    given = [*padding, 2, 2, 3, 3, 0]
     if pool is None:
-        w = net.tensor(net.random.uniform(-1, 1, (2, 3, 3, 2)), F32)
-        b = net.tensor(net.random.uniform(-1, 1, 2), F32)
-        given = [x, w, b, *ends, net.scalar(int(FuseCode.RELU6))]
-        y = net.operation(spec.CONV_2D, given, Operand(F32, shape))
-    else:
-        given = [x, *ends, net.scalar(3), net.scalar(3), net.scalar(0)]
-        y = net.operation(pool, given, Operand(F32, shape))
-    matches(net.model([x], [y]))
+        given = [draw(-1, 1, (2, 3, 3, 2)), draw(-1, 1, 2), *padding, 2, 2, int(FuseCode.RELU6)]
+    matches(one(pool or spec.CONV_2D, [Operand(F32, (1, 8, 6, 2)), *given], [Operand(F32, shape)]))
 
 
 @LITERT
@@ -123,18 +108,7 @@ def test_quantized_outputs_of_fixed_scales_match(code: OperandCode) -> None:
 
 def single(row: spec.OperationSpec, *given: Operand | np.ndarray | float, out: object) -> Model:
     """A model of one operation: operands are its inputs, arrays and numbers constants."""
-    net, arguments, inputs = Network(), [], []
-    for each in given:
-        if isinstance(each, Operand):
-            inputs.append(net.add(each))
-            arguments.append(inputs[-1])
-        elif isinstance(each, np.ndarray):
-            arguments.append(net.tensor(each, I32 if each.dtype == np.int32 else F32))
-        else:
-            arguments.append(net.scalar(each))
-    outputs = [out] if isinstance(out, Operand) else [*out]
-    first = net.operation(row, arguments, *outputs)
-    return net.model(inputs, [first + n for n in range(len(outputs))])
+    return one(row, given, [out] if isinstance(out, Operand) else [*out])
 
 
 def coded(*shape: int, scale: float = 0.05, zero_point: int = 128, code: OperandCode = Q8):
@@ -255,23 +229,17 @@ def test_quantized_averages_leave_padding_out(code: OperandCode) -> None:
 
 def transposed(padding: tuple[int, ...], code: OperandCode = F32) -> Model:
     """A transposed convolution of 3 x 3 by stride 2, padding left, right, top, bottom."""
-    net = Network()
-    x = net.add(Operand(code, (1, 4, 3, 2), *quantization(code)))
-    weights = net.random.integers(1, 255, (2, 3, 3, 2))
+    weights = np.random.default_rng(1).integers(1, 255, (2, 3, 3, 2))
     if code is F32:
-        w, b = net.tensor(weights / 255, F32), net.tensor(np.ones(2), F32)
+        w, b = weights / 255, np.ones(2)
     else:
-        w = net.tensor(weights, Q8, scale=0.01, zero_point=128)
-        b = net.add(Operand(I32, (2,), 0.0005))  # not constant
+        w = constant(weights.astype(np.uint8), 0.01, 128)
+        b = Operand(I32, (2,), 0.0005)  # not constant
     left, right, top, bottom = padding
     shape = 1, 9 - top - bottom, 7 - left - right, 2
-    scalars = [*padding, 2, 2, 0, False]
-    y = net.operation(
-        spec.TRANSPOSE_CONV_2D,
-        [x, w, b, *map(net.scalar, scalars)],
-        Operand(code, shape, *(0.1, 128) if code is Q8 else ()),
-    )
-    return net.model([x] if code is F32 else [x, b], [y])
+    given = Operand(code, (1, 4, 3, 2), *quantization(code)), w, b, *padding, 2, 2, 0, False
+    out = Operand(code, shape, *(0.1, 128) if code is Q8 else ())
+    return one(spec.TRANSPOSE_CONV_2D, given, [out])
 
 
 @LITERT
@@ -285,11 +253,11 @@ def test_transposed_convolutions_are_cut_off(padding: tuple[int, ...], code: Ope
 @pytest.mark.parametrize("code", [F16, F32])
 def test_float16_is_computed_as_float32(code: OperandCode) -> None:
     """Inputs, outputs and constants are float16."""
-    net = Network()
-    x = net.add(Operand(code, (1, 4)))
-    w, b = (net.tensor(net.random.uniform(-1, 1, size), code) for size in ((3, 4), (3,)))
-    y = net.operation(spec.FULLY_CONNECTED, [x, w, b, net.scalar(1)], Operand(code, (1, 3)))
-    matches(net.model([x], [y]), 2**-10 if code is F16 else SUMS)  # half of the last bit of 1
+    draw = np.random.default_rng(1).uniform
+    weights = (draw(-1, 1, size).astype(code.numpy) for size in ((3, 4), (3,)))
+    given = Operand(code, (1, 4)), *weights, 1
+    model = one(spec.FULLY_CONNECTED, given, [Operand(code, (1, 3))])
+    matches(model, 2**-10 if code is F16 else SUMS)  # half of the last bit of 1
 
 
 @pytest.mark.parametrize(
@@ -343,13 +311,12 @@ NHWC = (0, 2, 3, 1)
 
 
 def doubled(code: OperandCode, shape: tuple[int, ...], **quantization: object) -> Model:
-    net = Network()
     operand = Operand(code, shape, **quantization)
-    x = net.add(operand)
-    return net.model([x], [net.operation(spec.ADD, [x, x, net.scalar(0)], operand)])
+    net = Network(operand)
+    return net.model(net.operation(spec.ADD, [*net.inputs * 2, 0], operand))
 
 
-def computed(model: Model, port: FlatPort, array: np.ndarray) -> np.ndarray:
+def through(model: Model, port: FlatPort, array: np.ndarray) -> np.ndarray:
     inputs, outputs = [port], [FlatPort("y", port.dtype, port.shape, 0, port.perm)]
     found = load(convert(model, inputs, outputs)).run({port.name: array})
     return found["y"]
@@ -358,14 +325,14 @@ def computed(model: Model, port: FlatPort, array: np.ndarray) -> np.ndarray:
 def test_layouts_change_at_the_edge() -> None:
     array = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
     port = FlatPort("x:0/image", array.dtype, array.shape, 0, NHWC)
-    found = computed(doubled(F32, (1, 3, 4, 2)), port, array)
+    found = through(doubled(F32, (1, 3, 4, 2)), port, array)
     np.testing.assert_array_equal(found, 2 * array)
 
 
 @pytest.mark.parametrize(("dtype", "code"), [(np.int64, I32), (np.float64, F32)])
 def test_wide_numbers_are_cast(dtype: type[np.generic], code: OperandCode) -> None:
     array = np.array([[3, -4]], dtype)
-    found = computed(doubled(code, (1, 2)), FlatPort("x", array.dtype, array.shape, 0), array)
+    found = through(doubled(code, (1, 2)), FlatPort("x", array.dtype, array.shape, 0), array)
     assert found.dtype == dtype
     assert found.tolist() == [[6, -8]]
 
@@ -374,7 +341,7 @@ def test_int8_tensors_of_uint8_operands() -> None:
     """Zero point 128 there is 0 outside."""
     array = np.array([-100, 0, 50], np.int8)
     model = doubled(Q8, (3,), scale=0.5, zero_point=128)
-    found = computed(model, FlatPort("x", array.dtype, array.shape, 0), array)
+    found = through(model, FlatPort("x", array.dtype, array.shape, 0), array)
     assert found.tolist() == [-128, 0, 100]
 
 
@@ -383,30 +350,25 @@ def test_shapes_change_at_the_edge() -> None:
     for shape in ((), (1, 2, 1, 2, 1)):
         array = np.ones(shape, np.float32)
         model = doubled(F32, (array.size,))
-        found = computed(model, FlatPort("x", array.dtype, shape, 0), array)
+        found = through(model, FlatPort("x", array.dtype, shape, 0), array)
         np.testing.assert_array_equal(found, 2 * array)
 
 
 def test_one_tensor_in_two_layouts() -> None:
-    net = Network()
-    shape = (1, 2, 2, 2)
-    first, second = (net.add(Operand(F32, shape)) for _ in range(2))
-    y = net.operation(spec.SUB, [first, second, net.scalar(0)], Operand(F32, shape))
+    x = Operand(F32, shape := (1, 2, 2, 2))
     array = np.arange(8, dtype=np.float32).reshape(shape)
     ports = [FlatPort("x", array.dtype, shape, n, perm) for n, perm in ((0, None), (1, NHWC))]
-    made = convert(net.model([first, second], [y]), ports, [FlatPort("y", array.dtype, shape, 0)])
+    made = convert(one(spec.SUB, [x, x, 0], [x]), ports, [FlatPort("y", array.dtype, shape, 0)])
     found = load(made)
     assert found.inputs == ("x",)
     np.testing.assert_array_equal(found.run({"x": array})["y"], array - array.transpose(NHWC))
 
 
 def test_two_outputs_of_one_operand() -> None:
-    net = Network()
-    x = net.add(Operand(F32, (2,)))
-    y = net.operation(spec.NEG, [x], Operand(F32, (2,)))
+    x = Operand(F32, (2,))
     array = np.array([1, 2], np.float32)
     ports = [FlatPort(name, array.dtype, (2,), 0) for name in ("x", "y", "z")]
-    found = load(convert(net.model([x], [y]), ports[:1], ports[1:])).run({"x": array})
+    found = load(convert(one(spec.NEG, [x], [x]), ports[:1], ports[1:])).run({"x": array})
     expected = {"y": [-1, -2], "z": [-1, -2]}
     assert {name: values.tolist() for name, values in found.items()} == expected
 

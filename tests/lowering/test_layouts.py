@@ -9,10 +9,11 @@ from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from tests.calls import Calls, operations, permutes
 from tests.layouts import same_numbers
+from tests.ort_devices.networks import Network
 
 # from an image to an image -------------------------------------------------------------------
 
@@ -66,9 +67,9 @@ X = np.arange(60, dtype=np.float32).reshape(OUTER)
 def lowered(code: OperandCode, outputs: tuple[int, ...] = (2,)) -> Lowered:
     """x + x in NHWC, with an image in NCHW outside."""
     tensor = Operand(code, INNER)
-    none = Operand(OperandCode.INT32, value=Data.of(np.array(0, np.int32)))
-    add = Operation(spec.ADD, (0, 0, 1), (2,), ("Add_0",))
-    model = Model((tensor, none, tensor), (add,), (0,), outputs)
+    net = Network(tensor)
+    net.operation(spec.ADD, [*net.inputs * 2, 0], tensor, "Add_0")
+    model = net.model(*outputs)
     dtype = DType.FLOAT if code is OperandCode.TENSOR_FLOAT32 else DType.INT32
 
     def crossing(name: str, operand: int) -> Crossing:

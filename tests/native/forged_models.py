@@ -32,7 +32,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.options.table import parse
 from ep_nnapi.preparation.alternatives import ClusterNodes, alternatives_in, wanted_of
@@ -48,6 +48,7 @@ from tests.epcontext.forging import (
 )
 from tests.epcontext.forging import forged as forged_container
 from tests.native.sessions import python_session, session
+from tests.nnapi.build import one
 from tests.provider.test_planner import model
 
 FLOAT, SIZES = np.dtype(np.float32), (2, 3)
@@ -62,9 +63,7 @@ def crossing(name: str, operand: int = 0) -> Crossing:
 def addition(*outputs: Crossing) -> Lowered:
     """y = x + 1, which leaves as the crossings say."""
     tensor = Operand(OperandCode.TENSOR_FLOAT32, SIZES)
-    one = Operand(OperandCode.TENSOR_FLOAT32, (1,), value=Data.of(np.ones(1, np.float32)))
-    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
-    model = Model((tensor, one, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0,), (3,))
+    model = one(ADD, [tensor, np.ones(1), 0], [tensor])
     return Lowered(model, Border((crossing("x"),), outputs))
 
 

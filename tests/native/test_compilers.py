@@ -15,7 +15,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import (
     COMPILER,
@@ -33,6 +33,7 @@ from tests.native.build import (
 from tests.native.ort_program import header
 from tests.native.sessions import prepared
 from tests.native.test_damage import drawn, read, sources
+from tests.nnapi.build import one
 from tests.programs import ran
 
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=" ".join)
@@ -65,8 +66,7 @@ def test_no_warnings(compiler: tuple[str, ...], tmp_path: Path) -> None:
 def test_tensors_have_bytes_that_can_be_counted(bits: int, elements: int, tmp_path: Path) -> None:
     """INT64 tensors of INT32 operands take twice their bytes."""
     tensor = Operand(OperandCode.TENSOR_INT32, (elements,))
-    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
-    model = Model((tensor, tensor, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0, 1), (3,))
+    model = one(ADD, [tensor, tensor, 0], [tensor])
     x, z, y = (
         Crossing(name, DType.INT64, (elements,), operand, None, (elements,), np.dtype(np.int32))
         for name, operand in (("x", 0), ("z", 1), ("y", 0))

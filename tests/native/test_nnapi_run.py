@@ -16,11 +16,12 @@ from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.files import file_name_of
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import ARM64, COMPILER, EMULATOR, Build, needs_compiler
 from tests.native.forged_models import addition, crossing, forged
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session, session
+from tests.nnapi.build import one
 from tests.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,8 +136,7 @@ def saved(cluster: Lowered, folder: Path) -> Path:
 def twice() -> Lowered:
     """y = x + x^T: one input that enters in two layouts."""
     tensor = Operand(OperandCode.TENSOR_FLOAT32, (3, 3))
-    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
-    model = Model((tensor, tensor, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0, 1), (3,))
+    model = one(ADD, [tensor, tensor, 0], [tensor])
     ends = [(n, i, perm) for n, i, perm in (("x", 0, None), ("x", 1, (1, 0)), ("y", 0, None))]
     crossings = [
         Crossing(name, DType.FLOAT, (3, 3), i, perm, (3, 3), np.dtype(np.float32))

@@ -22,23 +22,40 @@ def tensor(code, *dims, scale=0.0, zero_point=0, **more):
     return Operand(code, dims, scale, zero_point, **more)
 
 
+ELEMENTS = {
+    **{"float64": F32, "float32": F32, "float16": OperandCode.TENSOR_FLOAT16, "bool": BOOL8},
+    **{"int64": I32, "int32": I32, "uint8": Q8},
+}
+SCALARS = {bool: OperandCode.BOOL, int: INT32, float: OperandCode.FLOAT32}
+
+
 def constant(array, scale=0.0, zero_point=0):
     array = np.asarray(array)
-    code = {"float32": F32, "int32": I32, "uint8": Q8}[array.dtype.name]
-    return Operand(code, array.shape, scale, zero_point, value=Data.of(array))
+    code = ELEMENTS[array.dtype.name]
+    data = Data.of(array.astype(code.numpy, copy=False))
+    return Operand(code, array.shape, scale, zero_point, value=data)
 
 
 def scalar(code, number):
     return Operand(code, value=Data.of(np.array(number, code.numpy)))
 
 
-def one(spec, inputs, outputs, **named):
+def operand(given):
+    """An operand as it is; a constant for an array, a number or a model."""
+    if isinstance(given, Operand):
+        return given
+    if isinstance(given, Model):
+        return Operand(OperandCode.MODEL, value=given)
+    return constant(given) if np.ndim(given) else scalar(SCALARS[type(given)], given)
+
+
+def one(spec, inputs, outputs, *origin, **named):
     """A model of one operation, whose inputs without a value are the model's."""
-    operands = (*inputs, *outputs)
+    operands = (*map(operand, inputs), *outputs)
     ins = tuple(range(len(inputs)))
     outs = tuple(range(len(inputs), len(operands)))
     free = tuple(i for i in ins if operands[i].value is None)
-    return Model(operands, (Operation(spec, ins, outs),), free, outs, **named)
+    return Model(operands, (Operation(spec, ins, outs, origin),), free, outs, **named)
 
 
 X = tensor(F32, 2, 3)

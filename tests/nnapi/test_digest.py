@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand
+from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted
 from ep_nnapi.nnapi.runtime import CompileOptions, model_digest, with_token
-from tests.nnapi.build import F32, I32, NONE, Q8C, constant, one, tensor
+from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8C, constant, one, operand, tensor
 
 WEIGHTS = np.float32([1, 2, 3])
 
@@ -21,8 +21,8 @@ def added(weights: np.ndarray = WEIGHTS, **named: object) -> Model:
 
 def branched(branch: Model) -> Model:
     """An IF whose both branches are `branch`."""
-    inner, x = Operand(spec.OperandCode.MODEL, value=branch), tensor(F32, 3)
-    return one(spec.IF, [tensor(spec.OperandCode.TENSOR_BOOL8, 1), inner, inner, x], [x])
+    x = tensor(F32, 3)
+    return one(spec.IF, [tensor(BOOL8, 1), branch, branch, x], [x])
 
 
 def test_equal_models_have_equal_digests() -> None:
@@ -87,8 +87,7 @@ def test_each_difference_changes_the_digest(name: str) -> None:
 def test_a_submodel_is_the_same_shared_or_copied() -> None:
     shared = branched(added())
     apart = replace(shared, operands=tuple(replace(o) for o in shared.operands))
-    copied = Operand(spec.OperandCode.MODEL, value=added())
-    apart = replace(apart, operands=(apart.operands[0], copied, *apart.operands[2:]))
+    apart = replace(apart, operands=(apart.operands[0], operand(added()), *apart.operands[2:]))
     assert model_digest(apart) == model_digest(shared)
 
 

@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.provider import devices
 from models import zoo
 from tests.nnapi.kernel_rules import violations
-from tests.nnapi.profile.make import I32, Q8, model, scalar, tensor
+from tests.nnapi.profile.make import I32, Q8, model, tensor
 
 Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 
@@ -34,25 +34,25 @@ def dense(bias_scale: float) -> Model:
     """FULLY_CONNECTED with input scale 0.1 and weights scale 0.2."""
     weights = replace(tensor(3, 4, code=Q8, value=1), scale=0.2)
     bias = replace(tensor(3, code=I32, value=1), scale=bias_scale)
-    return model("FULLY_CONNECTED", [q8(1, 4, scale=0.1), weights, bias, scalar(0)], q8(1, 3))
+    return model("FULLY_CONNECTED", [q8(1, 4, scale=0.1), weights, bias, 0], q8(1, 3))
 
 
 def added(output_scale: float) -> Model:
     image = q8(1, 4, scale=2.0)
-    return model("ADD", [image, image, scalar(0)], q8(1, 4, scale=output_scale))
+    return model("ADD", [image, image, 0], q8(1, 4, scale=output_scale))
 
 
 def summed(activation: int) -> Model:
     given = tensor(1, 4, code=I32)
-    return model("ADD", [given, given, scalar(activation)], given)
+    return model("ADD", [given, given, activation], given)
 
 
 def softmax(beta: float) -> Model:
-    return model("SOFTMAX", [tensor(1, 4), scalar(beta)], tensor(1, 4))
+    return model("SOFTMAX", [tensor(1, 4), beta], tensor(1, 4))
 
 
 def pooled(zero: int) -> Model:
-    window = [scalar(n) for n in (2, 1, 1, 2, 2, 0)]
+    window = (2, 1, 1, 2, 2, 0)
     return model("MAX_POOL_2D", [q8(1, 4, 4, 1), *window], q8(1, 3, 3, 1, zero=zero))
 
 
@@ -66,7 +66,7 @@ def tanh(scale: float) -> Model:
 
 def divided(code: OperandCode) -> Model:
     image = q8(1, 4, code=code) if code.quantized else tensor(1, 4, code=code)
-    return model("DIV", [image, image, scalar(0)], image)
+    return model("DIV", [image, image, 0], image)
 
 
 def depthwise(size: int, channels: int, code: OperandCode = Q8, stride: int = 2) -> Model:
@@ -75,7 +75,7 @@ def depthwise(size: int, channels: int, code: OperandCode = Q8, stride: int = 2)
     taps = tensor(1, 3, 3, channels, code=code, value=1)
     bias = tensor(channels, code=code if floats else I32, value=1)
     bias = bias if floats else replace(bias, scale=0.25)
-    given = [scalar(n) for n in (1, 1, 1, 1, stride, stride, 1, 0)]
+    given = (1, 1, 1, 1, stride, stride, 1, 0)
     after = (size - 1) // stride + 1
     result = replace(tensor(1, after, after, channels, code=code), scale=0.0 if floats else 4.0)
     return model(

@@ -57,9 +57,8 @@ def test_everything_an_operand_may_be():
 
 
 def test_models_stand_behind_their_operands():
-    flag, branch = tensor(BOOL8, 1), Operand(OperandCode.MODEL, value=relu())
-    inner = one(IF, [flag, branch, branch, X], [X])
-    outer = one(IF, [flag, Operand(OperandCode.MODEL, value=inner), branch, X], [X])
+    flag, branch = tensor(BOOL8, 1), relu()
+    outer = one(IF, [flag, one(IF, [flag, branch, branch, X], [X]), branch, X], [X])
     assert parse(listing(outer)) == outer
 
 

@@ -5,9 +5,10 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.open_dimensions import with_open_dimensions
 from ep_nnapi.nnapi.sizes import Trace
+from tests.nnapi.build import one, scalar
 
 TENSOR = OperandCode.TENSOR_FLOAT32
 
@@ -15,12 +16,8 @@ TENSOR = OperandCode.TENSOR_FLOAT32
 def reshaping(rows: int, columns: int, *shape: int) -> Model:
     """x [rows, columns] in another shape."""
     numbers = Data.of_sizes(shape, np.dtype(np.int32))
-    operands = (
-        Operand(TENSOR, (rows, columns)),
-        Operand(OperandCode.TENSOR_INT32, (len(shape),), value=numbers),
-        Operand(TENSOR, shape),
-    )
-    return Model(operands, (Operation(spec.RESHAPE, (0, 1), (2,)),), (0,), (2,))
+    sizes = Operand(OperandCode.TENSOR_INT32, (len(shape),), value=numbers)
+    return one(spec.RESHAPE, [Operand(TENSOR, (rows, columns)), sizes], [Operand(TENSOR, shape)])
 
 
 def run(model: Model, *inputs: np.ndarray) -> np.ndarray:
@@ -55,17 +52,11 @@ def test_a_shape_with_two_sizes_is_an_input_of_numbers():
 
 def test_a_scalar_is_an_input_too_and_numbers_stay():
     size = Trace().size("size", 8)
-    scalar = Data.of_sizes([size], np.dtype(np.int32))
-    same = Data.of(np.array([3], np.int32))
-    operands = (
-        Operand(TENSOR, (1, 4, 4, 1)),
-        Operand(OperandCode.INT32, value=scalar),
-        Operand(OperandCode.INT32, value=same),
-        Operand(TENSOR, (1, 3, size, 1)),
-    )
-    resize = Operation(spec.RESIZE_BILINEAR, (0, 1, 2), (3,))
-    model, (added,) = with_open_dimensions(Model(operands, (resize,), (0,), (3,)))
+    wide = Operand(OperandCode.INT32, value=Data.of_sizes([size], np.dtype(np.int32)))
+    given = Operand(TENSOR, (1, 4, 4, 1)), wide, 3
+    resize = one(spec.RESIZE_BILINEAR, given, [Operand(TENSOR, (1, 3, size, 1))])
+    model, (added,) = with_open_dimensions(resize)
     assert model.inputs == (0, 1)
-    assert model.operands[2].value == same
+    assert model.operands[2] == scalar(OperandCode.INT32, 3)
     x = np.ones((1, 4, 4, 1), np.float32)
     assert run(model, x, added.bind({"size": 5}).array).shape == (1, 3, 5, 1)

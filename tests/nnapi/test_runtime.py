@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode, PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.runtime import (
@@ -64,9 +64,8 @@ def test_constants_of_any_size(runtime: Runtime, count: int) -> None:
 def test_a_shared_model_is_equal_and_runs(runtime: Runtime) -> None:
     weights = np.arange(400, dtype=np.float32).reshape(4, 100)
     branch = one(spec.ADD, [tensor(F32, 4, 100), constant(weights), NONE], [tensor(F32, 4, 100)])
-    inner = Operand(OperandCode.MODEL, value=branch)
     data = tensor(F32, 4, 100)
-    model = one(spec.IF, [FLAG, inner, inner, data], [data])
+    model = one(spec.IF, [FLAG, branch, branch, data], [data])
     shared = runtime.share(model)
     assert shared == model
     assert runtime.share(shared) == model
@@ -78,12 +77,8 @@ def test_scales_per_channel(runtime: Runtime) -> None:
     """Each output channel of a 1 x 1 convolution is the input times its weight's scale."""
     scales = ChannelQuantization(0, (0.5, 0.25))
     filters = Operand(Q8C, (2, 1, 1, 1), channels=scales, value=Data.of(np.int8([[1], [1]])))
-    bias = Operand(I32, (2,), value=Data.of(np.int32([0, 0])))
-    one_step = Operand(OperandCode.INT32, value=Data.of(np.int32(1)))
-    inputs = [tensor(Q8, 1, 1, 1, 1, scale=1.0), filters, bias, NONE, NONE, NONE, NONE]
-    model = one(
-        spec.CONV_2D, [*inputs, one_step, one_step, NONE], [tensor(Q8, 1, 1, 1, 2, scale=1)]
-    )
+    inputs = [tensor(Q8, 1, 1, 1, 1, scale=1.0), filters, np.int32([0, 0]), 0, 0, 0, 0, 1, 1, 0]
+    model = one(spec.CONV_2D, inputs, [tensor(Q8, 1, 1, 1, 2, scale=1)])
     (result,) = compiled(runtime, model).run([np.full((1, 1, 1, 1), 8, np.uint8)])
     np.testing.assert_array_equal(result.ravel(), [4, 2])
 
@@ -109,8 +104,7 @@ def test_unknown_dimensions_are_those_of_each_run(runtime: Runtime) -> None:
 
 def test_if_and_while_run_their_models(runtime: Runtime) -> None:
     data = tensor(F32, 2, 3)
-    branches = [Operand(OperandCode.MODEL, value=m) for m in (relu(data), negated(data))]
-    made = compiled(runtime, one(spec.IF, [FLAG, *branches, data], [data]))
+    made = compiled(runtime, one(spec.IF, [FLAG, relu(data), negated(data), data], [data]))
     np.testing.assert_array_equal(made.run([np.array([True]), X])[0], np.maximum(X, 0))
     np.testing.assert_array_equal(made.run([np.array([False]), X])[0], -X)
     made = compiled(runtime, doubled_until(100.0))
@@ -126,8 +120,7 @@ def doubled_until(limit: float) -> Model:
     inside, number = tensor(F32, 0), tensor(F32, 1)
     condition = one(spec.LESS, [inside, constant(np.float32([limit]))], [FLAG])
     body = Model((inside, NONE, inside), (Operation(spec.ADD, (0, 0, 1), (2,)),), (0,), (2,))
-    models = [Operand(OperandCode.MODEL, value=m) for m in (condition, body)]
-    return one(spec.WHILE, [*models, number], [number])
+    return one(spec.WHILE, [condition, body, number], [number])
 
 
 def test_outputs_are_written_where_the_caller_wants_them(runtime: Runtime) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import ep_nnapi
-from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.sizes import Size, Trace, at_present, bound, now, objects
 from ep_nnapi.nnapi.spec import RESHAPE
+from tests.nnapi.build import F32, I32, one, tensor
 
 _TRACE = Trace()
 N, M = _TRACE.size("n", 64), _TRACE.size("m", 7)
@@ -163,11 +163,6 @@ def test_a_model_is_bound_to_other_sizes() -> None:
 def _reshape(
     given: tuple[int, ...], made: tuple[int, ...], sizes: Data, trace: Trace | None = None
 ) -> Model:
-    operands = (
-        Operand(OperandCode.TENSOR_FLOAT32, given),
-        Operand(OperandCode.TENSOR_INT32, (2,), value=sizes),
-        Operand(OperandCode.TENSOR_FLOAT32, made),
-    )
     conditions = trace.conditions if trace is not None else ()
-    operations = (Operation(RESHAPE, (0, 1), (2,)),)
-    return Model(operands, operations, (0,), (2,), conditions=conditions)
+    inputs = tensor(F32, *given), tensor(I32, 2, value=sizes)
+    return one(RESHAPE, inputs, [tensor(F32, *made)], conditions=conditions)

@@ -35,6 +35,7 @@ from tests.nnapi.build import (
     tensor,
 )
 from tests.nnapi.conformance import FOLDER, cases, model
+from tests.ort_devices.networks import Network
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ FLAG = build.tensor(build.BOOL8, 1)
 
 
 def branch(dims=(2, 3)):
-    return Operand(OperandCode.MODEL, value=build.relu(build.tensor(build.F32, *dims)))
+    return build.relu(build.tensor(build.F32, *dims))
 
 
 def conditional(condition=FLAG, then=(2, 3), otherwise=(2, 3), x=(2, 3)):
@@ -323,7 +324,7 @@ def test_if_refusals():
 
 def either(*models):
     """IF with the last of the models as both branches; there are MODEL operands for all."""
-    inner = [Operand(OperandCode.MODEL, value=m) for m in models]
+    inner = [*map(build.operand, models)]
     last = 2 + len(inner)
     operation = Operation(spec.IF, (0, last, last, 0, 1), (2,))
     return Model((FLAG, build.X, build.X, *inner), (operation,), (0, 1), (2,))
@@ -356,7 +357,7 @@ def test_models_nested_too_deep_are_refused(shown):
 
 
 def test_quantization_must_fit_too():
-    inner = Operand(OperandCode.MODEL, value=build.relu(build.tensor(build.Q8, 2, scale=0.5)))
+    inner = build.relu(build.tensor(build.Q8, 2, scale=0.5))
     outer = build.tensor(build.Q8, 2, scale=0.25)
     build.refuses(
         build.one(spec.IF, [FLAG, inner, inner, outer], [outer]),
@@ -366,8 +367,7 @@ def test_quantization_must_fit_too():
 
 
 def test_errors_inside_a_model_say_where():
-    broken = replace(build.relu(), outputs=(1, 1))
-    inner = Operand(OperandCode.MODEL, value=broken)
+    inner = replace(build.relu(), outputs=(1, 1))
     build.refuses(
         build.one(spec.IF, [FLAG, inner, branch(), build.X], [build.X]),
         "in the model of operand 1: operand 1 is listed as output and again as output",
@@ -379,8 +379,7 @@ def loop(condition=None, body=None, extra=(), outputs=1):
     condition = condition or build.one(spec.LESS, [data, data], [FLAG])
     body = body or build.chain((0, 2), size=3)
     body = replace(body, operands=(data,) * 3, inputs=(0, 1))
-    models = [Operand(OperandCode.MODEL, value=m) for m in (condition, body)]
-    return build.one(spec.WHILE, [*models, data, data, *extra], [data] * outputs)
+    return build.one(spec.WHILE, [condition, body, data, data, *extra], [data] * outputs)
 
 
 def test_while_runs_models_that_fit():
@@ -389,16 +388,9 @@ def test_while_runs_models_that_fit():
 
 def test_while_keeps_state_that_it_does_not_return():
     data = build.tensor(build.F32, 1)
-    body = Model(
-        (data,) * 4,
-        (Operation(spec.RELU, (0,), (2,)), Operation(spec.RELU, (1,), (3,))),
-        (0, 1),
-        (2, 3),
-    )
-    models = [
-        Operand(OperandCode.MODEL, value=m)
-        for m in (build.one(spec.LESS, [data] * 2, [FLAG]), body)
-    ]
+    net = Network(data, data)
+    body = net.model(*(net.operation(spec.RELU, [x], data) for x in net.inputs))
+    models = build.one(spec.LESS, [data] * 2, [FLAG]), body
     validate(build.one(spec.WHILE, [*models, data, data], [data]), 4)
     validate(build.one(spec.WHILE, [*models, data, data], [data, data]), 4)
     build.refuses(

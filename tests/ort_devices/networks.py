@@ -1,44 +1,67 @@
 """Small NNAPI models for the devices on ONNX Runtime, built operation by operation."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode, PaddingCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.runtime import HostDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Operand, Operation
+from ep_nnapi.nnapi.runtime import Compilation
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8C, Q8S
+from tests.nnapi.build import operand
+
+
+class Index(int):
+    """The place of an operand in its network."""
 
 
 class Network:
-    """A model under construction; its methods return operand indexes."""
+    """A model under construction; its methods return operand indexes.
 
-    def __init__(self, seed: int = 1) -> None:
+    Operands without a value are its inputs. Where an operand is wanted, an array, a model, or a
+    number that is no `Index` is a constant.
+    """
+
+    def __init__(self, *inputs: Operand) -> None:
         self.operands: list[Operand] = []
         self.operations: list[Operation] = []
-        self.random = np.random.default_rng(seed)
+        self.random = np.random.default_rng(1)
+        self.inputs: list[Index] = []
+        for each in inputs:
+            self.add(each)
 
-    def add(self, operand: Operand, array: np.ndarray | None = None) -> int:
-        value = None if array is None else Data.of(array)
-        self.operands.append(operand if value is None else replace(operand, value=value))
-        return len(self.operands) - 1
+    def add(self, given: object) -> Index:
+        index = self._operand(operand(given))
+        if self.operands[index].value is None:
+            self.inputs.append(index)
+        return index
 
-    def tensor(self, array: np.ndarray, code: OperandCode, **quantization: object) -> int:
-        operand = Operand(code, array.shape, **quantization)
-        return self.add(operand, array.astype(code.numpy))
+    def tensor(self, array: np.ndarray, code: OperandCode, **quantization: object) -> Index:
+        value = Data.of(np.asarray(array).astype(code.numpy))
+        return self.add(Operand(code, np.shape(array), **quantization, value=value))
 
-    def scalar(self, value: bool | int | float) -> int:
-        codes = {bool: OperandCode.BOOL, int: OperandCode.INT32, float: OperandCode.FLOAT32}
-        code = codes[type(value)]
-        return self.add(Operand(code), np.array(value, code.numpy))
+    def apply(
+        self,
+        row: spec.OperationSpec,
+        inputs: Sequence[object],
+        *outputs: Operand,
+        origin: tuple[str, ...] = (),
+    ) -> list[Index]:
+        """Adds an operation; returns its outputs."""
+        ins = [given if isinstance(given, Index) else self.add(given) for given in inputs]
+        results = [self._operand(output) for output in outputs]
+        ends = (tuple(map(int, indexes)) for indexes in (ins, results))
+        self.operations.append(Operation(row, *ends, origin))
+        return results
 
-    def operation(self, row: spec.OperationSpec, inputs: list[int], *outputs: Operand) -> int:
-        """Adds an operation; returns the index of its first output."""
-        first = len(self.operands)
-        self.operands += outputs
-        results = tuple(range(first, first + len(outputs)))
-        self.operations.append(Operation(row, tuple(inputs), results))
-        return first
+    def operation(
+        self, row: spec.OperationSpec, inputs: Sequence[object], output: Operand, *origin: str
+    ) -> Index:
+        """Adds an operation of one output, and returns that."""
+        return self.apply(row, inputs, output, origin=origin)[0]
 
     def conv(
         self,
@@ -62,9 +85,12 @@ class Network:
             w = self._coded(weights, source, channels, per_channel)
             scale = 0.0 if per_channel else source.scale * self.operands[w].scale
             b = self.tensor(self.random.integers(-500, 500, channels), I32, scale=scale)
-        scalars = [PaddingCode.SAME, 1, 1, activation]
-        arguments = [x, w, b, *(self.scalar(int(s)) for s in scalars), self.scalar(nchw)]
-        return self.operation(spec.CONV_2D, arguments, out)
+        scalars = int(PaddingCode.SAME), 1, 1, int(activation), nchw
+        return self.operation(spec.CONV_2D, [x, w, b, *scalars], out)
+
+    def _operand(self, made: Operand) -> Index:
+        self.operands.append(made)
+        return Index(len(self.operands) - 1)
 
     def _coded(self, weights: np.ndarray, source: Operand, channels: int, per_channel: bool) -> int:
         if per_channel:
@@ -73,25 +99,40 @@ class Network:
         moved = 128 if source.type is Q8 else 0
         return self.tensor(weights + moved, source.type, scale=0.01, zero_point=moved)
 
-    def model(self, inputs: list[int], outputs: list[int], **options: bool) -> Model:
-        return Model(
-            tuple(self.operands), tuple(self.operations), tuple(inputs), tuple(outputs), **options
-        )
+    def model(self, *outputs: int) -> Model:
+        """The model with these outputs."""
+        ends = (tuple(map(int, indexes)) for indexes in (self.inputs, outputs))
+        return Model(tuple(self.operands), tuple(self.operations), *ends)
 
 
 def chain(code: OperandCode = F32, *, nchw: bool = False, **conv: object) -> Model:
     """Two convolutions, the sum of both results, and a third convolution."""
     shape = (1, 4, 8, 6) if nchw else (1, 8, 6, 4)
-    zero = {Q8: 128, Q8S: 0}.get(code, 0)
-    quantization = {} if code is F32 else {"scale": 0.05, "zero_point": zero}
+    scale, zero = quantization(code)
     net = Network()
-    x = net.add(Operand(code, shape, **quantization))
-    wide = Operand(code, shape, scale=0.0 if code is F32 else 0.3, zero_point=zero)
+    x = net.add(Operand(code, shape, scale, zero))
+    wide = Operand(code, shape, 6 * scale, zero)
     a = net.conv(x, 4, wide, activation=FuseCode.RELU, nchw=nchw, **conv)
     b = net.conv(a, 4, wide, activation=FuseCode.RELU6, nchw=nchw, **conv)
-    total = net.operation(spec.ADD, [a, b, net.scalar(0)], wide)
-    y = net.conv(total, 4, wide, nchw=nchw, **conv)
-    return net.model([x], [y])
+    total = net.operation(spec.ADD, [a, b, 0], wide)
+    return net.model(net.conv(total, 4, wide, nchw=nchw, **conv))
+
+
+def quantization(code: OperandCode) -> tuple[float, int]:
+    """A scale and the zero point in the middle; none of what is not quantized."""
+    return {Q8: (0.05, 128), Q8S: (0.05, 0)}.get(code, (0.0, 0))
+
+
+def compiled(model: Model, device: HostDevice) -> Compilation:
+    runtime = HostRuntime((device,))
+    return runtime.compile(model, runtime.devices()[0])
+
+
+def computed(
+    model: Model, device: HostDevice, given: Sequence[np.ndarray] | None = None
+) -> list[np.ndarray]:
+    """What a device computes of the inputs, or of seeded numbers."""
+    return compiled(model, device).run(feed(model) if given is None else given)
 
 
 def feed(model: Model, seed: int = 2) -> list[np.ndarray]:

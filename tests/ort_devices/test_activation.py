@@ -1,42 +1,38 @@
 """Activations with a slope on the devices of ONNX Runtime."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from tests.nnapi.build import one
 from tests.ort_devices.expressions import differences, operators
-from tests.ort_devices.networks import Network
-
-ZEROS = {Q8: 128, Q8S: 0}
+from tests.ort_devices.networks import quantization
 
 
 def prelu(code: OperandCode, slopes: np.ndarray, *, constant: bool = True) -> Model:
     """PRELU of [2, 3, 4], with stored slopes."""
-    net = Network()
-    given = {"scale": 0.05, "zero_point": ZEROS[code]} if code in ZEROS else {}
-    of_slopes = {**given, "scale": 0.01} if given else {}
-    x = net.add(Operand(code, (2, 3, 4), **given))
-    if constant:
-        alpha = net.tensor(slopes, code, **of_slopes)
-    else:
-        alpha = net.add(Operand(code, slopes.shape, **of_slopes))
-    shape = np.broadcast_shapes((2, 3, 4), slopes.shape)
-    y = net.operation(spec.PRELU, [x, alpha], Operand(code, shape, **given))
-    return net.model([x] if constant else [x, alpha], [y])
+    scale, zero = quantization(code)
+    data = Data.of(slopes.astype(code.numpy)) if constant else None
+    x = Operand(code, (2, 3, 4), scale, zero)
+    out = replace(x, dimensions=np.broadcast_shapes((2, 3, 4), slopes.shape))
+    return one(spec.PRELU, [x, Operand(code, slopes.shape, scale / 5, zero, value=data)], [out])
 
 
 @pytest.mark.parametrize("slope", [0.25, -0.5, 0.0, 1.5])
 @pytest.mark.parametrize("shape", [(1,), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("code", [F32, F16, Q8, Q8S], ids=str)
 def test_one_slope_makes_it_a_leaky_relu(code, shape, slope):
-    stored = slope if code in (F32, F16) else round(slope / 0.01 + ZEROS[code])
+    scale, zero = quantization(code)
+    stored = round(slope / 0.01 + zero) if scale else slope
     model = prelu(code, np.full(shape, np.clip(stored, -128, 255 if code is not Q8S else 127)))
     found = operators(model)
     assert (found["LeakyRelu"], found["PRelu"]) == (1, 0)
-    assert max(differences(model)) <= (1 if code in ZEROS else 2e-3 if code is F16 else 1e-6)
+    assert max(differences(model)) <= (1 if scale else 2e-3 if code is F16 else 1e-6)
 
 
 @pytest.mark.parametrize(

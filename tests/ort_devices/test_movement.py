@@ -8,26 +8,22 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.to_onnx import obstacles
+from tests.nnapi.build import one
 from tests.ort_devices.expressions import operators
-from tests.ort_devices.networks import Network, feed
+from tests.ort_devices.networks import Network, computed, feed
 
-RUNTIME = HostRuntime((CpuDevice(threads=1),))
-(HOST_CPU,) = RUNTIME.devices()
+HOST_CPU = CpuDevice(threads=1)
 
 
 def joined(code: OperandCode, *quantizations: tuple[float, int]) -> Model:
     """CONCATENATION of [2, 3] along axis 1; the last scale and zero point are the output's."""
-    net = Network()
     *parts, out = [Operand(code, (2, 3), scale=s, zero_point=z) for s, z in quantizations]
-    inputs = [net.add(part) for part in parts]
-    whole = replace(out, dimensions=(2, 3 * len(parts)))
-    return net.model(inputs, [net.operation(spec.CONCATENATION, [*inputs, net.scalar(1)], whole)])
+    return one(spec.CONCATENATION, [*parts, 1], [replace(out, dimensions=(2, 3 * len(parts)))])
 
 
 @pytest.mark.parametrize(
@@ -50,16 +46,12 @@ def test_images_of_several_scales_are_joined_in_one_node(code, others, operator)
 
 def padded(code: OperandCode, *dims: int) -> Model:
     """PAD of [2, 3] to those sizes; the paddings are an input."""
-    quantization = {} if code is F32 else {"scale": 0.5, "zero_point": 7}
-    net = Network()
-    x, paddings = net.add(Operand(code, (2, 3), **quantization)), net.add(Operand(I32, (2, 2)))
-    out = Operand(code, dims, **quantization)
-    return net.model([x, paddings], [net.operation(spec.PAD, [x, paddings], out)])
+    x = Operand(code, (2, 3), *((0.0, 0) if code is F32 else (0.5, 7)))
+    return one(spec.PAD, [x, Operand(I32, (2, 2))], [replace(x, dimensions=dims)])
 
 
 def run(model: Model, *inputs: np.ndarray) -> np.ndarray:
-    (result,) = RUNTIME.compile(model, HOST_CPU).run(inputs)
-    return result
+    return computed(model, HOST_CPU, inputs)[0]
 
 
 @pytest.mark.parametrize("code", [F32, Q8, Q8S], ids=str)
@@ -92,19 +84,15 @@ def test_paddings_to_unknown_sizes_are_declined():
     ("code", "scalar"), [(F32, OperandCode.FLOAT32), (I32, OperandCode.INT32)], ids=str
 )
 def test_the_value_of_fill_may_be_an_input(code, scalar):
-    net = Network()
-    dims, value = net.tensor(np.array([2, 3]), I32), net.add(Operand(scalar))
-    y = net.operation(spec.FILL, [dims, value], Operand(code, (2, 3)))
-    found = run(net.model([value], [y]), np.array(5, code.numpy))
+    model = one(spec.FILL, [np.array([2, 3]), Operand(scalar)], [Operand(code, (2, 3))])
+    found = run(model, np.array(5, code.numpy))
     np.testing.assert_array_equal(found, np.full((2, 3), 5, code.numpy), strict=True)
 
 
 def sliced(begin: tuple[int, ...], sizes: tuple[int, ...], dims: tuple[int, ...]) -> Model:
     """SLICE of [4, 5, 6] at constant places."""
-    net = Network()
-    x = net.add(Operand(F32, (4, 5, 6)))
-    ends = [net.tensor(np.array(numbers, np.int32), I32) for numbers in (begin, sizes)]
-    return net.model([x], [net.operation(spec.SLICE, [x, *ends], Operand(F32, dims))])
+    given = Operand(F32, (4, 5, 6)), np.array(begin), np.array(sizes)
+    return one(spec.SLICE, given, [Operand(F32, dims)])
 
 
 @pytest.mark.parametrize(
@@ -122,15 +110,13 @@ def test_a_block_at_constant_places_is_one_node(begin, sizes, nodes):
 
 def test_channels_are_transposed_only_where_they_are_read_last():
     """NCHW to NHWC and back is nothing; what is read as NHWC is transposed."""
-    net = Network()
-    x = net.add(Operand(F32, (1, 2, 3, 4)))
-    perms = [net.tensor(np.array(perm, np.int32), I32) for perm in ((0, 2, 3, 1), (0, 3, 1, 2))]
+    net, image = Network(), Operand(F32, (1, 2, 3, 4))
+    x, perms = net.add(image), (np.array([0, 2, 3, 1]), np.array([0, 3, 1, 2]))
     last = net.operation(spec.TRANSPOSE, [x, perms[0]], Operand(F32, (1, 3, 4, 2)))
-    first = net.operation(spec.TRANSPOSE, [last, perms[1]], Operand(F32, (1, 2, 3, 4)))
-    found = net.operation(spec.RELU, [first], Operand(F32, (1, 2, 3, 4)))
-    assert operators(net.model([x], [found])) == {"Relu": 1}
-    model = net.model([x], [last, found])
+    first = net.operation(spec.TRANSPOSE, [last, perms[1]], image)
+    found = net.operation(spec.RELU, [first], image)
+    assert operators(net.model(found)) == {"Relu": 1}
+    model = net.model(last, found)
     assert operators(model) == {"Relu": 1, "Transpose": 1}
     (given,) = feed(model)
-    one, _ = RUNTIME.compile(model, HOST_CPU).run([given])
-    np.testing.assert_array_equal(one, given.transpose(0, 2, 3, 1), strict=True)
+    np.testing.assert_array_equal(run(model, given), given.transpose(0, 2, 3, 1), strict=True)

@@ -7,23 +7,19 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.operation import PORTABLE
+from tests.nnapi.build import one
 from tests.ort_devices.expressions import differences, operators
-from tests.ort_devices.networks import Network
 
-ZEROS = {Q8: 0, Q8S: -128}
+ZEROS = {F32: 0, Q8: 0, Q8S: -128}
 
 
 def softmax(
     code: OperandCode, moved: int = 0, beta: float = 1.0, shape: tuple[int, int] = (3, 200)
 ) -> Model:
     """A softmax along the last axis; `moved` is the distance of the zero point from the least."""
-    coded = code in ZEROS
-    given = {"scale": 0.05, "zero_point": ZEROS[code] + moved} if coded else {}
-    result = {"scale": 1 / 256, "zero_point": ZEROS[code]} if coded else {}
-    net = Network()
-    x = net.add(Operand(code, shape, **given))
-    out = Operand(code, shape, **result)
-    return net.model([x], [net.operation(spec.SOFTMAX, [x, net.scalar(beta)], out)])
+    given, result = (0.05, ZEROS[code] + moved), (1 / 256, ZEROS[code])
+    x, out = (Operand(code, shape, *((0.0, 0) if code is F32 else q)) for q in (given, result))
+    return one(spec.SOFTMAX, [x, beta], [out])
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.5])

@@ -7,13 +7,13 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.lowering.movement import concatenation
 from ep_nnapi.ort_devices.operation import Op, row, table
 from ep_nnapi.ort_devices.scope import TO_NCHW, Scope, identity
-from tests.ort_devices.networks import Network
+from tests.nnapi.build import one
 
 SHAPE = (1, 2, 3, 4)
 
@@ -28,23 +28,15 @@ def lowered(model: Model, *perms: tuple[int, ...]) -> Op:
     return Op(scope, named, lambda *_: pytest.fail("no model inside"))
 
 
-def sum_of(a: Operand, b: Operand, out: Operand, activation: int = FuseCode.NONE) -> Model:
-    net = Network()
-    x, y = net.add(a), net.add(b)
-    return net.model([x, y], [net.operation(spec.ADD, [x, y, net.scalar(int(activation))], out)])
-
-
 def added(activation: int = FuseCode.NONE, **quantization: float) -> Op:
     each = Operand(Q8 if quantization else F32, SHAPE, **quantization)
-    return lowered(sum_of(each, each, each, activation))
+    return lowered(one(spec.ADD, [each, each, int(activation)], [each]))
 
 
-def joined() -> Op:
-    net = Network()
-    parts = [net.add(Operand(F32, SHAPE)) for _ in range(2)]
-    out = Operand(F32, (1, 2, 3, 8))
-    y = net.operation(spec.CONCATENATION, [*parts, net.scalar(3)], out)
-    return lowered(net.model(parts, [y]))
+def joined(*perms: tuple[int, ...], channels: int = SHAPE[3]) -> Op:
+    parts = (Operand(F32, (*SHAPE[:3], n)) for n in (channels, SHAPE[3]))
+    out = Operand(F32, (*SHAPE[:3], channels + SHAPE[3]))
+    return lowered(one(spec.CONCATENATION, [*parts, 3], [out]), *perms)
 
 
 def nodes(op: Op) -> list[str]:
@@ -73,11 +65,8 @@ def test_a_repeated_operand_has_several_indexes():
 
 
 def test_operands_that_must_be_constant_are_read_or_refused():
-    net = Network()
-    x = net.add(Operand(F32, (2, 3)))
-    perm = net.tensor(np.array([1, 0]), I32)
-    y = net.operation(spec.TRANSPOSE, [x, perm], Operand(F32, (3, 2)))
-    op = lowered(net.model([x], [y]))
+    ends = Operand(F32, (2, 3)), Operand(F32, (3, 2))
+    op = lowered(one(spec.TRANSPOSE, [ends[0], np.array([1, 0])], ends[1:]))
     assert op.ints("perm") == (1, 0)
     with pytest.raises(Inexpressible, match="operand input is not constant"):
         op.ints("input")
@@ -149,7 +138,8 @@ def test_results_are_delivered_as_numbers_or_as_stored():
 
 
 def element_wise(a: tuple[int, ...], b: tuple[int, ...], *perms: tuple[int, ...]) -> Op:
-    return lowered(sum_of(Operand(F32, a), Operand(F32, b), Operand(F32, SHAPE)), *perms)
+    x, y, out = (Operand(F32, shape) for shape in (a, b, SHAPE))
+    return lowered(one(spec.ADD, [x, y, 0], [out]), *perms)
 
 
 def test_element_wise_operations_keep_the_layout_of_their_operands():
@@ -194,12 +184,7 @@ def test_operands_of_lower_rank_are_widened_before_they_are_transposed():
 
 @pytest.mark.parametrize(("channels", "perm"), [(4, TO_NCHW), (3, TO_NCHW), (5, identity(4))])
 def test_tensors_are_joined_in_the_layout_of_convolutions_if_most_have_it(channels, perm):
-    net = Network()
-    of_convolution = net.add(Operand(F32, SHAPE))
-    other = net.add(Operand(F32, (*SHAPE[:3], channels)))
-    parts, out = [other, of_convolution], Operand(F32, (*SHAPE[:3], 4 + channels))
-    y = net.operation(spec.CONCATENATION, [*parts, net.scalar(3)], out)
-    op = lowered(net.model(parts, [y]), identity(4), TO_NCHW)
+    op = joined(identity(4), TO_NCHW, channels=channels)
     concatenation(op)
     assert op.scope.perms(op.index("output")) == [perm]
     assert nodes(op) == ["Transpose", "Concat"]

@@ -29,16 +29,16 @@ from ep_nnapi.ort_devices.plugin import (
 )
 from ep_nnapi.sessions import cpu
 from tests.cli.command import DIGITS
+from tests.nnapi.build import relu
 from tests.ort_devices.networks import Network, chain, feed
 
 CPU = "ort:CPUExecutionProvider"
 
 
 def tanh_of_elu() -> Model:
-    net = Network()
-    x = net.add(Operand(F32, (2, 3)))
-    y = net.operation(spec.ELU, [x, net.scalar(1.0)], Operand(F32, (2, 3)))
-    return net.model([x], [net.operation(spec.TANH, [y], Operand(F32, (2, 3)))])
+    net, tensor = Network(), Operand(F32, (2, 3))
+    y = net.operation(spec.ELU, [net.add(tensor), 1.0], tensor)
+    return net.model(net.operation(spec.TANH, [y], tensor))
 
 
 def test_it_computes_as_nnapi_reference() -> None:
@@ -116,10 +116,7 @@ def test_a_provider_that_takes_a_part_answers_by_operation(monkeypatch: pytest.M
 
 def test_what_has_no_onnx_form_is_declined_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refusing(monkeypatch, "nothing")
-    net = Network()
-    x = net.add(Operand(F32, (0, 3)))
-    model = net.model([x], [net.operation(spec.RELU, [x], Operand(F32, (0, 3)))])
-    assert plugin_device(CPU).supported(model) == (False,)
+    assert plugin_device(CPU).supported(relu(Operand(F32, (0, 3)))) == (False,)
     assert not asked
 
 

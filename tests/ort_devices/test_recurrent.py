@@ -7,7 +7,6 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Model, Omitted, Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.spec import F16, F32
@@ -16,9 +15,10 @@ from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.session import open_on_provider
 from ep_nnapi.ort_devices.to_onnx import obstacles
 from ep_nnapi.sessions.device_session import Threads
+from tests.nnapi.build import constant, one, scalar
 from tests.nnapi.host.recurrent_cells import OPTIONS, SCALARS, drawn, steps, weights
+from tests.ort_devices import networks
 from tests.ort_devices.expressions import operators
-from tests.ort_devices.networks import Network
 from tests.ort_devices.test_session import provider
 
 TIMES, BATCHES, INPUTS, UNITS = 5, 2, 4, 6
@@ -49,30 +49,23 @@ def model_of(
     code: OperandCode = F32,
 ) -> Model:
     """The operation on a sequence; tensors named `computed` are inputs of the model too."""
-    net, given, ins = Network(), [], []
-    for param in row.input_params[0]:
-        if param.name == "input" or param.name in computed:
-            shape = tensors[param.name].shape if param.name in tensors else None
-            given.append(net.add(Operand(code, shape or sequence().shape)))
-            ins.append(given[-1])
-        elif param.name in tensors:
-            given.append(net.tensor(tensors[param.name], code))
-        elif param.name in scalars:
-            value = scalars[param.name]
-            half = code is F16 and isinstance(value, float)
-            given.append(
-                net.tensor(np.array(value), OperandCode.FLOAT16) if half else net.scalar(value)
-            )
+    given = []
+    for name in (param.name for param in row.input_params[0]):
+        if name == "input" or name in computed:
+            given.append(Operand(code, tensors.get(name, sequence()).shape))
+        elif name in tensors:
+            given.append(constant(tensors[name].astype(code.numpy)))
+        elif name in scalars:
+            half = code is F16 and isinstance(scalars[name], float)
+            given.append(scalar(OperandCode.FLOAT16, scalars[name]) if half else scalars[name])
         else:
-            given.append(net.add(Operand(code, value=Omitted.NO_VALUE)))
-    first = net.operation(row, given, *(Operand(code, shape) for shape in outputs))
-    return net.model(ins, list(range(first, first + len(outputs))))
+            given.append(Operand(code, value=Omitted.NO_VALUE))
+    return one(row, given, [Operand(code, shape) for shape in outputs])
 
 
 def computed(model: Model, *inputs: np.ndarray) -> list[np.ndarray]:
-    runtime = HostRuntime((CpuDevice(threads=1),))
     dtype = model.operands[model.inputs[0]].type.numpy
-    return runtime.compile(model, runtime.devices()[0]).run([i.astype(dtype) for i in inputs])
+    return networks.computed(model, CpuDevice(threads=1), [i.astype(dtype) for i in inputs])
 
 
 STATES = ((BATCHES, UNITS), (BATCHES, UNITS))

@@ -41,8 +41,9 @@ from ep_nnapi.sessions.device_session import (
     DeviceSession,
     Threads,
 )
+from tests.nnapi.build import one, relu
 from tests.onnx_graph import serialized
-from tests.ort_devices.networks import Network, chain, feed
+from tests.ort_devices.networks import Network, chain, computed, feed
 
 
 def test_weights_are_int8_only_where_their_products_do_not_saturate():
@@ -54,8 +55,7 @@ def test_weights_are_int8_only_where_their_products_do_not_saturate():
 def test_a_session_gives_the_references_results():
     model = chain()
     (ours,) = open_model(model, None, Threads(1)).execute(feed(model), (), RunOptions())
-    reference = ReferenceDevice().prepare(model, CompileOptions())
-    (theirs,) = reference.execute(feed(model), (), RunOptions())
+    (theirs,) = computed(model, ReferenceDevice())
     np.testing.assert_allclose(ours, theirs, 0, 1e-5)  # sums of 36 products in another order
 
 
@@ -138,11 +138,10 @@ def test_weights_that_are_floats_stay_floats() -> None:
     floats = net.operation(spec.DEQUANTIZE, [x], Operand(F32, (1, 6, 6, 3)))
     sums = net.conv(floats, 4, Operand(F32, (1, 6, 6, 4)))
     y = net.operation(spec.QUANTIZE, [sums], Operand(Q8, (1, 6, 6, 4), scale=0.02, zero_point=128))
-    model = net.model([x], [y])
-    given, one = feed(model), Threads(1)
-    reference = ReferenceDevice().prepare(model, CompileOptions())
-    (theirs,) = reference.execute(given, (), RunOptions())
-    for made in (open_model(model, None, one), open_on_provider(model, provider(), one)):
+    model = net.model(y)
+    given, single = feed(model), Threads(1)
+    (theirs,) = computed(model, ReferenceDevice())
+    for made in (open_model(model, None, single), open_on_provider(model, provider(), single)):
         (ours,) = made.execute(given, (), RunOptions())
         assert np.abs(ours.astype(int) - theirs).max() <= 1  # sums in another order, then rounded
 
@@ -160,26 +159,22 @@ def test_threads_are_those_of_the_compilation(options: CompileOptions, threads: 
 
 
 def test_models_of_other_operations_are_refused():
-    net = Network()
-    x = net.add(Operand(F32, (1, 3)))
-    seeds = net.tensor(np.array([1, 2]), I32)
-    y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
+    given = Operand(F32, (1, 3)), 2, np.array([1, 2])
+    model = one(spec.RANDOM_MULTINOMIAL, given, [Operand(I32, (1, 2))])
     with pytest.raises(Inexpressible, match=f"of {OperandCode.TENSOR_FLOAT32.name}"):
-        open_model(net.model([x], [y]), None, Threads(1))
+        open_model(model, None, Threads(1))
 
 
 def test_an_output_may_be_a_factor_of_a_product_with_transposed_weights() -> None:
     """ONNX Runtime 1.32 creates no session for it if the output is an Identity of the factor."""
     net = Network()
     a, b, c = (net.add(Operand(F32, shape)) for shape in ((2, 3), (3, 4), (4,)))
-    none = net.scalar(0)
-    y = net.operation(spec.ADD, [a, a, none], Operand(F32, (2, 3)))
-    order = net.tensor(np.array([1, 0]), I32)
-    across = net.operation(spec.TRANSPOSE, [b, order], Operand(F32, (4, 3)))
-    z = net.operation(spec.FULLY_CONNECTED, [y, across, c, none], Operand(F32, (2, 4)))
+    y = net.operation(spec.ADD, [a, a, 0], Operand(F32, (2, 3)))
+    across = net.operation(spec.TRANSPOSE, [b, np.array([1, 0])], Operand(F32, (4, 3)))
+    z = net.operation(spec.FULLY_CONNECTED, [y, across, c, 0], Operand(F32, (2, 4)))
     x, w, bias = (np.arange(n, dtype=np.float32) for n in (6, 12, 4))
     x, w = x.reshape(2, 3), w.reshape(3, 4)
-    prepared = open_model(net.model([a, b, c], [y, z]), None, Threads(1))
+    prepared = open_model(net.model(y, z), None, Threads(1))
     results = prepared.execute((x, w, bias), (), RunOptions())
     for result, expected in zip(results, (2 * x, 2 * x @ w + bias), strict=True):
         np.testing.assert_array_equal(result, expected)  # whole numbers below 2^24
@@ -298,13 +293,11 @@ LARGE = 1 << 16
 
 def doubled(code: OperandCode, size: int) -> Model:
     """Doubles its input, or negates a truth value."""
-    net = Network()
-    scale = {"scale": 0.5, "zero_point": 3} if code in (Q8, Q8S) else {}
-    operand = Operand(code, (size,), **scale)
-    x = net.add(operand)
+    operand = Operand(code, (size,), *((0.5, 3) if code in (Q8, Q8S) else ()))
     if code is BOOL8:
-        return net.model([x], [net.operation(spec.LOGICAL_NOT, [x], operand)])
-    return net.model([x], [net.operation(spec.ADD, [x, x, net.scalar(0)], operand)])
+        return one(spec.LOGICAL_NOT, [operand], [operand])
+    net = Network(operand)
+    return net.model(net.operation(spec.ADD, [*net.inputs * 2, 0], operand))
 
 
 def executed(model: Model, inputs: list[np.ndarray], out: np.ndarray | None) -> np.ndarray:
@@ -352,39 +345,29 @@ def provider() -> onnxruntime.OrtEpDevice:
 
 
 def test_a_model_runs() -> None:
-    net = Network()
-    x = net.add(Operand(F32, (3,)))
-    model = net.model([x], [net.operation(spec.ABS, [x], Operand(F32, (3,)))])
-    found = open_on_provider(model, provider(), Threads(1))
+    x = Operand(F32, (3,))
+    found = open_on_provider(one(spec.ABS, [x], [x]), provider(), Threads(1))
     (result,) = found.execute([np.array([-1, 0, 2], np.float32)], (), RunOptions())
     assert result.tolist() == [1.0, 0.0, 2.0]
 
 
 def test_large_weights_are_given_apart() -> None:
-    net = Network()
-    x = net.add(Operand(F32, (1, 600)))
-    weights = net.tensor(np.ones((2, 600)), F32)
-    bias = net.tensor(np.array([0.5, -0.5]), F32)
-    y = net.operation(spec.FULLY_CONNECTED, [x, weights, bias, net.scalar(0)], Operand(F32, (1, 2)))
-    found = open_on_provider(net.model([x], [y]), provider(), Threads())
+    given = Operand(F32, (1, 600)), np.ones((2, 600)), np.array([0.5, -0.5]), 0
+    model = one(spec.FULLY_CONNECTED, given, [Operand(F32, (1, 2))])
+    found = open_on_provider(model, provider(), Threads())
     (result,) = found.execute([np.ones((1, 600), np.float32)], (), RunOptions())
     assert result.tolist() == [[600.5, 599.5]]
 
 
 def test_what_has_no_onnx_form_is_refused() -> None:
-    net = Network()
-    x = net.add(Operand(F32, (0, 3)))
-    model = net.model([x], [net.operation(spec.RELU, [x], Operand(F32, (0, 3)))])
     with pytest.raises(Inexpressible, match="the shape of operand 0 is unknown"):
-        open_on_provider(model, provider(), Threads())
+        open_on_provider(relu(Operand(F32, (0, 3))), provider(), Threads())
 
 
 @pytest.mark.parametrize(("inputs", "nodes"), [(7, 1), (8, 2), (13, 2), (14, 3), (20, 4)])
 def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
-    net = Network()
-    given = [net.add(Operand(F32, (2,))) for _ in range(inputs)]
-    y = net.operation(spec.CONCATENATION, [*given, net.scalar(0)], Operand(F32, (2 * inputs,)))
-    converted = convert(net.model(given, [y]))
+    given = [*[Operand(F32, (2,))] * inputs, 0]
+    converted = convert(one(spec.CONCATENATION, given, [Operand(F32, (2 * inputs,))]))
     graph = converted.proto.graph
     assert [node.op_type for node in graph.node] == ["Concat"] * nodes
     assert max(len(node.input) for node in graph.node) <= 7
@@ -396,11 +379,8 @@ def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
 
 @pytest.mark.parametrize(("outputs", "nodes"), [(7, ["Split"]), (8, ["Slice"] * 8)])
 def test_splits_into_many_parts_are_slices(outputs: int, nodes: list[str]) -> None:
-    net = Network()
-    x = net.add(Operand(F32, (1, 2 * outputs)))
-    given = [x, net.scalar(1), net.scalar(outputs)]
-    first = net.operation(spec.SPLIT, given, *[Operand(F32, (1, 2))] * outputs)
-    converted = convert(net.model([x], list(range(first, first + outputs))))
+    given = Operand(F32, (1, 2 * outputs)), 1, outputs
+    converted = convert(one(spec.SPLIT, given, [Operand(F32, (1, 2))] * outputs))
     assert [node.op_type for node in converted.proto.graph.node] == nodes
     array = np.arange(2 * outputs, dtype=np.float32).reshape(1, -1)
     found = ReferenceEvaluator(converted.proto).run(None, {converted.model().inputs[0]: array})

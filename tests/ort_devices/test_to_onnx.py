@@ -8,7 +8,6 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand
@@ -23,16 +22,12 @@ from ep_nnapi.ort_devices.to_onnx import (
     folded,
     obstacles,
 )
-from tests.ort_devices.networks import Network, chain, feed
+from tests.nnapi.build import constant, one, relu
+from tests.ort_devices.networks import Index, Network, chain, computed
 
 
 def operators(model: Model) -> Counter[str]:
     return Counter(node.op_type for node in convert(model).proto.graph.node)
-
-
-def computed(model: Model, device: object) -> list[np.ndarray]:
-    runtime = HostRuntime((device,))
-    return runtime.compile(model, runtime.devices()[0]).run(feed(model))
 
 
 def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
@@ -42,12 +37,10 @@ def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
 
 def test_weights_in_the_order_of_onnx_are_not_copied() -> None:
     """Those of MatMul [size, units] enter FULLY_CONNECTED transposed, where they are."""
-    net = Network()
     given = np.arange(6000, dtype=np.float32).reshape(20, 300) % 7
-    x, bias = net.add(Operand(F32, (2, 20))), net.tensor(np.arange(300) % 5, F32)
-    weights = net.add(Operand(F32, (300, 20), value=Data(given.T)))
-    ins = [x, weights, bias, net.scalar(0)]
-    model = net.model([x], [net.operation(spec.FULLY_CONNECTED, ins, Operand(F32, (2, 300)))])
+    weights, bias = Operand(F32, (300, 20), value=Data(given.T)), np.arange(300.0) % 5
+    ins = Operand(F32, (2, 20)), weights, bias, 0
+    model = one(spec.FULLY_CONNECTED, ins, [Operand(F32, (2, 300))])
     assert any(np.shares_memory(held, given) for held in convert(model).weights.values())
     ours, theirs = (computed(model, device()) for device in (CpuDevice, ReferenceDevice))
     np.testing.assert_allclose(ours, theirs, 0, 1e-3)  # sums of 20 products in another order
@@ -59,12 +52,9 @@ def test_quantized_weights_in_the_order_of_onnx_are_not_transposed(int8: bool) -
     given = (np.arange(600 * 120) * 7 % 251).astype(np.uint8).reshape(120, 600)
 
     def network(weights: Data) -> Model:
-        net = Network()
-        x = net.add(Operand(Q8, (2, 120), 0.1, 120))
-        w = net.add(Operand(Q8, (600, 120), 0.02, 130, value=weights))
-        bias = net.add(Operand(I32, (600,), 0.1 * 0.02), np.arange(600, dtype=np.int32))
-        ins, y = [x, w, bias, net.scalar(0)], Operand(Q8, (2, 600), 2.0, 128)
-        return net.model([x], [net.operation(spec.FULLY_CONNECTED, ins, y)])
+        x, w = Operand(Q8, (2, 120), 0.1, 120), Operand(Q8, (600, 120), 0.02, 130, value=weights)
+        ins = x, w, constant(np.arange(600), 0.1 * 0.02), 0
+        return one(spec.FULLY_CONNECTED, ins, [Operand(Q8, (2, 600), 2.0, 128)])
 
     model, copied = network(Data(given.T)), network(Data.of(given.T))
     made = convert(model, Kernels(int8_weights=int8))
@@ -118,9 +108,8 @@ def test_a_transpose_operation_undoes_the_layout_of_a_convolution():
     net = Network()
     x = net.add(Operand(F32, (1, 8, 6, 4)))
     y = net.conv(x, 4, Operand(F32, (1, 8, 6, 4)))
-    perm = net.tensor(np.array([0, 3, 1, 2]), I32)
-    z = net.operation(spec.TRANSPOSE, [y, perm], Operand(F32, (1, 4, 8, 6)))
-    model = net.model([x], [z])
+    perm = np.array([0, 3, 1, 2])
+    model = net.model(net.operation(spec.TRANSPOSE, [y, perm], Operand(F32, (1, 4, 8, 6))))
     assert operators(model)["Transpose"] == 1
     (ours,), (theirs,) = (computed(model, d) for d in (CpuDevice(), ReferenceDevice()))
     np.testing.assert_allclose(ours, theirs, 0, 1e-5)  # sums of 36 products in another order
@@ -131,11 +120,11 @@ def test_weights_are_transposed_once_and_given_to_the_session_by_name():
     net = Network()
     x = net.add(Operand(F32, (1, 8, 6, 16)))
     y = net.conv(x, 16, Operand(F32, (1, 8, 6, 16)))
-    first = net.operations[0]
-    z = net.operation(spec.CONV_2D, [y, *first.inputs[1:]], Operand(F32, (1, 8, 6, 16)))
-    found = convert(net.model([x], [z]))
+    weights = [Index(i) for i in net.operations[0].inputs[1:]]
+    z = net.operation(spec.CONV_2D, [y, *weights], Operand(F32, (1, 8, 6, 16)))
+    filter_ = net.operands[weights[0]].array
+    found = convert(net.model(z))
     (weights,) = found.weights.values()
-    filter_ = net.operands[first.inputs[1]].array
     np.testing.assert_array_equal(weights, filter_.transpose(0, 3, 1, 2))
     assert len(found.proto.SerializeToString()) < weights.nbytes
 
@@ -166,48 +155,31 @@ def test_signed_models_compute_on_uint8():
     assert operators(chain(Q8S))["BitwiseXor"] == 2
 
 
-def one(row: spec.OperationSpec, shape: tuple[int, ...], *arguments: object) -> Model:
-    """A model of one operation on a float tensor of that shape."""
-    net = Network()
-    x = net.add(Operand(F32, shape))
-    given = [net.tensor(a, I32) if isinstance(a, np.ndarray) else net.scalar(a) for a in arguments]
-    y = net.operation(row, [x, *given], Operand(F32, tuple(0 for _ in shape)))
-    return net.model([x], [y])
-
-
 def test_every_operation_of_a_supported_model_has_no_obstacle():
     assert obstacles(chain()) == ("", "", "", "")
 
 
 def test_unknown_input_shapes_are_an_obstacle():
-    assert obstacles(one(spec.RELU, (2, 3))) == ("",)
-    assert obstacles(one(spec.RELU, (2, 0))) == ("the shape of operand 0 is unknown",)
+    assert obstacles(relu(Operand(F32, (2, 3)))) == ("",)
+    assert obstacles(relu(Operand(F32, (2, 0)))) == ("the shape of operand 0 is unknown",)
 
 
 @pytest.mark.parametrize("divisor", [0, -1])
 def test_integer_division_that_traps_is_an_obstacle(divisor):
     """x / 0 and -2**31 / -1 end the process on x86-64."""
 
-    def division(number: int) -> Model:
-        net = Network()
-        x = net.add(Operand(I32, (2,)))
-        by = net.tensor(np.array([number]), I32)
-        return net.model([x], [net.operation(spec.DIV, [x, by, net.scalar(0)], Operand(I32, (2,)))])
-
-    assert obstacles(division(2)) == ("",)
-    assert obstacles(division(divisor)) == ("a divisor is 0 or -1",)
+    x = Operand(I32, (2,))
+    models = (one(spec.DIV, [x, np.array([number]), 0], [x]) for number in (2, divisor))
+    assert [obstacles(m) for m in models] == [("",), ("a divisor is 0 or -1",)]
 
 
 def test_operations_without_a_lowering_are_named():
-    net = Network()
-    x = net.add(Operand(F32, (1, 3)))
-    seeds = net.tensor(np.array([1, 2]), I32)
-    y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
-    (obstacle,) = obstacles(net.model([x], [y]))
+    given = Operand(F32, (1, 3)), 2, np.array([1, 2])
+    (obstacle,) = obstacles(one(spec.RANDOM_MULTINOMIAL, given, [Operand(I32, (1, 2))]))
     assert obstacle == f"RANDOM_MULTINOMIAL of {OperandCode.TENSOR_FLOAT32.name}"
 
 
-SCORES = [[0.9, 0.1], [0.3, 0.8], [0.2, 0.7]]
+SCORES = np.array([[0.9, 0.1], [0.3, 0.8], [0.2, 0.7]])
 """Of three regions, in a background and a class."""
 
 
@@ -215,26 +187,21 @@ def fold(model: Model) -> Model:
     return folded(model, named_operations(model, FEATURE_LEVEL))
 
 
-def suppressed(net: Network, threshold: float, scores: int | None = None) -> int:
-    """BOX_WITH_NMS_LIMIT of three regions of one image; the first of its outputs."""
-    regions = [[0, 0, 4, 4] * 2, [8, 8, 12, 12] * 2, [8, 8, 12, 13] * 2]
-    if scores is None:
-        scores = net.tensor(np.array(SCORES), F32)
-    inputs = [scores, net.tensor(np.array(regions), F32), net.tensor(np.zeros(3), I32)]
-    inputs += [net.scalar(value) for value in (threshold, -1, 0, 0.4, 1.0, 0.3)]
+def suppressed(net: Network, threshold: float, scores: object = SCORES) -> list[Index]:
+    """The outputs of BOX_WITH_NMS_LIMIT of three regions of one image."""
+    regions = np.array([[0, 0, 4, 4] * 2, [8, 8, 12, 12] * 2, [8, 8, 12, 13] * 2], float)
+    inputs = [scores, regions, np.zeros(3, int), threshold, -1, 0, 0.4, 1.0, 0.3]
     kept = (Operand(F32, (0,)), Operand(F32, (0, 4)), Operand(I32, (0,)), Operand(I32, (0,)))
-    return net.operation(spec.BOX_WITH_NMS_LIMIT, inputs, *kept)
+    return net.apply(spec.BOX_WITH_NMS_LIMIT, inputs, *kept)
 
 
 def pooled(threshold: float) -> Model:
     """The rows of an image for the classes of the regions above a threshold, then convolved."""
     net = Network()
     image = net.add(Operand(F32, (2, 4, 4, 2)))
-    first = suppressed(net, threshold)
-    taken = net.operation(
-        spec.GATHER, [image, net.scalar(0), first + 2], Operand(F32, (0, 4, 4, 2))
-    )
-    return net.model([image], [first, net.conv(taken, 3, Operand(F32, (0, 4, 4, 3))), first + 2])
+    scores, _, classes, _ = suppressed(net, threshold)
+    taken = net.operation(spec.GATHER, [image, 0, classes], Operand(F32, (0, 4, 4, 2)))
+    return net.model(scores, net.conv(taken, 3, Operand(F32, (0, 4, 4, 3))), classes)
 
 
 @pytest.mark.parametrize(("threshold", "left"), [(0.5, 2), (0.95, 0)])
@@ -242,11 +209,10 @@ def test_regions_that_constants_decide(threshold: float, left: int) -> None:
     """One of the regions is suppressed by a better one; of none there is nothing to compute."""
     model = pooled(threshold)
     assert len(fold(model).operations) == left
-    runtime = HostRuntime((CpuDevice(threads=1), ReferenceDevice()))
-    cpu, reference = runtime.devices()
-    assert all(runtime.supported(model, cpu))
+    cpu = CpuDevice(threads=1)
+    assert all(cpu.supported(model))
     image = np.random.default_rng(1).normal(size=(2, 4, 4, 2)).astype(np.float32)
-    ours, expected = (runtime.compile(model, d).run([image]) for d in (cpu, reference))
+    ours, expected = (computed(model, d, [image]) for d in (cpu, ReferenceDevice()))
     assert [r.shape for r in ours] == [(left // 2,), (left // 2, 4, 4, 3), (left // 2,)]
     for got, wanted in zip(ours, expected, strict=True):
         np.testing.assert_allclose(got, wanted, 1e-6, 1e-5)
@@ -255,25 +221,19 @@ def test_regions_that_constants_decide(threshold: float, left: int) -> None:
 def test_nothing_is_computed_that_depends_on_inputs() -> None:
     net = Network()
     scores = net.add(Operand(F32, (3, 2)))
-    first = suppressed(net, 0.5, scores)
-    model = net.model([scores], [first])
+    model = net.model(suppressed(net, 0.5, scores)[0])
     assert fold(model) is model
     assert CpuDevice().supported(model) == (False,)
 
 
 def test_operations_with_a_form_in_onnx_are_left_to_it() -> None:
-    net = Network()
-    truth = net.tensor(np.array([True, False]), BOOL8)
-    model = net.model([], [net.operation(spec.LOGICAL_NOT, [truth], Operand(BOOL8, (2,)))])
+    model = one(spec.LOGICAL_NOT, [np.array([True, False])], [Operand(BOOL8, (2,))])
     assert fold(model) is model
     assert "Not" in {node.op_type for node in convert(model).proto.graph.node}
 
 
 def test_large_constants_are_not_read() -> None:
-    net = Network()
-    keys, rows = np.arange(20_000), np.zeros((20_000, 1))
-    inputs = [net.tensor(np.array([3]), I32), net.tensor(keys, I32), net.tensor(rows, F32)]
+    inputs = np.array([3]), np.arange(20_000), np.zeros((20_000, 1))
     outputs = Operand(F32, (1, 1)), Operand(spec.Q8, (1,), scale=1.0)
-    first = net.operation(spec.HASHTABLE_LOOKUP, inputs, *outputs)
-    model = net.model([], [first, first + 1])
+    model = one(spec.HASHTABLE_LOOKUP, inputs, outputs)
     assert fold(model) is model

@@ -31,7 +31,7 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster
 from ep_nnapi.report.report import Phase, Substitute
 from tests.faulty import FaultyDevice
-from tests.ort_devices.expressions import Expression
+from tests.nnapi.build import one
 from tests.provider.test_planner import CHAIN, SHAPE, plan
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)
@@ -105,8 +105,8 @@ BY = Substitute("npu", "nnapi-reference", Phase.RUN, "out of luck")
 
 
 def test_compilations_add_up():
-    net = Expression()
-    model = net.ends(net.two(spec.ADD, net.x, net.numbers(8)))
+    x = Operand(F32, (2, 3, 8))
+    model = one(spec.ADD, [x, np.ones(8), 0], [x])
     outer = replace(model, operands=(*model.operands, Operand(F32, value=model)))
     record = ClusterRecord()
     assert record.compiled is None

@@ -5,7 +5,6 @@ import os
 import shlex
 import signal
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Timer
@@ -16,7 +15,7 @@ import pytest
 from ep_nnapi.nnapi.clock import run_time
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Duration, RunOptions
 from ep_nnapi.nnapi.spec import ADD, TILE
 from ep_nnapi.remote import runtime as remote
@@ -24,6 +23,7 @@ from ep_nnapi.remote.runtime import RemoteRuntime
 from ep_nnapi.remote.stream import Kind, Parts, Stream
 from tests.native.build import needs_compiler
 from tests.nnapi import conformance
+from tests.nnapi.build import one
 from tests.programs import ran
 from tests.remote.agents import Bench, killed_in
 from tests.runtimes import library
@@ -34,10 +34,8 @@ F32 = OperandCode.TENSOR_FLOAT32
 
 def add(size: int = 3, constant: int = 0) -> Model:
     """x + y, or x plus a constant of so many numbers."""
-    x, fuse = Operand(F32, (size,)), Operand(OperandCode.INT32, value=Data.of(np.int32(0)))
-    y = replace(x, value=Data.of(np.arange(size, dtype=np.float32))) if constant else x
-    inputs = (0,) if constant else (0, 1)
-    return Model((x, y, fuse, x), (Operation(ADD, (0, 1, 2), (3,)),), inputs, (3,))
+    x = Operand(F32, (size,))
+    return one(ADD, [x, np.arange(float(size)) if constant else x, 0], [x])
 
 
 @pytest.fixture
@@ -66,10 +64,8 @@ def test_runs_are_those_of_the_library(runtime: RemoteRuntime):
     into = np.empty(3, np.float32)
     assert compiled.run([x, x], [into])[0] is into
     np.testing.assert_array_equal(into, x + x)
-    open_x = Operand(F32, (0, 2))
     times = Operand(OperandCode.TENSOR_INT32, (2,))
-    operands = (open_x, times, Operand(F32, (0, 0)))
-    tiled = Model(operands, (Operation(TILE, (0, 1), (2,)),), (0, 1), (2,))
+    tiled = one(TILE, [Operand(F32, (0, 2)), times], [Operand(F32, (0, 0))])
     compiled = runtime.compile(tiled, device(runtime))
     for rows, by in ((1, 1), (3, 2000), (2, 1)):
         given = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)

@@ -9,8 +9,10 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
-from tests.nnapi.host.chain import Chain, run
-from tests.nnapi.host.oracle import BOOL8, F32, I32
+from ep_nnapi.nnapi.runtime import RunOptions
+from tests.nnapi.build import one
+from tests.nnapi.host.oracle import BOOL8, F32, I32, REFERENCE, RUNTIME
+from tests.ort_devices.networks import Network
 
 X = Operand(F32)  # of unknown rank
 PAIR = Operand(F32, (2,))
@@ -20,42 +22,45 @@ YES, NO = np.array([True]), np.array([False])
 NUMBERS = np.array([1.0, 5.0], np.float32)
 
 
+def run(model, *arrays, **options):
+    return RUNTIME.compile(model, REFERENCE).run(arrays, options=RunOptions(**options))
+
+
 def binary(row, operand=X):
     """The operation of the model's two inputs."""
-    chain = Chain(operand, operand)
-    return chain.model(*chain.apply(row, (0, 1, *chain.scalars(0)), operand))
+    return one(row, [operand, operand, 0], [operand])
 
 
 def conditional(then, otherwise, *inputs, outputs=(X,)):
     """IF of the model's first input; the others go on."""
-    chain = Chain(FLAG, *inputs)
-    branches = chain.inner(then), chain.inner(otherwise)
-    return chain.model(*chain.apply(spec.IF, (0, *branches, *range(1, len(inputs) + 1)), *outputs))
+    return one(spec.IF, [FLAG, then, otherwise, *inputs], outputs)
 
 
 def loop(condition, body, *inputs, outputs):
     """WHILE of the model's inputs."""
-    chain = Chain(*inputs)
-    models = chain.inner(condition), chain.inner(body)
-    return chain.model(*chain.apply(spec.WHILE, (*models, *range(len(inputs))), *outputs))
+    return one(spec.WHILE, [condition, body, *inputs], outputs)
 
 
 def below(*state):
     """Condition: the first input is less than the second."""
-    chain = Chain(ONE, ONE, *state)
-    return chain.model(*chain.apply(spec.LESS, (0, 1), FLAG))
+    net = Network(ONE, ONE, *state)
+    return net.model(net.operation(spec.LESS, net.inputs[:2], FLAG))
 
 
 def always(*state):
     """Condition: an input equals itself."""
-    chain = Chain(*state)
-    return chain.model(*chain.apply(spec.EQUAL, (0, 0), FLAG))
+    net = Network(*state)
+    return net.model(net.operation(spec.EQUAL, net.inputs[:1] * 2, FLAG))
 
 
-def increment(chain, index):
-    """The index plus one."""
-    one = chain.constant(np.ones(1, np.int32), ONE)
-    return chain.apply(spec.ADD, (index, one, *chain.scalars(0)), ONE)[0]
+def increment(net):
+    """The first input plus one."""
+    return net.operation(spec.ADD, [net.inputs[0], np.ones(1, int), 0], ONE)
+
+
+def unchanged(net):
+    """The second input, by an operation."""
+    return net.operation(spec.MAXIMUM, [net.inputs[1]] * 2, ONE)
 
 
 def counted(times, *arrays):
@@ -81,16 +86,13 @@ def test_both_branches_may_be_one_model():
 
 
 def test_a_branch_decides_the_shape():
-    chain = Chain(X, X)
-    joined = chain.model(*chain.apply(spec.CONCATENATION, (0, 1, *chain.scalars(0)), X))
-    model = conditional(joined, ADD, X, X)
+    model = conditional(one(spec.CONCATENATION, [X, X, 0], [X]), ADD, X, X)
     assert run(model, YES, NUMBERS, NUMBERS)[0].tolist() == [1.0, 5.0, 1.0, 5.0]
     assert run(model, NO, NUMBERS, NUMBERS)[0].tolist() == [2.0, 10.0]
 
 
 def test_a_branch_with_a_shape_that_is_not_declared_fails():
-    chain = Chain(PAIR, PAIR)
-    joined = chain.model(*chain.apply(spec.CONCATENATION, (0, 1, *chain.scalars(0)), X))
+    joined = one(spec.CONCATENATION, [PAIR, PAIR, 0], [X])
     model = conditional(joined, binary(spec.ADD, PAIR), PAIR, PAIR, outputs=(PAIR,))
     assert run(model, NO, NUMBERS, NUMBERS)[0].tolist() == [2.0, 10.0]
     with pytest.raises(RuntimeFailure, match=r"OP_FAILED: .*\(4,\) is declared as \(2,\)"):
@@ -108,8 +110,8 @@ def test_several_outputs_and_a_scalar_input():
     activation = Operand(OperandCode.INT32)
 
     def branch(*rows):
-        chain = Chain(X, X, activation)
-        return chain.model(*(chain.apply(row, (0, 1, 2), X)[0] for row in rows))
+        net = Network(X, X, activation)
+        return net.model(*(net.operation(row, net.inputs, X) for row in rows))
 
     then, otherwise = branch(spec.ADD, spec.SUB), branch(spec.SUB, spec.MUL)
     model = conditional(then, otherwise, X, X, activation, outputs=(X, X))
@@ -125,11 +127,11 @@ def test_several_outputs_and_a_scalar_input():
 def test_a_branch_may_branch(outer, inner):
     """The inner condition is computed: whether the first number is less than the second."""
     rows = {(True, True): spec.ADD, (True, False): spec.SUB}
-    chain = Chain(X, X)
-    (less,) = chain.apply(spec.LESS, (0, 1), FLAG)
-    branches = [chain.inner(binary(rows[True, then])) for then in (True, False)]
-    then = chain.model(*chain.apply(spec.IF, (less, *branches, 0, 1), X))
-    model = conditional(then, binary(spec.MUL), X, X)
+    net = Network(X, X)
+    less = net.operation(spec.LESS, net.inputs, FLAG)
+    branches = [binary(rows[True, then]) for then in (True, False)]
+    then = net.operation(spec.IF, [less, *branches, *net.inputs], X)
+    model = conditional(net.model(then), binary(spec.MUL), X, X)
     a, b = np.array([3.0], np.float32), np.array([4.0 if inner else 2.0], np.float32)
     want = {(True, True): a + b, (True, False): a - b}.get((outer, inner), a * b)
     assert run(model, np.array([outer]), a, b)[0].tolist() == want.tolist()
@@ -137,13 +139,12 @@ def test_a_branch_may_branch(outer, inner):
 
 def powers():
     """Body of (index, times, power, sum, base): power times base, sum plus power."""
-    chain = Chain(ONE, ONE, X, X, X)
-    none = chain.scalars(0)
-    index = increment(chain, 0)
-    (times,) = chain.apply(spec.MUL, (1, chain.constant(np.ones(1, np.int32), ONE), *none), ONE)
-    (power,) = chain.apply(spec.MUL, (2, 4, *none), X)
-    (total,) = chain.apply(spec.ADD, (3, power, *none), X)
-    return chain.model(index, times, power, total)
+    net = Network(ONE, ONE, X, X, X)
+    _, times, power, total, base = net.inputs
+    times = net.operation(spec.MUL, [times, np.ones(1, int), 0], ONE)
+    power = net.operation(spec.MUL, [power, base, 0], X)
+    total = net.operation(spec.ADD, [total, power, 0], X)
+    return net.model(increment(net), times, power, total)
 
 
 @pytest.mark.parametrize("times", [0, 1, 5])
@@ -177,10 +178,9 @@ def test_a_loop_that_never_runs_gives_copies():
 def test_a_loop_hands_on_scalars_and_what_is_left_out():
     """A scalar is the activation of the body; numbers that are left out, the body misses."""
     activation = Operand(OperandCode.INT32)
-    body = Chain(ONE, ONE, X, activation)
-    (sums,) = body.apply(spec.ADD, (2, 2, 3), X)
-    (times,) = body.apply(spec.MAXIMUM, (1, 1), ONE)
-    inner = body.model(increment(body, 0), times, sums)
+    body = Network(ONE, ONE, X, activation)
+    sums = body.operation(spec.ADD, [body.inputs[2], *body.inputs[2:]], X)
+    inner = body.model(increment(body), unchanged(body), sums)
     model = loop(below(X, activation), inner, ONE, ONE, X, activation, outputs=(ONE, ONE, X))
     relu6 = np.array(3, np.int32)
     assert run(model, *counted(2, NUMBERS), relu6)[2].tolist() == [4.0, 6.0]
@@ -192,11 +192,12 @@ def test_a_loop_hands_on_scalars_and_what_is_left_out():
 
 def growing():
     """Body of (index, times, numbers): the numbers twice."""
-    chain = Chain(ONE, ONE, X)
-    (again,) = chain.apply(spec.CONCATENATION, (2, 2, *chain.scalars(0)), X)
-    (times,) = chain.apply(spec.ADD, (1, 1, *chain.scalars(0)), ONE)
-    (half,) = chain.apply(spec.SUB, (times, 1, *chain.scalars(0)), ONE)
-    return chain.model(increment(chain, 0), half, again)
+    net = Network(ONE, ONE, X)
+    _, times, numbers = net.inputs
+    again = net.operation(spec.CONCATENATION, [numbers, numbers, 0], X)
+    twice = net.operation(spec.ADD, [times, times, 0], ONE)
+    half = net.operation(spec.SUB, [twice, times, 0], ONE)
+    return net.model(increment(net), half, again)
 
 
 @pytest.mark.parametrize("times", [0, 1, 3, 12])
@@ -216,18 +217,12 @@ def test_a_loop_that_grows_beyond_its_declared_size_fails():
 
 def nested():
     """Body of (index, times, numbers, turns): a loop of `turns` turns that adds one each."""
-    inner = Chain(ONE, ONE, X)
-    (more,) = inner.apply(
-        spec.ADD, (2, inner.constant(np.ones(1, np.float32), X), *inner.scalars(0)), X
-    )
-    (limit,) = inner.apply(spec.MAXIMUM, (1, 1), ONE)
-    body = inner.model(increment(inner, 0), limit, more)
-    chain = Chain(ONE, ONE, X, ONE)
-    start = chain.constant(np.zeros(1, np.int32), ONE)
-    models = chain.inner(below(X)), chain.inner(body)
-    _, _, more = chain.apply(spec.WHILE, (*models, start, 3, 2), ONE, ONE, X)
-    (times,) = chain.apply(spec.MAXIMUM, (1, 1), ONE)
-    return chain.model(increment(chain, 0), times, more)
+    inner, net = Network(ONE, ONE, X), Network(ONE, ONE, X, ONE)
+    more = inner.operation(spec.ADD, [inner.inputs[2], np.ones(1), 0], X)
+    body = inner.model(increment(inner), unchanged(inner), more)
+    given = below(X), body, np.zeros(1, int), net.inputs[3], net.inputs[2]
+    _, _, more = net.apply(spec.WHILE, given, ONE, ONE, X)
+    return net.model(increment(net), unchanged(net), more)
 
 
 @pytest.mark.parametrize(("times", "turns"), [(3, 2), (3, 0), (0, 3), (2, 5)])
@@ -239,15 +234,12 @@ def test_a_loop_in_a_loop(times, turns):
 
 def test_a_branch_in_a_loop():
     """Numbers are added while their sum is below ten, and left alone from then on."""
-    chain = Chain(ONE, ONE, X, X)
-    ten = chain.constant(np.array([10.0], np.float32), X)
-    (less,) = chain.apply(spec.LESS, (2, ten), FLAG)
-    same = Chain(X, X)
-    (greater,) = same.apply(spec.MAXIMUM, (0, 0), X)
-    branches = chain.inner(ADD), chain.inner(same.model(greater))
-    (total,) = chain.apply(spec.IF, (less, *branches, 2, 3), X)
-    (times,) = chain.apply(spec.MAXIMUM, (1, 1), ONE)
-    body = chain.model(increment(chain, 0), times, total)
+    net, same = Network(ONE, ONE, X, X), Network(X, X)
+    less = net.operation(spec.LESS, [net.inputs[2], np.array([10.0])], FLAG)
+    greater = same.operation(spec.MAXIMUM, same.inputs[:1] * 2, X)
+    given = less, ADD, same.model(greater), *net.inputs[2:]
+    total = net.operation(spec.IF, given, X)
+    body = net.model(increment(net), unchanged(net), total)
     model = loop(below(X, X), body, ONE, ONE, X, X, outputs=(ONE, ONE, X))
     start, step = np.zeros(1, np.float32), np.array([4.0], np.float32)
     assert run(model, *counted(2, start, step))[2].tolist() == [8.0]
@@ -255,8 +247,8 @@ def test_a_branch_in_a_loop():
 
 
 def endless():
-    chain = Chain(X)
-    body = chain.model(*chain.apply(spec.ADD, (0, 0, *chain.scalars(0)), X))
+    net = Network(X)
+    body = net.model(net.operation(spec.ADD, [*net.inputs * 2, 0], X))
     return loop(always(X), body, X, outputs=(X,))
 
 
@@ -278,10 +270,10 @@ def test_a_loop_ends_at_the_deadline_of_the_run():
 
 
 def test_a_loop_inside_a_branch_ends_at_its_timeout():
-    chain = Chain(X, X)
+    net = Network(X, X)
     models = [endless().operands[i].value for i in endless().operations[0].inputs[:2]]
-    inner = chain.model(*chain.apply(spec.WHILE, (*map(chain.inner, models), 0), X))
-    model = conditional(inner, ADD, X, X)
+    inner = net.operation(spec.WHILE, [*models, net.inputs[0]], X)
+    model = conditional(net.model(inner), ADD, X, X)
     assert run(model, NO, ZERO, ZERO)[0].tolist() == [0.0]
     with pytest.raises(RuntimeFailure, match="MISSED_DEADLINE_TRANSIENT: WHILE"):
         run(model, YES, ZERO, ZERO, loop_timeout_ns=20 * MILLISECOND)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand
+from tests.nnapi.build import one
 from tests.nnapi.host.oracle import F32, REFERENCE, RUNTIME
+from tests.ort_devices.networks import Network
 
 NUMBERS = np.array([3e38, -3e38, 0, np.inf, -np.inf, np.nan, 1e-45, 1], np.float32)
 TWO = {
@@ -28,21 +29,12 @@ def rounded(numbers):
     return numbers.astype(np.float16).astype(np.float32)
 
 
-def operands(row, constant: bool) -> tuple[Operand, ...]:
-    """x, what it is combined with and an activation where there is one, and the result."""
-    tensor = Operand(F32, NUMBERS.shape)
-    other = Operand(F32, NUMBERS.shape, value=Data.of(NUMBERS[::-1].copy()))
-    none = Operand(OperandCode.INT32, value=Data.of(np.array(0, np.int32)))
-    first = Operand(F32, NUMBERS.shape, value=Data.of(NUMBERS)) if constant else tensor
-    return (first, *[other] * (row in TWO), *[none] * (row in ACTIVATED), tensor)
-
-
 @pytest.mark.parametrize("row", [*TWO, *ONE], ids=str)
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_a_run_warns_of_nothing(row, relaxed):
-    given = operands(row, constant=False)
-    last = len(given) - 1
-    model = Model(given, (Operation(row, tuple(range(last)), (last,)),), (0,), (last,), relaxed)
+    x = Operand(F32, NUMBERS.shape)
+    given = [x, *[NUMBERS[::-1].copy()] * (row in TWO), *[0] * (row in ACTIVATED)]
+    model = one(row, given, [x], relaxed=relaxed)
     with np.errstate(all="ignore"):
         seen = rounded(NUMBERS) if relaxed else NUMBERS
         want = TWO[row](seen, seen[::-1]) if row in TWO else ONE[row](seen)
@@ -56,9 +48,9 @@ def test_a_run_warns_of_nothing(row, relaxed):
 
 def test_constants_are_folded_without_a_warning():
     """3e38 times itself, and what that is without the rest."""
-    first, other, none, tensor = operands(spec.MUL, constant=True)
-    steps = (Operation(spec.MUL, (0, 1, 2), (3,)), Operation(spec.ADD, (3, 4, 2), (5,)))
-    model = Model((first, other, none, tensor, tensor, tensor), steps, (4,), (5,))
+    net = Network(x := Operand(F32, NUMBERS.shape))
+    product = net.operation(spec.MUL, [NUMBERS, NUMBERS[::-1].copy(), 0], x)
+    model = net.model(net.operation(spec.ADD, [product, *net.inputs, 0], x))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (got,) = RUNTIME.compile(model, REFERENCE).run((np.zeros_like(NUMBERS),))

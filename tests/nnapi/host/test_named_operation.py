@@ -1,29 +1,20 @@
 """Operands by the names of their parameters."""
 
-import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.kernel import indexes, named_operations, without_data
-from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.model import Model, Omitted, Operand
+from tests.nnapi.build import one
 
 F32, I32, INT32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32, OperandCode.INT32
 
 
-def constant(code: OperandCode, *numbers: float) -> Operand:
-    data = np.array(numbers, code.numpy)
-    shape = (len(numbers),) if code.tensor else ()
-    return Operand(code, shape, value=Data(data.view(np.uint8)))
-
-
 def concatenation(count: int) -> Model:
-    parts = [Operand(F32, (2, 3)) for _ in range(count)]
-    operands = (*parts, constant(INT32, 0), Operand(F32, (2 * count, 3)))
-    ids = range(len(operands))
-    operation = Operation(spec.CONCATENATION, tuple(ids)[:-1], (ids[-1],))
-    return Model(operands, (operation,), tuple(ids)[:count], (ids[-1],))
+    parts = [Operand(F32, (2, 3))] * count
+    return one(spec.CONCATENATION, [*parts, 0], [Operand(F32, (2 * count, 3))])
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -40,9 +31,8 @@ def test_a_repeated_parameter_has_all_its_operands(count: int) -> None:
 
 def test_omitted_operands_are_absent() -> None:
     axes = Operand(I32, (2,), value=Omitted.NO_VALUE)
-    operands = (Operand(F32, (2, 3)), axes, Operand(F32, (3, 2)))
-    model = Model(operands, (Operation(spec.TRANSPOSE, (0, 1), (2,)),), (0,), (2,))
-    (op,) = named_operations(model, 8)
+    given, out = [Operand(F32, (2, 3)), axes], Operand(F32, (3, 2))
+    (op,) = named_operations(one(spec.TRANSPOSE, given, [out]), 8)
     assert op.inputs == {"input": 0}
     assert "perm" not in op.types
 
@@ -57,7 +47,6 @@ def test_types_are_without_data() -> None:
 
 
 def test_an_operation_that_matches_no_signature_is_rejected() -> None:
-    operands = (Operand(I32, (2,)), Operand(I32, (2,)))
-    model = Model(operands, (Operation(spec.LOGISTIC, (0,), (1,)),), (0,), (1,))
+    integers = Operand(I32, (2,))
     with pytest.raises(Reject, match="LOGISTIC"):
-        named_operations(model, 8)
+        named_operations(one(spec.LOGISTIC, [integers], [integers]), 8)

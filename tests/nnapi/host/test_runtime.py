@@ -9,8 +9,10 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions, Device
+from tests.nnapi.build import one
+from tests.ort_devices.networks import Network
 
 F32 = OperandCode.TENSOR_FLOAT32
 I32 = OperandCode.TENSOR_INT32
@@ -22,18 +24,14 @@ def vector(*numbers):
     return np.array(numbers, np.float32)
 
 
-def scalar(value):
-    return Operand(OperandCode.INT32, value=Data.of(np.array(value, np.int32)))
-
-
 def chain(dims, length=3):
     """x + x, that + x, and so on: temporaries that may share memory."""
-    operands, operations = [Operand(F32, dims), scalar(0)], []
+    net = Network(Operand(F32, dims))
+    (x,) = net.inputs
+    y, none = x, net.add(0)
     for _ in range(length):
-        before = len(operands) - 1 if operations else 0
-        operands.append(Operand(F32, dims))
-        operations.append(Operation(spec.ADD, (before, 0, 1), (len(operands) - 1,)))
-    return Model(tuple(operands), tuple(operations), (0,), (len(operands) - 1,))
+        y = net.operation(spec.ADD, [y, x, none], Operand(F32, dims))
+    return net.model(y)
 
 
 def compiled(model):
@@ -62,8 +60,7 @@ def test_each_operation_is_matched_once(monkeypatch):
 
 
 def test_a_model_above_the_level_is_refused():
-    model = chain((2,))
-    exponent = Model(model.operands[:3], (Operation(spec.EXP, (0,), (2,)),), (0,), (2,))
+    exponent = one(spec.EXP, [Operand(F32, (2,))], [Operand(F32, (2,))])
     HostRuntime(feature_level=3).supported(exponent, REFERENCE)
     with pytest.raises(SpecError, match="EXP needs feature level 3"):
         HostRuntime(feature_level=2).supported(exponent, REFERENCE)
@@ -78,8 +75,7 @@ def test_unknown_dimensions_are_given_by_each_run(dims):
 
 
 def test_a_declared_shape_that_the_operation_does_not_have_fails_the_run():
-    model = chain((2,), length=1)
-    wrong = Model((*model.operands[:2], Operand(F32, (3,))), model.operations, (0,), (2,))
+    wrong = one(spec.MUL, [Operand(F32, (2,)), np.ones(1), 0], [Operand(F32, (3,))])
     with pytest.raises(RuntimeFailure, match="sizes 2 and 3") as caught:
         compiled(wrong).run([vector(1, 2)])
     assert caught.value.code == "ANEURALNETWORKS_OP_FAILED"
@@ -87,47 +83,42 @@ def test_a_declared_shape_that_the_operation_does_not_have_fails_the_run():
 
 def test_a_reshaped_temporary_survives_the_memory_of_later_steps():
     """y = reshape(x + x) is read last, after steps that need memory as large."""
-    shape = Operand(I32, (2,), value=Data.of(np.array([2, 2], np.int32)))
-    flat, square = Operand(F32, (4,)), Operand(F32, (2, 2))
-    operands = (flat, scalar(0), shape, flat, square, flat, flat, flat, square, square)
-    operations = (
-        Operation(spec.ADD, (0, 0, 1), (3,)),
-        Operation(spec.RESHAPE, (3, 2), (4,)),
-        Operation(spec.MUL, (0, 0, 1), (5,)),
-        Operation(spec.ADD, (5, 5, 1), (6,)),
-        Operation(spec.ADD, (6, 6, 1), (7,)),
-        Operation(spec.RESHAPE, (7, 2), (8,)),
-        Operation(spec.ADD, (4, 8, 1), (9,)),
-    )
+    shape, flat, square = np.array([2, 2]), Operand(F32, (4,)), Operand(F32, (2, 2))
+    net = Network(flat)
+    (x,) = net.inputs
+    y = net.operation(spec.ADD, [x, x, 0], flat)
+    first = net.operation(spec.RESHAPE, [y, shape], square)
+    y = net.operation(spec.MUL, [x, x, 0], flat)
+    for _ in range(2):
+        y = net.operation(spec.ADD, [y, y, 0], flat)
+    second = net.operation(spec.RESHAPE, [y, shape], square)
     x = vector(1, 2, 3, 4)
-    (result,) = compiled(Model(operands, operations, (0,), (9,))).run([x])
+    model = net.model(net.operation(spec.ADD, [first, second, 0], square))
+    (result,) = compiled(model).run([x])
     np.testing.assert_array_equal(result, (2 * x + 4 * x * x).reshape(2, 2))
 
 
 def test_what_follows_from_constants_is_computed_once():
     """x + (c + c): one operation is left to run."""
-    constant = Operand(F32, (2,), value=Data.of(vector(1, 2)))
-    operands = (Operand(F32, (2,)), constant, scalar(0), Operand(F32, (2,)), Operand(F32, (2,)))
-    operations = (Operation(spec.ADD, (1, 1, 2), (3,)), Operation(spec.ADD, (0, 3, 2), (4,)))
-    compilation = compiled(Model(operands, operations, (0,), (4,)))
+    net = Network(x := Operand(F32, (2,)))
+    constant = net.add(vector(1, 2))
+    y = net.operation(spec.ADD, [constant, constant, 0], x)
+    compilation = compiled(net.model(net.operation(spec.ADD, [*net.inputs, y, 0], x)))
     assert len(compilation.prepared.steps) == 1
     np.testing.assert_array_equal(compilation.run([vector(10, 20)])[0], [12, 24])
 
 
 def test_a_constant_takes_a_shape_known_only_in_the_run():
-    constant = Operand(F32, (4,), value=Data.of(vector(1, 2, 3, 4)))
-    operands = (Operand(I32, (2,)), constant, Operand(F32), scalar(0), Operand(F32))
-    operations = (Operation(spec.RESHAPE, (1, 0), (2,)), Operation(spec.ADD, (2, 2, 3), (4,)))
-    compilation = compiled(Model(operands, operations, (0,), (4,)))
+    net = Network(Operand(I32, (2,)))
+    y = net.operation(spec.RESHAPE, [vector(1, 2, 3, 4), *net.inputs], Operand(F32))
+    compilation = compiled(net.model(net.operation(spec.ADD, [y, y, 0], Operand(F32))))
     (result,) = compilation.run([np.array([2, 2], np.int32)])
     np.testing.assert_array_equal(result, [[2, 4], [6, 8]])
 
 
 def test_an_output_that_is_an_input_reshaped_has_memory_of_its_own():
-    shape = Operand(I32, (2,), value=Data.of(np.array([2, 1], np.int32)))
-    operands = (Operand(F32, (2,)), shape, Operand(F32, (2, 1)))
-    x = vector(1, 2)
-    compilation = compiled(Model(operands, (Operation(spec.RESHAPE, (0, 1), (2,)),), (0,), (2,)))
+    x, ends = vector(1, 2), (Operand(F32, (2,)), Operand(F32, (2, 1)))
+    compilation = compiled(one(spec.RESHAPE, [ends[0], np.array([2, 1])], ends[1:]))
     (result,) = compilation.run([x])
     assert not np.shares_memory(result, x)
     np.testing.assert_array_equal(result, [[1], [2]])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions, TimedOperation
-from tests.nnapi.host.test_runtime import F32, chain, compiled, scalar
+from tests.nnapi.build import one
+from tests.nnapi.host.test_runtime import F32, chain, compiled
 
 X = np.array([1, 2, 3, 4], np.float32)
 
@@ -21,10 +22,7 @@ def listened(model: Model, x: np.ndarray = X) -> list[TimedOperation]:
 
 def with_weight() -> Model:
     """y = x + w, from the node "Add_1"."""
-    weight = Operand(F32, (4,), value=Data.of(X))
-    operands = (Operand(F32, (4,)), weight, scalar(0), Operand(F32, (4,)))
-    add = Operation(spec.ADD, (0, 1, 2), (3,), origin=("Add_1",))
-    return Model(operands, (add,), (0,), (3,))
+    return one(spec.ADD, [Operand(F32, (4,)), X, 0], [Operand(F32, (4,))], "Add_1")
 
 
 def test_one_after_the_other_in_the_order_of_their_execution():

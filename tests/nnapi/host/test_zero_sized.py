@@ -3,15 +3,30 @@
 Source: NDK, "zero batches is supported", "may be zero-sized", of the operations below.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.model import Data, Operand
+from tests.nnapi.build import constant
 from tests.nnapi.host.boxed import Kind, indexes, refuses
-from tests.nnapi.host.chain import Chain
-from tests.nnapi.host.oracle import DATA, F32, FLOATS, I32, Q8, Q8S, integers, run, store
+from tests.nnapi.host.oracle import (
+    DATA,
+    F32,
+    FLOATS,
+    I32,
+    Q8,
+    Q8S,
+    REFERENCE,
+    RUNTIME,
+    integers,
+    run,
+    store,
+)
+from tests.ort_devices.networks import Network
 
 WINDOW = {"padding": 1, "stride_width": 2, "stride_height": 1, "activation": 0}
 POOL = WINDOW | {"filter_width": 2, "filter_height": 2}
@@ -115,24 +130,23 @@ KINDS = [
 @pytest.mark.parametrize(("threshold", "count"), [(0.5, 1), (1.0, 0)])
 def test_a_network_goes_on_with_what_is_found(kind, threshold, count):
     """Boxes of a score above the threshold; regions of an image; convolution; pool."""
-    chain = Chain()
     given = kind.of_data([[0, 1]]), kind.of_boxes([[0, 0, 1, 1, 0, 0, 8, 8]]), indexes([0])
-    limits = chain.scalars(threshold, -1, 0, 0.5, 1.0, 0.0)
-    scores, boxes, _, batches = chain.apply(
+    given = *given, kind.of_data(np.ones((1, 4, 4, 2)))
+    net = Network(*(each.operand for each in given))
+    *found, image = net.inputs
+    scores, boxes, _, batches = net.apply(
         spec.BOX_WITH_NMS_LIMIT,
-        (*map(chain.put, given), *limits),
+        (*found, threshold, -1, 0, 0.5, 1.0, 0.0),
         *(kind.data, kind.boxes, Operand(I32), Operand(I32)),
     )
-    image = chain.put(kind.of_data(np.ones((1, 4, 4, 2))))
-    size = chain.scalars(2, 2, 2.0, 2.0, 1, 1, False)
-    (regions,) = chain.apply(spec.ROI_ALIGN, (image, boxes, batches, *size), kind.data)
-    weights = chain.constant(kind.of_data(np.ones((3, 1, 1, 2))).array, kind.data)
-    bias = Operand(I32, (), kind.scale**2) if kind.code.quantized else Operand(F32)
-    bias = chain.constant(np.zeros(3, bias.type.numpy), bias)
-    window = chain.scalars(1, 1, 1, 0)
-    (sums,) = chain.apply(spec.CONV_2D, (regions, weights, bias, *window), kind.data)
-    window = chain.scalars(2, 2, 2, 2, 2, 0)
-    (means,) = chain.apply(spec.AVERAGE_POOL_2D, (sums, *window), kind.data)
-    found, pooled = chain.run(scores, means)
+    size = 2, 2, 2.0, 2.0, 1, 1, False
+    regions = net.operation(spec.ROI_ALIGN, [image, boxes, batches, *size], kind.data)
+    weights = kind.of_data(np.ones((3, 1, 1, 2)))
+    weights = replace(weights.operand, value=Data.of(weights.array))
+    bias = constant(np.zeros(3, int), kind.scale**2) if kind.code.quantized else np.zeros(3)
+    sums = net.operation(spec.CONV_2D, [regions, weights, bias, 1, 1, 1, 0], kind.data)
+    means = net.operation(spec.AVERAGE_POOL_2D, [sums, 2, 2, 2, 2, 2, 0], kind.data)
+    arrays = [each.array for each in given]
+    found, pooled = RUNTIME.compile(net.model(scores, means), REFERENCE).run(arrays)
     assert found.shape == (count,)
     assert np.array_equal(pooled, kind.of_data(np.full((count, 1, 1, 3), 2.0)).array)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.profile.form import OperationUse, uses
 from ep_nnapi.nnapi.spec import BY_NAME
+from tests.nnapi.build import one
 
 F32, Q8, I32 = (
     OperandCode.TENSOR_FLOAT32,
@@ -22,19 +23,11 @@ def tensor(*dims: int, code: OperandCode = F32, value: object = None, zero: int 
     return Operand(code, dims, scale, zero, value=data)
 
 
-def scalar(value: bool | int | float) -> Operand:
-    code = {bool: OperandCode.BOOL, int: OperandCode.INT32, float: OperandCode.FLOAT32}[type(value)]
-    return Operand(code, value=Data.of(np.array(value, code.numpy)))
+def model(name: str, inputs: list[object], *outputs: Operand, relaxed: bool = False) -> Model:
+    return one(BY_NAME[name], inputs, outputs, relaxed=relaxed)
 
 
-def model(name: str, inputs: list[Operand], *outputs: Operand, relaxed: bool = False) -> Model:
-    operands = (*inputs, *outputs)
-    ins, outs = tuple(range(len(inputs))), tuple(range(len(inputs), len(operands)))
-    given = tuple(i for i in ins if operands[i].value is None)
-    return Model(operands, (Operation(BY_NAME[name], ins, outs),), given, outs, relaxed)
-
-
-def use(name: str, inputs: list[Operand], *outputs: Operand, relaxed: bool = False) -> OperationUse:
+def use(name: str, inputs: list[object], *outputs: Operand, relaxed: bool = False) -> OperationUse:
     (found,) = uses(model(name, inputs, *outputs, relaxed=relaxed))
     return found
 
@@ -42,5 +35,5 @@ def use(name: str, inputs: list[Operand], *outputs: Operand, relaxed: bool = Fal
 def add(activation: int = 0, relaxed: bool = False, **changes: object) -> OperationUse:
     """An ADD of two images; `changes` of its first operand."""
     image = tensor(1, 4, 4, 2)
-    inputs = [replace(image, **changes), image, scalar(activation)]
+    inputs = [replace(image, **changes), image, activation]
     return use("ADD", inputs, image, relaxed=relaxed)

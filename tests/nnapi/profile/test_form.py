@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.profile.form import class_of_contents, class_of_scalar, form_of, uses
-from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
+from tests.nnapi.profile.make import F32, I32, Q8, add, model, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
 
@@ -24,7 +24,7 @@ def test_a_group_is_operation_types_and_ranks():
 
 def test_sizes_are_no_traits():
     large = tensor(9, 8, 7, 6)
-    assert form_of(use("ADD", [large, large, scalar(0)], large)) == form_of(add())
+    assert form_of(use("ADD", [large, large, 0], large)) == form_of(add())
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_sizes_are_no_traits():
     [
         (add(activation=1), {"activation=1"}),
         (add(relaxed=True), {"relaxed=yes"}),
-        (use("ADD", [IMAGE, tensor(1, 4, 4, 2, value=1), scalar(0)], IMAGE), {"input2=constant"}),
-        (use("ADD", [IMAGE, tensor(1, 1, 1, 2), scalar(0)], IMAGE), {"input2.shape=last axis"}),
+        (use("ADD", [IMAGE, tensor(1, 4, 4, 2, value=1), 0], IMAGE), {"input2=constant"}),
+        (use("ADD", [IMAGE, tensor(1, 1, 1, 2), 0], IMAGE), {"input2.shape=last axis"}),
     ],
 )
 def test_each_property_is_one_trait(other, found: set[str]):
@@ -54,7 +54,7 @@ def test_quantization():
 
 def test_repeated_operands_are_one_with_a_count():
     def concatenated(count: int):
-        return form_of(use("CONCATENATION", [tensor(2, 2)] * count + [scalar(0)], tensor(2, 2)))
+        return form_of(use("CONCATENATION", [tensor(2, 2)] * count + [0], tensor(2, 2)))
 
     two, nine, ten = map(concatenated, (2, 9, 10))
     assert two.types == nine.types == "TENSOR_FLOAT32+ INT32 > TENSOR_FLOAT32"
@@ -64,7 +64,7 @@ def test_repeated_operands_are_one_with_a_count():
 
 def test_relations_of_scalars():
     def pool(width: int, height: int):
-        window = [scalar(v) for v in (1, width, height, 2, 2, 0)]
+        window = (1, width, height, 2, 2, 0)
         return use("MAX_POOL_2D", [IMAGE, *window], IMAGE)
 
     assert differences(pool(2, 2), pool(2, 1)) == {"stride_height=1", "square_strides=no"}
@@ -148,8 +148,8 @@ def test_an_operation_has_a_parameter_for_each_operand():
         add(activation=1),
         add(relaxed=True),
         add(dimensions=(1, 4, 4, 1)),
-        use("ADD", [tensor(1, 4, 4, 2, value=1), IMAGE, scalar(0)], IMAGE),
-        use("MUL", [IMAGE, IMAGE, scalar(0)], IMAGE),
+        use("ADD", [tensor(1, 4, 4, 2, value=1), IMAGE, 0], IMAGE),
+        use("MUL", [IMAGE, IMAGE, 0], IMAGE),
     ],
     ids=["a scalar", "relaxed", "a size", "a constant", "the operation"],
 )
@@ -160,10 +160,7 @@ def test_what_a_driver_can_see_is_in_the_digest(other):
 
 def test_of_constants_beyond_128_bytes_the_numbers_are_not():
     small, large = (
-        [
-            use("ADD", [IMAGE, tensor(n, value=v), scalar(0)], tensor(1, 4, 4, n)).digest
-            for v in (1, 2)
-        ]
+        [use("ADD", [IMAGE, tensor(n, value=v), 0], tensor(1, 4, 4, n)).digest for v in (1, 2)]
         for n in (32, 33)
     )
     assert small[0] != small[1]

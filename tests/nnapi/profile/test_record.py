@@ -32,7 +32,7 @@ from tests.nnapi.profile.examples import (
     path_of,
     profiles,
 )
-from tests.nnapi.profile.make import F32, I32, Q8, add, model, scalar, tensor, use
+from tests.nnapi.profile.make import F32, I32, Q8, add, model, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
 
@@ -69,7 +69,7 @@ def test_ranks():
 
 def test_scalars_and_what_was_not_probed():
     profile = recorded(lambda u: int(u.inputs[2].array) in (0, 3), "ADD")
-    found = answers(profile, *map(add, range(4)), use("MUL", [IMAGE, IMAGE, scalar(0)], IMAGE))
+    found = answers(profile, *map(add, range(4)), use("MUL", [IMAGE, IMAGE, 0], IMAGE))
     assert found == [YES, NO, NO, YES, UNKNOWN]
 
 
@@ -84,7 +84,7 @@ def test_constants():
         return isinstance(asked.inputs[1].value, Data)
 
     constant = replace(IMAGE, value=Data.of(np.zeros((1, 4, 4, 2), np.float32)))
-    both = [use("ADD", [IMAGE, second, scalar(2)], IMAGE) for second in (constant, IMAGE)]
+    both = [use("ADD", [IMAGE, second, 2], IMAGE) for second in (constant, IMAGE)]
     assert answers(recorded(rule, "ADD"), *both) == [YES, NO]
 
 
@@ -108,8 +108,8 @@ def test_operations_of_constants_alone_are_asked_about_beside_another_one():
     samples = seeds_of(BY_NAME["FILL"])
     (profile,) = record_all([(runtime, runtime.devices()[0])], samples)
     dims = tensor(2, code=I32, value=3)
-    floats = use("FILL", [dims, scalar(-1.0)], tensor(3, 3))
-    integers = use("FILL", [dims, scalar(1)], tensor(3, 3, code=I32))
+    floats = use("FILL", [dims, -1.0], tensor(3, 3))
+    integers = use("FILL", [dims, 1], tensor(3, 3, code=I32))
     assert answers(profile, floats, integers) == [YES, NO]
 
 
@@ -118,7 +118,7 @@ def test_only_one_concatenated_operand_has_the_quantization_of_the_output(change
     one = tensor(1, 4, code=Q8, zero=128)
     whole = replace(one, dimensions=(1, 8))
     others = (one, replace(one, **changes))
-    asked = [use("CONCATENATION", [one, other, scalar(1)], whole) for other in others]
+    asked = [use("CONCATENATION", [one, other, 1], whole) for other in others]
     assert answers(recorded(lambda u: True, "CONCATENATION"), *asked) == [YES, YES]
     alike = recorded(lambda u: "same_quantization=no" not in form_of(u).traits, "CONCATENATION")
     assert answers(alike, *asked) == [YES, NO]
@@ -236,7 +236,7 @@ def test_a_recorded_reference_device_is_there_once():
 
 def test_it_answers_from_the_profile_and_says_why():
     found = runtime()
-    models = [model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in range(4)]
+    models = [model("ADD", [IMAGE, IMAGE, n], IMAGE) for n in range(4)]
     assert [found.supported(m, PHONE) for m in models] == [(True,), (False,), (True,), (False,)]
     assert found.explanation(models[1], [0]) == "profile"
     assert found.explanation(models[3], [0]) == "not in its profile; record it with this model"
@@ -246,14 +246,14 @@ def test_it_answers_from_the_profile_and_says_why():
 
 def test_it_computes_on_the_host():
     found = runtime()
-    given = model("ADD", [IMAGE, IMAGE, scalar(0)], IMAGE)
+    given = model("ADD", [IMAGE, IMAGE, 0], IMAGE)
     one = np.ones((1, 4, 4, 2), np.float32)
     (result,) = found.compile(found.share(given), PHONE).run([one, one])
     np.testing.assert_array_equal(result, 2 * one)
 
 
 def test_a_model_above_the_recorded_level_is_illegal():
-    above = model("MIRROR_PAD", [IMAGE, tensor(4, 2), scalar(0)], IMAGE)
+    above = model("MIRROR_PAD", [IMAGE, tensor(4, 2), 0], IMAGE)
     with pytest.raises(SpecError):
         runtime().supported(above, PHONE)
 
@@ -275,7 +275,7 @@ def test_an_examined_device_is_not_asked_about_what_it_computes_wrongly():
     device = SampleDevice("phone", lambda use: asked.append(use) or use.spec.name != "RELU")
     found = examined(HostRuntime([device]))
     phone = found.devices()[0]
-    wrong, right = (model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in (1, 0))
+    wrong, right = (model("ADD", [IMAGE, IMAGE, n], IMAGE) for n in (1, 0))
     assert found.supported(wrong, phone) == (False,)
     assert not asked
     assert found.supported(right, phone) == (True,)
@@ -292,7 +292,7 @@ def test_a_profile_with_flaws_supports_none_of_them():
     found = runtime()
     kind = "ADD", form_of(add()).types
     flawed = ProfiledRuntime(replace(found.profile, flaws={kind: (WRONG,)}), HostRuntime())
-    models = [model("ADD", [IMAGE, IMAGE, scalar(n)], IMAGE) for n in range(3)]
+    models = [model("ADD", [IMAGE, IMAGE, n], IMAGE) for n in range(3)]
     assert [flawed.supported(m, PHONE) for m in models] == [(True,), (False,), (True,)]
 
 

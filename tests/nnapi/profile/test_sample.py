@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.spec import BY_NAME, OPERATIONS
 from ep_nnapi.nnapi.validate import check_type, required_level, validate
 from tests.cases import each
 from tests.nnapi.profile.examples import RULES
-from tests.nnapi.profile.make import I32, Q8, add, scalar, tensor, use
+from tests.nnapi.profile.make import I32, Q8, add, tensor, use
 
 
 def first(name: str, **present: int) -> Sample:
@@ -256,17 +256,17 @@ IMAGE, QUANTIZED = tensor(1, 4, 4, 2), tensor(1, 4, 4, 2, code=Q8)
 
 
 def pool(filter_size: int, stride: int):
-    window = [scalar(v) for v in (1, stride, stride, filter_size, filter_size, 0)]
+    window = (1, stride, stride, filter_size, filter_size, 0)
     return use("MAX_POOL_2D", [IMAGE, *window], IMAGE)
 
 
 def mean(*axes: int):
     indexes = tensor(len(axes), code=I32, value=list(axes))
-    return use("MEAN", [IMAGE, indexes, scalar(1)], tensor(1, 1, 1, 2))
+    return use("MEAN", [IMAGE, indexes, 1], tensor(1, 1, 1, 2))
 
 
 def softmax(beta: float):
-    return use("SOFTMAX", [IMAGE, scalar(beta)], IMAGE)
+    return use("SOFTMAX", [IMAGE, beta], IMAGE)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.profile.tolerance import EXACT, FLOAT16, FLOAT32, STEP, error_of, tolerance
-from tests.nnapi.profile.make import Q8, add, scalar, tensor, use
+from tests.nnapi.profile.make import Q8, add, tensor, use
 
 IMAGE, BOOLS = tensor(1, 4, 4, 2), tensor(1, 4, 4, 2, code=OperandCode.TENSOR_BOOL8)
 HALF = tensor(1, 4, 4, 2, code=OperandCode.TENSOR_FLOAT16)
@@ -17,7 +17,7 @@ CODES = tensor(1, 4, 4, 2, code=Q8)
 def test_tolerances_by_type() -> None:
     assert tolerance(add(), add().outputs[0].type) == FLOAT32
     assert tolerance(add(relaxed=True), add().outputs[0].type) == FLOAT16
-    halves = use("ADD", [HALF, HALF, scalar(0)], HALF)
+    halves = use("ADD", [HALF, HALF, 0], HALF)
     assert tolerance(halves, HALF.type) == FLOAT16
     assert tolerance(add(), Q8) == STEP
     assert tolerance(add(), BOOLS.type) == EXACT
