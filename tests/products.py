@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ep_nnapi.sessions.cpu import session_of
+from ep_nnapi.sessions.cpu import exact_options, quiet_options, session_of
 
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The product of two stacks of matrices of stored integers."""
@@ -41,7 +41,11 @@ def computed(
     sums: Sums = exact,
     spared: Collection[str] = (),
 ) -> list[np.ndarray]:
-    """The outputs of the model, node by node; products with weights `spared` are exact."""
+    """The outputs of the model, node by node; products with weights `spared` are exact.
+
+    Those inside other operators (DynamicQuantizeLSTM) are the processor's if none should be exact.
+    """
+    is_exact = sums is exact or bool(spared)
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer} | dict(feeds)
     constants = {t.name: t for t in model.graph.initializer}
     for node in model.graph.node:
@@ -50,7 +54,7 @@ def computed(
             chosen = exact if spared and not set(node.input).isdisjoint(spared) else sums
             made = [FORMULAS[node.op_type](chosen, node, given)]
         else:
-            made = _on_cpu(model, node, known, constants)
+            made = _on_cpu(model, node, known, constants, is_exact)
         known.update(zip((name for name in node.output if name), made, strict=True))
     return [known[o.name] for o in model.graph.output]
 
@@ -65,6 +69,7 @@ def _on_cpu(
     node: onnx.NodeProto,
     known: Mapping[str, np.ndarray],
     constants: Mapping[str, onnx.TensorProto],
+    is_exact: bool,
 ) -> list[np.ndarray]:
     """One node's outputs by the CPU provider."""
     names = dict.fromkeys(name for name in node.input if name)
@@ -77,7 +82,8 @@ def _on_cpu(
     held = [constants[n] for n in names if n in constants]
     graph = helper.make_graph([node], "node", inputs, outputs, held)
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-    return list(session_of(alone.SerializeToString()).run(None, fed))
+    options = exact_options() if is_exact else quiet_options()
+    return list(session_of(alone.SerializeToString(), options).run(None, fed))
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: object) -> object:

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
@@ -55,12 +56,18 @@ def killed(stream: Stream, whose: str, when: str) -> None:
     """Now, or as soon as the next request has been sent, of which nothing is read then."""
     for process in processes(stream, whose):
         if when == "before":
-            os.kill(process, signal.SIGKILL)
+            signalled(process, signal.SIGKILL)
             if whose == "agent":
                 stream._process.wait()
         else:
-            os.kill(process, signal.SIGSTOP)
-            Timer(0.1, os.kill, (process, signal.SIGKILL)).start()
+            signalled(process, signal.SIGSTOP)
+            Timer(0.1, signalled, (process, signal.SIGKILL)).start()
+
+
+def signalled(process: int, number: signal.Signals) -> None:
+    """A worker, or a command that starts the agent, may have ended since it was listed."""
+    with suppress(ProcessLookupError):
+        os.kill(process, number)
 
 
 @pytest.fixture
