@@ -6,7 +6,7 @@ elements. Two axes can therefore be pooled in one pass of a 2-D pool and the thi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import prod
 from typing import TypeAlias
 
@@ -17,8 +17,9 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
 from ep_nnapi.operators.lib.movement import strided_slice
@@ -57,17 +58,22 @@ def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
     """Emit the mean; with `count_include_pad` a factor corrects NNAPI's, which excludes padding."""
     x, y = n.input(0), n.output()
     padding_counts = n.integer("count_include_pad", 0) != 0
+    windows = axis_windows(n, x, y)
+    if beyond:
+        windows = [replace(w, padded=w.after) for w in windows]
+    dilated = any(w.dilation != 1 for w in windows)
+    if padding_counts and not dilated and is_open(windows):
+        x, windows = yield from _with_zeros(n, x, windows)
+        padding_counts = False
 
     def factors(pool_pass: PoolPass) -> tuple[Array, Array]:
         axes = (pool_pass.height, pool_pass.width)
-        padded = (s.kernel if beyond else s.taps_in_padded_image() for s in axes)
-        counts = padded if padding_counts else (s.taps_in_image() for s in axes)
+        counts = [s.taps_in_padded_image() if padding_counts else s.taps_in_image() for s in axes]
         height, width = (a / c for a, c in zip(pool_pass.averaged_counts(), counts, strict=True))
         return height, width
 
-    windows = axis_windows(n, x, y)
-    whole = all(w.dilation == 1 and not w.before and not w.after for w in windows)
-    yield from pooled(n, spec.AVERAGE_POOL_2D, x, windows, y, None if whole else factors)
+    own = not dilated and not padding_counts
+    yield from pooled(n, spec.AVERAGE_POOL_2D, x, windows, y, None if own else factors)
 
 
 @op("LpPool", since=1)
@@ -88,6 +94,8 @@ def _norms(n: Node, x: Value, windows: Sequence[AxisWindow], y: Value) -> Iterat
     """Emit the p-norm of each window; factors undo NNAPI's division by the number of elements."""
     p = n.real("p", 2.0)
     n.require(p > 0, Reason.ATTRIBUTE, f"p is {p:g}; a norm has p > 0")
+    if is_open(windows):
+        x, windows = yield from _with_zeros(n, x, windows)
     if p == 2:
         yield from pooled(n, spec.L2_POOL_2D, x, windows, y, _lengths)
         return
@@ -159,6 +167,9 @@ class AxisWindow:
         return self._taps_within(-self.before, self.size + self.padded)
 
     def _taps_within(self, first: int, end: int) -> Array:
+        """Return it; one number for all positions where these are symbols and none is padded."""
+        if is_open((self,)) and identical((self.before, self.after), (0, 0)):
+            return np.full(1, self.kernel)
         places = np.arange(self.out) * self.stride - self.before
         # indexes of the first tap that is >= `first`, and of the first that is >= `end`
         low, height = (
@@ -210,7 +221,7 @@ def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
     size, out = x.shape[2:], y.shape[2:]
     around = pads(n, size, kernel, strides, dilations)
     given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)
-    found = [_axis_window(*numbers) for numbers in given]
+    found = [_axis_window(*numbers, ceil=ceil == 1) for numbers in given]
     fits = all(s.out > 0 for s in found)
     n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
     n.require(
@@ -229,10 +240,43 @@ def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
 
 
 def _axis_window(
-    size: int, out: int, kernel: int, stride: int, dilation: int, before: int, after: int
+    size: int,
+    out: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    before: int,
+    after: int,
+    *,
+    ceil: bool,
 ) -> AxisWindow:
+    """Return the window; the greater one is named first where sizes are symbols, as a rule."""
     missing = (out - 1) * stride + (kernel - 1) * dilation + 1 - size - before
-    return AxisWindow(size, out, kernel, stride, dilation, before, max(after, missing), after)
+    whole = max(missing, after) if ceil else max(after, missing)
+    return AxisWindow(size, out, kernel, stride, dilation, before, whole, after)
+
+
+def is_open(windows: Sequence[AxisWindow]) -> bool:
+    """True if sizes are symbols, for which no factors can be computed."""
+    return is_symbolic(size for w in windows for size in (w.size, w.out))
+
+
+def _with_zeros(
+    n: Node, x: Value, windows: Sequence[AxisWindow]
+) -> Generator[Call, None, tuple[Value, list[AxisWindow]]]:
+    """Return `x` with its padding stored as zeros, and the windows over that."""
+    around = [(0, 0), (0, 0), *((w.before, w.padded) for w in windows)]
+    sides = [size for pair in around for size in pair]
+    if identical(sides, [0] * len(sides)):
+        return x, [*windows]
+    shape = [size + before + after for size, (before, after) in zip(x.shape, around, strict=True)]
+    paddings = int32(sides).reshaped((x.rank, 2))
+    padded = yield from n.compute(spec.PAD, x, paddings=paddings, shape=shape)
+    inside = [
+        replace(w, size=size, before=0, after=w.after - w.padded, padded=0)
+        for w, size in zip(windows, shape[2:], strict=True)
+    ]
+    return padded, inside
 
 
 def whole_image(x: Value) -> list[AxisWindow]:
@@ -294,7 +338,7 @@ def _pass(
     if np.all(numbers == numbers[0, 0]):
         factor = one.map((1,), lambda a: (a * numbers[0, 0]).astype(a.dtype))
     else:
-        sizes = (1, 1, *shape[2:])
+        sizes = (1, 1, *numbers.shape)
         factor = one.map(sizes, lambda a: (a * numbers).astype(a.dtype).reshape(sizes))
     yield apply(spec.MUL, plain, factor, out=out)
     return out
@@ -312,6 +356,11 @@ def _window(n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, y: Value
         Pads(width.before, width.after, height.before, height.after),
         (height.size, width.size),
     )
+    if row == spec.MAX_POOL_2D and window.varies:
+        axes = (height, width)
+        sizes = [s.before + s.size + s.after for s in axes]
+        x = yield from _padded(n, row, x, axes, sizes)
+        window = replace(window, pads=Pads(), input=(sizes[0], sizes[1]))
     yield _call(n, row, x, window, y)
 
 
@@ -367,9 +416,10 @@ def _padded(
     around = [(0, 0), (0, 0)]
     for size, s in zip(sizes, axes, strict=True):
         around.append((s.before, size * s.dilation - s.size - s.before))
-    if not any(map(any, around)):
+    sides = [side for pair in around for side in pair]
+    if identical(sides, (0,) * 8):
         return x
     nothing = -np.inf if row == spec.MAX_POOL_2D else 0.0
     shape = [size + a + b for size, (a, b) in zip(x.shape, around, strict=True)]
-    paddings = int32([p for pair in around for p in pair]).reshaped((4, 2))
+    paddings = int32(sides).reshaped((4, 2))
     return (yield from n.compute(spec.PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape))

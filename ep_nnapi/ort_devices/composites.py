@@ -84,6 +84,11 @@ class Group:
         found = self.composite.attributes.get(name, default)
         return found if isinstance(found, int) else default
 
+    def integers(self, name: str) -> tuple[int, ...]:
+        """An attribute of integers; () if there is none."""
+        found = self.composite.attributes.get(name, ())
+        return tuple(n for n in found if isinstance(n, int)) if isinstance(found, tuple) else ()
+
     def value(self, i: int, *, real: bool = True) -> str:
         """Input `i` as ONNX has it, "" if it is omitted; a number may be [1]."""
         if not self.given(i):
@@ -387,6 +392,28 @@ def _mean_of_image(group: Group) -> None:
     mean_of_image(group.scope, x, y, _pixels(group))
 
 
+_COUNTS_PADDING = 19
+"""From this opset on AveragePool counts no elements beyond the padding."""
+
+
+def _is_plain_pool(group: Group) -> bool:
+    """True for a pool of real numbers whose windows all opsets place and count alike."""
+    if _is_quantized(group) or group.attribute("ceil_mode", 0):
+        return False
+    counted = group.attribute("count_include_pad", 0) and group.composite.since < _COUNTS_PADDING
+    return not counted or _fits(group)
+
+
+def _fits(group: Group) -> bool:
+    """True if the window of a pool is no larger than the padded image, as with SAME."""
+    size = group.input(0).shape[2:]
+    if str(group.composite.attributes.get("auto_pad", "")).startswith("SAME"):
+        return True
+    taps, pads = group.integers("kernel_shape"), group.integers("pads") or (0,) * 2 * len(size)
+    around = zip(size, pads, pads[len(size) :], taps, strict=False)
+    return all(n + before + after >= most for n, before, after, most in around)
+
+
 _ITSELF, _SAME = NodeRule(Group.as_node), NodeRule(_of_one)
 _NORM = NodeRule(Group.as_node, _normalizes_last)
 RULES: Mapping[str, NodeRule] = {
@@ -402,6 +429,7 @@ RULES: Mapping[str, NodeRule] = {
     f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
     **{f"{n}Normalization": _NORM for n in ("Layer", "RMS", "SimplifiedLayer")},
     "BatchNormalization": NodeRule(Group.as_node, _is_blocked),
+    **dict.fromkeys(("AveragePool", "MaxPool"), NodeRule(Group.as_node, _is_plain_pool)),
     "Pow": NodeRule(Group.as_node, lambda group: group.operand(group.output).type in (F32, F16)),
     "GRU": NodeRule(Group.as_node, lambda group: not group.attribute("layout", 0)),
     "DynamicQuantizeLinear": NodeRule(

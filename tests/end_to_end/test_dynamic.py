@@ -197,3 +197,63 @@ def test_windows_that_are_padded_to_the_same_size_are_compiled_once(text: str) -
         np.testing.assert_allclose(got, want, atol=CLOSE if text is FLOATS else 0.1001)  # quantum
     (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)
+
+
+WINDOWS = {
+    "mean of the image": """AveragePool <kernel_shape = [3,3], strides = [2,2],
+        pads = [1,1,1,1]> (x)""",
+    "mean with padding": """AveragePool <kernel_shape = [3,3], pads = [1,1,1,1],
+        count_include_pad = 1> (x)""",
+    "mean with padding below": """AveragePool <kernel_shape = [3,3], pads = [0,1,2,1],
+        strides = [2,2], count_include_pad = 1> (x)""",
+    "mean, the same size": """AveragePool <kernel_shape = [3,3], strides = [2,2],
+        auto_pad = "SAME_UPPER"> (x)""",
+    "mean of whole windows and a rest": """AveragePool <kernel_shape = [2,2], strides = [2,2],
+        ceil_mode = 1> (x)""",
+    "maximum, more above": """MaxPool <kernel_shape = [3,3], strides = [2,2],
+        auto_pad = "SAME_LOWER"> (x)""",
+    "maximum of pairs": """MaxPool <kernel_shape = [2,2], strides = [2,2],
+        auto_pad = "SAME_UPPER"> (x)""",
+    "norm": "LpPool <kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]> (x)",
+    "convolution, more above": """Conv <kernel_shape = [3,3], strides = [2,2],
+        auto_pad = "SAME_LOWER"> (x, v)""",
+    "convolution of pixels": """Conv <kernel_shape = [1,1], strides = [2,2],
+        auto_pad = "SAME_UPPER"> (x, u)""",
+}
+HEIGHTS = (8, 9, 16, 5, 23)
+
+
+def run_windows(text: str, close: float, **constants: np.ndarray) -> dict[str, object]:
+    """Images of even and odd sizes on both providers; returns what the receipt says of the cluster.
+
+    constants   of the model, beside filters
+    """
+    rng = np.random.default_rng(0)
+    filters = {"v": (8, 3, 3, 3), "u": (8, 3, 1, 1)}
+    read = {name: shape for name, shape in filters.items() if f"{name})" in text}
+    known = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in read.items()}
+    proto = parsed(f"{ENDS} {{ {text} }}", **known, **constants).SerializeToString()
+    made, cpu = session(proto, device="host-cpu"), session_of(proto)
+    for height, width in zip(HEIGHTS, reversed(HEIGHTS), strict=True):
+        feeds = picture(2, 3, height, width)
+        (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=close)
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    return cluster
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_over_padded_images_of_any_size_are_compiled_once(name: str) -> None:
+    cluster = run_windows(f"y = {WINDOWS[name]}", CLOSE)
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("name", [n for n in WINDOWS if "Pool" in WINDOWS[n] and n != "norm"])
+def test_windows_over_padded_quantized_images_are_compiled_once(name: str) -> None:
+    text = f"""q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
+        p = {WINDOWS[name].replace("(x)", "(d)")} e = QuantizeLinear (p, s, z)
+        y = DequantizeLinear (e, s, z)"""
+    cluster = run_windows(text, 0.0501, s=np.float32(0.05), z=np.uint8(128))  # a quantum
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)

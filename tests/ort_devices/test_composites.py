@@ -88,6 +88,11 @@ NODES = {
     "FastGelu": ("y = com.microsoft.FastGelu(x)", {}),
     "BiasGelu": ("y = com.microsoft.BiasGelu(x, b)", {"b": numbers(6)}),
     "Pow": ("y = Pow(x, two)", {"two": np.float32(2)}),
+    "AveragePool": (
+        "y = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1], count_include_pad = 1> (x)",
+        {},
+    ),
+    "MaxPool": ("y = MaxPool <kernel_shape = [2,2], pads = [1,1,1,1], dilations = [2,2]> (x)", {}),
     "BatchNormalization": ("y = BatchNormalization(x, s, b, m, v)", STATISTICS),
     "LayerNormalization": (
         "y = LayerNormalization <axis = 2> (x, s, b)",
@@ -101,6 +106,14 @@ def test_an_operator_is_its_node(op_type):
     text, constants = NODES[op_type]
     model = built(text, **constants)
     assert found(model) == {op_type: 1}
+    assert_same(model)
+
+
+@pytest.mark.parametrize(("taps", "kept"), [(5, True), (6, False)])
+def test_a_window_beyond_the_image_is_a_node_where_opsets_count_it_alike(taps, kept):
+    window = f"kernel_shape=[{taps},3], strides=[2,1], pads=[0,1,0,1], count_include_pad=1"
+    model = built(f"y = AveragePool <{window}> (x)", opset=17)
+    assert found(model) == ({"AveragePool": 1} if kept else {"AveragePool": 1, "Mul": 1})
     assert_same(model)
 
 

@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.shapes.operands import (
     require,
     unify,
 )
+from ep_nnapi.nnapi.sizes import Size
 
 
 @frozen
@@ -62,7 +63,7 @@ class AxisGeometry:
         if self.scheme is not PaddingCode.SAME:
             return self.before, self.after
         reach = self.dilation * (taps - 1) + 1
-        total = max(0, (-(-size // self.stride) - 1) * self.stride + reach - size)
+        total = max((-(-size // self.stride) - 1) * self.stride + reach - size, 0)
         return total // 2, total - total // 2
 
     def transposed_extent(self, size: Dim, taps: Dim) -> Dim:
@@ -86,30 +87,13 @@ class WindowGeometry:
     nchw: bool = False
 
     @staticmethod
-    @lru_cache(maxsize=1024)
     def of(**scalars: Scalar) -> WindowGeometry:
-        """The window for an operation's scalar operands, given by name."""
+        """The window for an operation's scalar operands, given by name.
 
-        def along(axis: str, before: str, after: str) -> AxisGeometry:
-            return AxisGeometry(
-                int(scalars[f"stride_{axis}"]),
-                int(scalars.get(f"dilation_{axis}", 1)),
-                int(scalars.get(f"padding_{before}", 0)),
-                int(scalars.get(f"padding_{after}", 0)),
-                scheme,
-            )
-
-        scheme = padding_scheme(scalars["padding"]) if "padding" in scalars else None
-        found = WindowGeometry(
-            along("height", "top", "bottom"),
-            along("width", "left", "right"),
-            bool(scalars.get("layout", False)),
-        )
-        for axis in (found.height, found.width):
-            require(axis.stride > 0, f"stride {axis.stride} is not positive")
-            require(axis.dilation > 0, f"dilation {axis.dilation} is not positive")
-            require(axis.before >= 0, "padding is negative")
-        return found
+        A size among them becomes a condition of its own trace, whichever asked first.
+        """
+        numbers = {k: s.plain() if isinstance(s, Size) else s for k, s in scalars.items()}
+        return _window_of(**numbers)
 
     def image(self, tensor: Tensor) -> tuple[Dim, Dim, Dim, Dim]:
         """Batch, height, width and channels of a tensor in this layout."""
@@ -124,6 +108,30 @@ class WindowGeometry:
         batch, height, width, _ = self.image(image)
         high, wide = self.height.extent(height, taps[0]), self.width.extent(width, taps[1])
         return self.dims(batch, high, wide, channels)
+
+
+@lru_cache(maxsize=1024)
+def _window_of(**scalars: Scalar) -> WindowGeometry:
+    def along(axis: str, before: str, after: str) -> AxisGeometry:
+        return AxisGeometry(
+            int(scalars[f"stride_{axis}"]),
+            int(scalars.get(f"dilation_{axis}", 1)),
+            int(scalars.get(f"padding_{before}", 0)),
+            int(scalars.get(f"padding_{after}", 0)),
+            scheme,
+        )
+
+    scheme = padding_scheme(scalars["padding"]) if "padding" in scalars else None
+    found = WindowGeometry(
+        along("height", "top", "bottom"),
+        along("width", "left", "right"),
+        bool(scalars.get("layout", False)),
+    )
+    for axis in (found.height, found.width):
+        require(axis.stride > 0, f"stride {axis.stride} is not positive")
+        require(axis.dilation > 0, f"dilation {axis.dilation} is not positive")
+        require(axis.before >= 0, "padding is negative")
+    return found
 
 
 def nhwc_dims(tensor: Tensor, nchw: bool) -> tuple[Dim, Dim, Dim, Dim]:

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
-from ep_nnapi.nnapi.sizes import identical
+from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.movement import along, slice_spans
 from ep_nnapi.operators.lib.node import Node, int32
@@ -63,12 +63,22 @@ class Window:
         SAME ignored the dilation before feature level 3.
         """
         strides = {"stride_width": self.strides[1], "stride_height": self.strides[0]}
-        if self.pads.are(Pads()):
-            return {"padding": PaddingCode.VALID, **strides}
-        if not self.dilated and self.pads.are(self._same()):
-            return {"padding": PaddingCode.SAME, **strides}
+        if self._scheme is not None:
+            return {"padding": self._scheme, **strides}
         sides = ("left", "right", "top", "bottom")
         return {**{f"padding_{side}": getattr(self.pads, side) for side in sides}, **strides}
+
+    @property
+    def _scheme(self) -> PaddingCode | None:
+        if self.pads.are(Pads()):
+            return PaddingCode.VALID
+        return PaddingCode.SAME if not self.dilated and self.pads.are(self._same()) else None
+
+    @property
+    def varies(self) -> bool:
+        """True if padding that no implicit scheme has differs from size to size."""
+        p = self.pads
+        return is_symbolic((p.left, p.right, p.top, p.bottom)) and self._scheme is None
 
     def _same(self) -> Pads:
         (top, bottom), (left, right) = (
@@ -86,6 +96,8 @@ def same_pads(
     Source: ONNX auto_pad SAME_UPPER, SAME_LOWER; NDK ANEURALNETWORKS_PADDING_SAME.
     """
     span = (kernel - 1) * dilation + 1
+    if span == 1:
+        return 0, 0
     total = span - stride + -size % stride
     if span < stride:
         total = max(total, 0)
@@ -305,13 +317,15 @@ def require_groups(n: Node, fits: Callable[[], bool]) -> None:
 def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:
     """Return `x` as an image and the window over it.
 
-    PAD pads the image if a window would lie in the padding alone: Android's kernels refuse those.
+    PAD pads the image if a window would lie in the padding alone: Android's kernels refuse those;
+    and where operands cannot say the padding of all sizes.
     """
     image = yield from n.reshaped(x, (*x.shape[:2], *win.input))
     if image is not x:
         require_permute(n, image)
     p, (high, wide) = win.pads, win.span
-    if p.top < high and p.bottom < high and p.left < wide and p.right < wide:
+    small = p.top < high and p.bottom < high and p.left < wide and p.right < wide
+    if small and not win.varies:
         return image, win
     height, width = win.input
     size = (height + p.top + p.bottom, width + p.left + p.right)

@@ -9,6 +9,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes.convolution import AxisGeometry, WindowGeometry, image_dims, nhwc_dims
 from ep_nnapi.nnapi.shapes.operands import ShapeError, Tensor
 from ep_nnapi.nnapi.shapes.scratch import require_scratch
+from ep_nnapi.nnapi.sizes import Trace
 from ep_nnapi.nnapi.spec import MAX_POOL_2D
 from tests.nnapi.shapes.operands import ints, one, t
 
@@ -174,3 +175,11 @@ def test_beyond_it_16_elements_for_each_of_the_operands():
 
 def test_unknown_sizes_pass():
     require_scratch(MAX_POOL_2D, {**pool(2**30), "input": Tensor((1, None, 1, 1))}, 0)
+
+
+def test_padding_of_a_size_is_a_condition_of_each_trace_that_asks() -> None:
+    for _ in range(2):
+        trace = Trace()
+        left = trace.size("w", 8) % 2
+        assert WindowGeometry.of(**EXPLICIT | {"padding_left": left}).width.before == 0
+        assert [c.holds({"w": w}) for c in trace.conditions for w in (8, 9, 10)] == [1, 0, 1]
