@@ -224,8 +224,13 @@ def _other_sizes(session: onnxruntime.InferenceSession, feeds: Mapping[str, Arra
 
 
 def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
-    """Yields the arrays of an output by name; a sequence yields one array for each element."""
-    if isinstance(value, list):
+    """Yields the arrays of an output by name; a sequence yields one array for each element.
+
+    The maps that ZipMap computes, one for each row, are one array again: a column for each key.
+    """
+    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        yield name, np.array([list(row.values()) for row in value], np.float32)
+    elif isinstance(value, list):
         for i, element in enumerate(value):
             yield from _arrays(f"{name}[{i}]", element)
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 from PIL import Image
 
 from ep_nnapi.diagnostics.inputs import InputSpec, random_feeds, read_feeds, spec_of
@@ -390,3 +392,25 @@ def test_the_error_of_a_run_is_its_own(fallback: str, fed: tuple[int, int]) -> N
         own = RuntimeFailure if fallback == "none" else ModelError
         with pytest.raises(own):
             outputs_of(session, {"x": np.zeros(fed, np.float32)}, provider)
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_maps_of_a_classifier_are_rows_of_one_output(rows: int) -> None:
+    """ZipMap computes them, which what scikit-learn's classifiers become ends with."""
+    classes = helper.make_node(
+        "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[7, 5]
+    )
+    maps = helper.make_map_type_proto(
+        onnx.TensorProto.INT64, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    ends = (
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["rows", 2]),
+        helper.make_value_info("y", helper.make_sequence_type_proto(maps)),
+    )
+    graph = helper.make_graph([classes], "graph", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]
+    content = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
+    found = outputs_of(open_session(content, exact_options()), {"x": x}, None)
+    assert list(found) == (["y"] if rows else [])
+    assert all(np.array_equal(y, x[:, ::-1]) for y in found.values())  # by the order of keys
