@@ -279,6 +279,22 @@ def test_equal_arrays_have_no_noise():
     assert (found.maximum, found.mean, found.cosine, found.decibels) == (0.0, 0.0, 1.0, inf)
 
 
+@pytest.mark.parametrize(("beside", "beyond"), [(2.0, False), (2.1, True), (-np.inf, True)])
+def test_the_least_number_and_minus_infinity_hide_alike(beside: float, beyond: bool) -> None:
+    """ONNX Runtime's attention hides keys by the one, ONNX's definition by the other.
+
+    Neither is part of the spread, to which the numbers beside them relate.
+    """
+    want = np.array([np.finfo(np.float32).min, 1.0, 2.0], np.float32)
+    got = np.array([-np.inf, 1.0, beside], np.float32)
+    found = difference(got, want)
+    assert (found.spread, found.exceeds) == (1.0, beyond)
+    assert (ErrorMeasures.of(got, want).maximum > 0.05) == beyond
+    assert difference(-got, -want).exceeds
+    half = np.array([np.finfo(np.float16).min, 1.0, 2.0], np.float16)
+    assert difference(got.astype(np.float16), half).exceeds == beyond
+
+
 @pytest.mark.parametrize(
     ("got", "want"),
     [([1.0, np.nan], [1.0, 2.0]), ([1.0, np.inf], [1.0, -np.inf]), ([1.0], [1.0, 2.0])],
