@@ -19,13 +19,14 @@ def called_for(seconds: float, call: Callable[[], T], name: str | None = None) -
     """
     future: Future[T] = Future()
 
-    def run() -> None:
+    def run(future: Future[T]) -> None:
         try:
             future.set_result(call())
         except BaseException as error:
-            here = error.__traceback__  # this frame, which has the future
-            future.set_exception(error.with_traceback(here and here.tb_next))
+            future.set_exception(error)
+        finally:
+            del future  # an exception has the frames of the call, and by these this one
 
-    Thread(target=run, daemon=True, name=name).start()
+    Thread(target=run, args=(future,), daemon=True, name=name).start()
     wait([future], seconds)
     return future
