@@ -11,20 +11,20 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.model import Composite
 from ep_nnapi.nnapi.spec import F16, F32
 
-Builtin: TypeAlias = tuple[str, tuple[str, Mapping[str, OptionValue]] | None]
-"""An operator of one tensor, and its options as `FlatGraph.operator` takes them."""
+Builtin: TypeAlias = tuple[str, Mapping[str, OptionValue]]
+"""An operator of one tensor, and the fields of its options."""
 
-_GELU, _BY_TANH = (("GELU", ("Gelu", {"approximate": by_tanh})) for by_tanh in (False, True))
+_GELU, _BY_TANH = (("GELU", {"approximate": by_tanh}) for by_tanh in (False, True))
 _BUILTINS: Mapping[tuple[str, object], Builtin] = {
     ("Gelu", None): _GELU,
     ("Gelu", "none"): _GELU,
     ("Gelu", "tanh"): _BY_TANH,
     ("com.microsoft:Gelu", None): _GELU,
     ("com.microsoft:FastGelu", None): _BY_TANH,
-    ("Ceil", None): ("CEIL", None),
-    ("Cos", None): ("COS", ("Cos", {})),
-    ("Round", None): ("ROUND", None),
-    ("Sign", None): ("SIGN", ("Sign", {})),
+    ("Ceil", None): ("CEIL", {}),
+    ("Cos", None): ("COS", {}),
+    ("Round", None): ("ROUND", {}),
+    ("Sign", None): ("SIGN", {}),
 }
 """By the composite's name and its attribute `approximate`; all of real numbers."""
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.litert.flat_operator import FlatTensor, OptionValue, Parameters, Signature, version
+from ep_nnapi.litert.flat_operator import (
+    FlatTensor,
+    OptionValue,
+    Parameters,
+    Signature,
+    options_of,
+    version,
+)
 from ep_nnapi.litert.flat_sizes import FlatSizes, fixed
 from ep_nnapi.litert.package import SIGNATURE, flatbuffers, schema
 from ep_nnapi.nnapi.array import Array
@@ -56,19 +63,20 @@ _TYPES = {
 class _FlatOperator:
     """An operator; `code` is the index of its builtin operator and version."""
 
+    name: str
     code: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: tuple[str, Mapping[str, OptionValue]] | None
+    options: Mapping[str, OptionValue]
 
     def packed(self, tables: dict[object, _Once]) -> object:
         """The operator as an object of the schema; `tables`: of options, by what they say."""
         ends = {"inputs": _ints(self.inputs), "outputs": _ints(self.outputs)}
         made = _table("OperatorT", opcodeIndex=self.code, **ends)
-        if self.options is not None:
-            kind, fields = self.options
-            made.builtinOptionsType = getattr(schema().BuiltinOptions, f"{kind}Options")
-            options = _table(f"{kind}OptionsT", **fields)
+        kind = options_of(self.name, vars(schema().BuiltinOptions))
+        if kind is not None:
+            made.builtinOptionsType = getattr(schema().BuiltinOptions, kind)
+            options = _table(f"{kind}T", **self.options)
             said = kind, repr(sorted(vars(options).items()))
             made.builtinOptions = tables.setdefault(said, _Once(options))
         return made
@@ -217,7 +225,7 @@ class FlatGraph:
         """Add a transposition."""
         given = self.tensors[value]
         made = self.tensor(replace(given, shape=permuted(given.shape, perm)))
-        self.operator("TRANSPOSE", [value, self.ints(perm)], [made], ("Transpose", {}))
+        self.operator("TRANSPOSE", [value, self.ints(perm)], [made])
         return made
 
     def _reshape(self, value: int, result: int) -> None:
@@ -225,20 +233,20 @@ class FlatGraph:
         shape = self.tensors[result].shape
         sizes = [-1 if isinstance(n, Size) else n for n in shape]
         given = self.ints(sizes if sizes.count(-1) == 1 else shape)
-        self._add_operator("RESHAPE", [value, given], [result], ("Reshape", {"newShape": sizes}))
+        self._add_operator("RESHAPE", [value, given], [result], {"newShape": sizes})
 
     def operator(
         self,
         name: str,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: tuple[str, Mapping[str, OptionValue]] | None = None,
+        options: Mapping[str, OptionValue] = {},
     ) -> None:
         """Add an operator.
 
         name      of the builtin operator in the schema
         inputs    tensors, -1 for an optional one that is left out
-        options   name of the options' table without "Options", and its fields
+        options   fields of its options
         """
         sizing = inputs[_SIZED.get(name, len(inputs)) :][:3]
         if all(self._buffers[i] is not None or i in self.sizes.known for i in sizing):
@@ -256,14 +264,13 @@ class FlatGraph:
         name: str,
         inputs: Sequence[int],
         outputs: Sequence[int],
-        options: tuple[str, Mapping[str, OptionValue]] | None,
+        options: Mapping[str, OptionValue],
     ) -> None:
-        given = options[1] if options else {}
         types = tuple(self.tensors[i] for i in (*inputs, *outputs) if i >= 0)
-        numbered = version(Signature(name, types, len(inputs), given))
+        numbered = version(Signature(name, types, len(inputs), options))
         codes = self._shared.codes
         code = codes.setdefault((name, numbered), len(codes))
-        self._operators.append(_FlatOperator(code, tuple(inputs), tuple(outputs), options))
+        self._operators.append(_FlatOperator(name, code, tuple(inputs), tuple(outputs), options))
         for output in outputs:
             self.sizes.enter(output, self.tensors[output].shape)
 

@@ -7,7 +7,7 @@ Source: TensorFlow Lite, tools/versioning/op_version.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -15,6 +15,26 @@ from typing import Any, TypeAlias
 import numpy as np
 
 OptionValue: TypeAlias = int | float | bool | Sequence[int]
+
+
+_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("MAXIMUM", "MINIMUM"), "MaximumMinimum"),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "Pool2D"),
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_ALL", "REDUCE_ANY"), "Reducer"),
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "Reducer"),
+    "L2_NORMALIZATION": "L2Norm",
+    "CAST": "NONE",  # its types are those of the tensors
+}
+"""Tables of options that have another name than their operators."""
+
+
+def options_of(operator: str, tables: Iterable[str]) -> str | None:
+    """Name of the table of an operator's options; None if it has none.
+
+    tables   their names in the schema, of which those of operators differ in capitals
+    """
+    wanted = f"{_OPTIONS.get(operator, operator.replace('_', ''))}Options".lower()
+    return next((name for name in tables if name.lower() == wanted), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ class FlatSizes(SizeTensors["FlatGraph", int]):
 
     def _axis(self, tensor: int, axis: int, graph: FlatGraph) -> int:
         rank = len(graph.tensors[tensor].shape)
-        shape = self._result(graph, "SHAPE", [tensor], rank, "Shape", outType=_INT32)
+        shape = self._result(graph, "SHAPE", [tensor], rank, outType=_INT32)
         ends = [graph.ints([n]) for n in (axis, axis + 1, 1)]
-        return self._result(graph, "STRIDED_SLICE", [shape, *ends], 1, "StridedSlice")
+        return self._result(graph, "STRIDED_SLICE", [shape, *ends], 1)
 
     def _constant(self, graph: FlatGraph, numbers: list[int]) -> int:
         return graph.ints(numbers)
@@ -52,9 +52,9 @@ class FlatSizes(SizeTensors["FlatGraph", int]):
     def _computed(self, graph: FlatGraph, op_type: str, *inputs: int) -> int:
         if op_type == "Concat":
             count = sum(graph.tensors[i].shape[0] for i in inputs)
-            return self._result(graph, "CONCATENATION", inputs, count, "Concatenation", axis=0)
+            return self._result(graph, "CONCATENATION", inputs, count, axis=0)
         require(op_type == "Mul", f"LiteRT computes {op_type} of sizes too late")
-        return self._result(graph, "MUL", inputs, 1, "Mul")
+        return self._result(graph, "MUL", inputs, 1)
 
     def _result(
         self,
@@ -62,10 +62,9 @@ class FlatSizes(SizeTensors["FlatGraph", int]):
         operator: str,
         inputs: Sequence[int],
         count: int,
-        kind: str,
         **of: int,
     ) -> int:
         made = graph.vector(count)
-        graph.operator(operator, inputs, [made], (kind, of))
+        graph.operator(operator, inputs, [made], of)
         self.known.add(made)
         return made

@@ -159,7 +159,7 @@ class TensorScope(OperandFacts):
 
     def _converted(self, operator: str, value: int, result: FlatTensor) -> int:
         made = self.graph.tensor(result)
-        self.graph.operator(operator, [value], [made], (operator.capitalize(), {}))
+        self.graph.operator(operator, [value], [made])
         return made
 
 
@@ -217,7 +217,7 @@ class FlatOp(OperandAccess):
         if not is_coded(output) or operand.quantization == output.quantization:
             return value
         wanted = replace(self.described(signed=signed), shape=self.scope.shape(index))
-        return self.computed("QUANTIZE", [value], wanted, "Quantize")
+        return self.computed("QUANTIZE", [value], wanted)
 
     def same_quantization(self, *names: str) -> None:
         """Raises Inexpressible unless quantized operands have the output's parameters."""
@@ -229,13 +229,10 @@ class FlatOp(OperandAccess):
                 f"operand {index} has another quantization than the output, which LiteRT requires",
             )
 
-    def run(
-        self, operator: str, given: Sequence[str | int], kind: str = "", **fields: OptionValue
-    ) -> None:
+    def run(self, operator: str, given: Sequence[str | int], **fields: OptionValue) -> None:
         """Add an operator that computes the operation's output.
 
         given    its inputs: operands by name, which the output is signed as, and other tensors
-        kind     name of its options' table without "Options"; "": it has none
         fields   of the options
         """
         signed = self.signed(*[name for name in given if isinstance(name, str)])
@@ -245,20 +242,18 @@ class FlatOp(OperandAccess):
                 inputs.append(each)
             else:
                 inputs += [self.scope.value(i, signed=signed) for i in self.indexes(each)]
-        options = (kind, fields) if kind else None
-        self.graph.operator(operator, inputs, [self.out(signed=signed)], options)
+        self.graph.operator(operator, inputs, [self.out(signed=signed)], fields)
 
     def computed(
         self,
         operator: str,
         inputs: Sequence[int],
         result: FlatTensor,
-        kind: str = "",
         **fields: OptionValue,
     ) -> int:
         """Add an operator with a result of its own; returns the result."""
         made = self.graph.tensor(result)
-        self.graph.operator(operator, inputs, [made], (kind, fields) if kind else None)
+        self.graph.operator(operator, inputs, [made], fields)
         return made
 
     def finish(self, value: int, *, signed: bool = False, output: str = "output") -> None:
@@ -287,21 +282,29 @@ class FlatOp(OperandAccess):
         self,
         operator: str,
         inputs: Sequence[int],
-        kind: str,
         *,
         signed: bool,
         **fields: OptionValue,
     ) -> None:
         """Add an operator that computes the output in NHWC, and define the output by it."""
         if not self.nchw:
-            self.graph.operator(operator, inputs, [self.out(signed=signed)], (kind, fields))
+            self.graph.operator(operator, inputs, [self.out(signed=signed)], fields)
             return
-        value = self.computed(operator, inputs, self.image_output(signed=signed), kind, **fields)
+        value = self.computed(operator, inputs, self.image_output(signed=signed), **fields)
         self.finish(self.graph.transposed(value, TO_NCHW), signed=signed)
 
 
 FlatLowering: TypeAlias = Callable[[FlatOp], None]
 """Lowers an operation to LiteRT."""
+
+
+def direct(operator: str, op: FlatOp, **fields: str) -> None:
+    """Operations of which an operator takes the tensors in the same order.
+
+    fields   names of scalars by those of fields of the operator's options
+    """
+    tensors = [n for n in op.named.inputs if op.scope.operand(op.indexes(n)[0]).type.tensor]
+    op.run(operator, tensors, **{field: op.number(name) for field, name in fields.items()})
 
 
 def through_float(lower: FlatLowering) -> FlatLowering:

@@ -116,7 +116,7 @@ def _if(op: FlatOp) -> None:
         "elseSubgraphIndex": _submodel(op, "else_model", inputs),
     }
     outputs = [op.scope.computed(i) for i in op.indexes("outputs")]
-    op.graph.operator("IF", [op.tensor("condition"), *inputs], outputs, ("If", fields))
+    op.graph.operator("IF", [op.tensor("condition"), *inputs], outputs, fields)
 
 
 def _while(op: FlatOp) -> None:
@@ -132,7 +132,7 @@ def _while(op: FlatOp) -> None:
     }
     outputs = [op.scope.computed(i) for i in op.indexes("outputs")]
     rest = [op.graph.tensor(op.graph.tensors[i]) for i in inputs[len(outputs) :]]
-    op.graph.operator("WHILE", inputs, [*outputs, *rest], ("While", fields))
+    op.graph.operator("WHILE", inputs, [*outputs, *rest], fields)
 
 
 def _submodel(op: FlatOp, name: str, given: Sequence[int], *, returns_rest: bool = False) -> int:

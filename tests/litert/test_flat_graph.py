@@ -18,7 +18,7 @@ def relu_of_sum() -> tuple[FlatGraph, dict[str, int], dict[str, int]]:
     graph = FlatGraph()
     x, y = graph.tensor(FlatTensor(F, (2,)), "x"), graph.tensor(FlatTensor(F, (2,)), "y")
     one = graph.array(np.array([1], np.float32))
-    graph.operator("ADD", [x, one], [y], ("Add", {"fusedActivationFunction": 1}))
+    graph.operator("ADD", [x, one], [y], {"fusedActivationFunction": 1})
     return graph, {"x": x}, {"y": y}
 
 
@@ -34,7 +34,7 @@ def test_the_schema_reads_what_was_written() -> None:
     graph = FlatGraph()
     x = graph.tensor(FlatTensor(np.dtype(np.int8), (1, 2), Parameters((0.5, 0.25), 0, 1)), "x")
     y = graph.tensor(FlatTensor(F, (1, 2)), "y")
-    graph.operator("DEQUANTIZE", [x], [y], ("Dequantize", {}))
+    graph.operator("DEQUANTIZE", [x], [y])
     made = schema().ModelT.InitFromPackedBuf(graph.build({"x": x}, {"y": y}), 0)
     assert (made.version, made.operatorCodes[0].version) == (3, 5)
     tensor = made.subgraphs[0].tensors[0]
@@ -58,6 +58,6 @@ def test_types_that_litert_does_not_compute_are_refused() -> None:
 def test_a_misspelt_option_is_a_defect() -> None:
     graph = FlatGraph()
     x = graph.tensor(FlatTensor(F, (1,)))
-    graph.operator("ADD", [x, x], [graph.tensor(FlatTensor(F, (1,)))], ("Add", {"activation": 1}))
+    graph.operator("ADD", [x, x], [graph.tensor(FlatTensor(F, (1,)))], {"activation": 1})
     with pytest.raises(ValueError, match="AddOptionsT has no field activation"):
         graph.build({"x": x}, {"y": 1})

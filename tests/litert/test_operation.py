@@ -53,7 +53,7 @@ def test_images_are_nhwc() -> None:
         enter(op, signed=False)
         assert op.graph.tensors[op.image("input", signed=False)].shape == (1, 3, 2, 4)
         assert op.image_output(signed=False).shape == (1, 6, 4, 1)
-        op.finish_image("DEPTH_TO_SPACE", [0], "DepthToSpace", signed=False, blockSize=2)
+        op.finish_image("DEPTH_TO_SPACE", [0], signed=False, blockSize=2)
         assert op.graph.tensors[op.scope.value(op.index("output"))].shape == op.shape("output")
 
 

@@ -84,8 +84,8 @@ def pad(op: FlatOp, value: int, pairs: Sequence[tuple[int, int]], fill: float | 
     result = replace(given, shape=sizes)
     paddings = op.graph.ints([size for pair in pairs for size in pair], (len(pairs), 2))
     if fill is None:
-        return op.computed("PAD", [value, paddings], result, "Pad")
-    return op.computed("PADV2", [value, paddings, filler(op, value, fill)], result, "PadV2")
+        return op.computed("PAD", [value, paddings], result)
+    return op.computed("PADV2", [value, paddings, filler(op, value, fill)], result)
 
 
 def filler(op: FlatOp, value: int, fill: float) -> int:
@@ -137,19 +137,17 @@ def _dilations(window: WindowGeometry) -> dict[str, OptionValue]:
 
 def conv_2d(op: FlatOp) -> None:
     """2-D convolution, filter [O, kH, kW, C / groups]."""
-    _convolve(op, "CONV_2D", "Conv2D", op.shape("filter")[1:3])
+    _convolve(op, "CONV_2D", op.shape("filter")[1:3])
 
 
 def depthwise_conv_2d(op: FlatOp) -> None:
     """Convolution of each channel by itself, filter [1, kH, kW, O]."""
     multiplier = op.number("depth_multiplier")
     taps = op.shape("filter")[1:3]
-    _convolve(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2D", taps, depthMultiplier=multiplier)
+    _convolve(op, "DEPTHWISE_CONV_2D", taps, depthMultiplier=multiplier)
 
 
-def _convolve(
-    op: FlatOp, operator: str, kind: str, taps: tuple[int, ...], **more: OptionValue
-) -> None:
+def _convolve(op: FlatOp, operator: str, taps: tuple[int, ...], **more: OptionValue) -> None:
     window = WindowGeometry.of(**op.scalars())
     signed = is_coded(op.operand("input")) and weights_are_signed(op, "filter")
     image, padding = padded_image(op, window, (taps[0], taps[1]), signed=signed)
@@ -160,7 +158,7 @@ def _convolve(
         "padding": padding,
         "fusedActivationFunction": op.number("activation"),
     }
-    op.finish_image(operator, inputs, kind, signed=signed, **fields)
+    op.finish_image(operator, inputs, signed=signed, **fields)
 
 
 def transpose_conv_2d(op: FlatOp) -> None:
@@ -188,12 +186,12 @@ def transpose_conv_2d(op: FlatOp) -> None:
         "fusedActivationFunction": op.number("activation"),
     }
     if not crops or whole == result:
-        op.finish_image("TRANSPOSE_CONV", inputs, "TransposeConv", signed=signed, **fields)
+        op.finish_image("TRANSPOSE_CONV", inputs, signed=signed, **fields)
         return
     wide = replace(op.image_output(signed=signed), shape=whole)
-    value = op.computed("TRANSPOSE_CONV", inputs, wide, "TransposeConv", **fields)
+    value = op.computed("TRANSPOSE_CONV", inputs, wide, **fields)
     begin = op.graph.ints((0, *crops, 0))
-    op.finish_image("SLICE", [value, begin, op.graph.ints(result)], "Slice", signed=signed)
+    op.finish_image("SLICE", [value, begin, op.graph.ints(result)], signed=signed)
 
 
 def _crops(op: FlatOp, window: WindowGeometry, result: tuple[int, ...]) -> tuple[int, ...]:
@@ -234,7 +232,7 @@ def max_pool_2d(op: FlatOp) -> None:
         least = -128 if signed else 0
     image, padding = padded_image(op, window, taps, signed=signed, fill=least)
     fields = _fields(op, window, taps, padding)
-    op.finish_image("MAX_POOL_2D", [image], "Pool2D", signed=signed, **fields)
+    op.finish_image("MAX_POOL_2D", [image], signed=signed, **fields)
 
 
 def _averaging(operator: str, op: FlatOp, *, root: bool = False) -> None:
@@ -253,15 +251,15 @@ def _averaging(operator: str, op: FlatOp, *, root: bool = False) -> None:
     if padding is not None:
         image = op.image("input", signed=signed)
         fields = _fields(op, window, taps, padding)
-        op.finish_image(operator, [image], "Pool2D", signed=signed, **fields)
+        op.finish_image(operator, [image], signed=signed, **fields)
         return
     image, padding = padded_image(op, window, taps, signed=False)
     fields = {**_fields(op, window, taps, padding), "fusedActivationFunction": 0}
-    mean = op.computed(operator, [image], op.image_output(signed=False), "Pool2D", **fields)
+    mean = op.computed(operator, [image], op.image_output(signed=False), **fields)
     shares = _shares(op, window, taps)
     factor = op.graph.array(np.sqrt(shares) if root else shares)
     activation = op.number("activation")
-    op.finish_image("MUL", [mean, factor], "Mul", signed=False, fusedActivationFunction=activation)
+    op.finish_image("MUL", [mean, factor], signed=False, fusedActivationFunction=activation)
 
 
 def _shares(op: FlatOp, window: WindowGeometry, taps: tuple[int, int]) -> Array:

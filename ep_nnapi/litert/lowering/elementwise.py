@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ep_nnapi.litert.operation import FlatOp, is_signed, through_float
+from ep_nnapi.litert.operation import FlatOp, direct, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
@@ -14,36 +14,31 @@ from ep_nnapi.ort_devices.operation import BINARY, row
 from ep_nnapi.ort_devices.scope import is_coded
 
 
-def _arithmetic(operator: str, kind: str, op: FlatOp) -> None:
+def _arithmetic(operator: str, op: FlatOp) -> None:
     """Arithmetic with a fused activation, whose codes are LiteRT's too."""
-    op.run(operator, BINARY, kind, fusedActivationFunction=op.number("activation"))
-
-
-def _plain(operator: str, kind: str, op: FlatOp, *, names: tuple[str, ...] = BINARY) -> None:
-    """Operations without activation."""
-    op.run(operator, names, kind)
+    op.run(operator, BINARY, fusedActivationFunction=op.number("activation"))
 
 
 def _extreme(operator: str, op: FlatOp) -> None:
     """MAXIMUM and MINIMUM of stored numbers, in the output's quantization."""
     signed = op.signed(*BINARY)
     inputs = [op.requantized(op.index(name), signed=signed) for name in BINARY]
-    op.graph.operator(operator, inputs, [op.out(signed=signed)], ("MaximumMinimum", {}))
+    op.graph.operator(operator, inputs, [op.out(signed=signed)])
 
 
-def _comparison(operator: str, kind: str, op: FlatOp) -> None:
+def _comparison(operator: str, op: FlatOp) -> None:
     """Comparisons of numbers; booleans are compared as 0 and 1.
 
     Quantized numbers are dequantized: on them LiteRT calculates with fewer bits, so that neighbours
     may be equal, and scales from 1 on end its process.
     """
     if is_coded(op.operand("input1")):
-        through_float(partial(_comparison, operator, kind))(op)
+        through_float(partial(_comparison, operator))(op)
         return
     inputs = [op.tensor(name) for name in BINARY]
     if op.operand("input1").type is BOOL8 and operator not in ("EQUAL", "NOT_EQUAL"):
         inputs = [op.cast(value, np.int32) for value in inputs]
-    op.run(operator, inputs, kind)
+    op.run(operator, inputs)
 
 
 def select(op: FlatOp) -> None:
@@ -53,12 +48,7 @@ def select(op: FlatOp) -> None:
     signed = op.signed("input1", "input2")
     values = [op.requantized(op.index(name), signed=signed) for name in BINARY]
     inputs = [op.tensor("condition"), *values]
-    op.graph.operator("SELECT_V2", inputs, [op.out(signed=signed)], ("SelectV2", {}))
-
-
-def _unary(operator: str, op: FlatOp, *, kind: str = "") -> None:
-    """Operations of one tensor that one operator computes."""
-    op.run(operator, ["input"], kind)
+    op.graph.operator("SELECT_V2", inputs, [op.out(signed=signed)])
 
 
 def elu(op: FlatOp) -> None:
@@ -70,16 +60,16 @@ def elu(op: FlatOp) -> None:
     x, result = op.tensor("input"), op.described(signed=False)
     zero, factor = (op.graph.array(np.array([n], np.float32)) for n in (0, alpha))
     curve = op.computed("ELU", [x], result)
-    below = op.computed("MINIMUM", [curve, zero], result, "MaximumMinimum")
-    ends = op.computed("MUL", [below, factor], result, "Mul"), op.computed("RELU", [x], result)
-    op.run("ADD", ends, "Add")
+    below = op.computed("MINIMUM", [curve, zero], result)
+    ends = op.computed("MUL", [below, factor], result), op.computed("RELU", [x], result)
+    op.run("ADD", ends)
 
 
 def quantize(op: FlatOp) -> None:
     """Quantized numbers of real ones."""
     signed = is_signed(op.operand("output").type)
     outputs = [op.out(signed=signed)]
-    op.graph.operator("QUANTIZE", [op.tensor("input")], outputs, ("Quantize", {}))
+    op.graph.operator("QUANTIZE", [op.tensor("input")], outputs)
 
 
 def cast(op: FlatOp) -> None:
@@ -94,7 +84,7 @@ def cast(op: FlatOp) -> None:
         given = op.graph.tensors[value]
         for operator, end in (("MAXIMUM", 0), ("MINIMUM", 255)):
             limit = op.graph.array(np.array(end, given.dtype))
-            value = op.computed(operator, [value, limit], given, "MaximumMinimum")
+            value = op.computed(operator, [value, limit], given)
     if result is F16:
         value = op.cast(value, np.float16)
     op.run("CAST", [value])
@@ -105,7 +95,7 @@ def divide_integers(op: FlatOp) -> None:
     require(op.number("activation") == 0, "LiteRT's FLOOR_DIV has no activation")
     safe = not np.isin(op.constant("input2"), (0, -1)).any()
     require(safe, "a divisor is 0 or -1, which may end LiteRT's process")
-    op.run("FLOOR_DIV", BINARY, "FloorDiv")
+    op.run("FLOOR_DIV", BINARY)
 
 
 _DATA = (F32, Q8, Q8S)
@@ -113,44 +103,42 @@ _NUMBERS = (*_DATA, I32)
 _COMPARED = (*_NUMBERS, BOOL8)
 _CODED = (Q8, Q8S)
 ROWS = (
-    row(spec.ADD, partial(_arithmetic, "ADD", "Add"), *_NUMBERS),
-    row(spec.SUB, partial(_arithmetic, "SUB", "Sub"), *_NUMBERS),
-    row(spec.MUL, partial(_arithmetic, "MUL", "Mul"), *_NUMBERS),
-    row(spec.DIV, partial(_arithmetic, "DIV", "Div"), F32),
+    row(spec.ADD, partial(_arithmetic, "ADD"), *_NUMBERS),
+    row(spec.SUB, partial(_arithmetic, "SUB"), *_NUMBERS),
+    row(spec.MUL, partial(_arithmetic, "MUL"), *_NUMBERS),
+    row(spec.DIV, partial(_arithmetic, "DIV"), F32),
     row(spec.DIV, divide_integers, I32),
-    row(spec.POW, partial(_plain, "POW", "Pow", names=("base", "exponent")), F32),
-    row(spec.PRELU, partial(_plain, "PRELU", "", names=("input", "alpha")), *_DATA),
+    row(spec.POW, partial(direct, "POW"), F32),
+    row(spec.PRELU, partial(direct, "PRELU"), *_DATA),
     row(spec.MAXIMUM, partial(_extreme, "MAXIMUM"), *_NUMBERS),
     row(spec.MINIMUM, partial(_extreme, "MINIMUM"), *_NUMBERS),
-    row(spec.LOGICAL_AND, partial(_plain, "LOGICAL_AND", "LogicalAnd"), BOOL8),
-    row(spec.LOGICAL_OR, partial(_plain, "LOGICAL_OR", "LogicalOr"), BOOL8),
-    row(spec.EQUAL, partial(_comparison, "EQUAL", "Equal"), *_COMPARED),
-    row(spec.NOT_EQUAL, partial(_comparison, "NOT_EQUAL", "NotEqual"), *_COMPARED),
-    row(spec.LESS, partial(_comparison, "LESS", "Less"), *_COMPARED),
-    row(spec.LESS_EQUAL, partial(_comparison, "LESS_EQUAL", "LessEqual"), *_COMPARED),
-    row(spec.GREATER, partial(_comparison, "GREATER", "Greater"), *_COMPARED),
-    row(
-        spec.GREATER_EQUAL, partial(_comparison, "GREATER_EQUAL", "GreaterEqual"), *_NUMBERS, BOOL8
-    ),
+    row(spec.LOGICAL_AND, partial(direct, "LOGICAL_AND"), BOOL8),
+    row(spec.LOGICAL_OR, partial(direct, "LOGICAL_OR"), BOOL8),
+    row(spec.EQUAL, partial(_comparison, "EQUAL"), *_COMPARED),
+    row(spec.NOT_EQUAL, partial(_comparison, "NOT_EQUAL"), *_COMPARED),
+    row(spec.LESS, partial(_comparison, "LESS"), *_COMPARED),
+    row(spec.LESS_EQUAL, partial(_comparison, "LESS_EQUAL"), *_COMPARED),
+    row(spec.GREATER, partial(_comparison, "GREATER"), *_COMPARED),
+    row(spec.GREATER_EQUAL, partial(_comparison, "GREATER_EQUAL"), *_NUMBERS, BOOL8),
     row(spec.SELECT, select, *_NUMBERS),
-    row(spec.ABS, partial(_unary, "ABS", kind="Abs"), F32, I32),
-    row(spec.EXP, partial(_unary, "EXP", kind="Exp"), F32),
-    row(spec.FLOOR, partial(_unary, "FLOOR"), F32),
-    row(spec.LOG, partial(_unary, "LOG"), F32),
-    row(spec.LOGICAL_NOT, partial(_unary, "LOGICAL_NOT", kind="LogicalNot"), BOOL8),
-    row(spec.LOGISTIC, partial(_unary, "LOGISTIC"), F32, *_CODED),
-    row(spec.NEG, partial(_unary, "NEG", kind="Neg"), F32, I32),
-    row(spec.RSQRT, partial(_unary, "RSQRT"), F32),
-    row(spec.RSQRT, through_float(partial(_unary, "RSQRT")), *_CODED),
-    row(spec.SIN, partial(_unary, "SIN"), F32),
-    row(spec.SQRT, partial(_unary, "SQRT"), F32),
-    row(spec.TANH, partial(_unary, "TANH"), F32, *_CODED),
+    row(spec.ABS, partial(direct, "ABS"), F32, I32),
+    row(spec.EXP, partial(direct, "EXP"), F32),
+    row(spec.FLOOR, partial(direct, "FLOOR"), F32),
+    row(spec.LOG, partial(direct, "LOG"), F32),
+    row(spec.LOGICAL_NOT, partial(direct, "LOGICAL_NOT"), BOOL8),
+    row(spec.LOGISTIC, partial(direct, "LOGISTIC"), F32, *_CODED),
+    row(spec.NEG, partial(direct, "NEG"), F32, I32),
+    row(spec.RSQRT, partial(direct, "RSQRT"), F32),
+    row(spec.RSQRT, through_float(partial(direct, "RSQRT")), *_CODED),
+    row(spec.SIN, partial(direct, "SIN"), F32),
+    row(spec.SQRT, partial(direct, "SQRT"), F32),
+    row(spec.TANH, partial(direct, "TANH"), F32, *_CODED),
     row(spec.ELU, elu, F32),
-    row(spec.HARD_SWISH, partial(_unary, "HARD_SWISH", kind="HardSwish"), F32, *_CODED),
-    row(spec.RELU, partial(_unary, "RELU"), F32, *_CODED),
-    row(spec.RELU1, partial(_unary, "RELU_N1_TO_1"), F32, *_CODED),
-    row(spec.RELU6, partial(_unary, "RELU6"), F32, *_CODED),
-    row(spec.DEQUANTIZE, partial(_unary, "DEQUANTIZE", kind="Dequantize"), Q8, Q8S, Q8Y, Q8C),
+    row(spec.HARD_SWISH, partial(direct, "HARD_SWISH"), F32, *_CODED),
+    row(spec.RELU, partial(direct, "RELU"), F32, *_CODED),
+    row(spec.RELU1, partial(direct, "RELU_N1_TO_1"), F32, *_CODED),
+    row(spec.RELU6, partial(direct, "RELU6"), F32, *_CODED),
+    row(spec.DEQUANTIZE, partial(direct, "DEQUANTIZE"), Q8, Q8S, Q8Y, Q8C),
     row(spec.QUANTIZE, quantize, F32),
     row(spec.CAST, cast, F32, I32, Q8, Q8S, Q8Y, BOOL8),
 )

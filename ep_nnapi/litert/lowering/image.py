@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.operation import row
 
 
-def _resize(operator: str, kind: str, op: FlatOp) -> None:
+def _resize(operator: str, op: FlatOp) -> None:
     """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR, to the size of the output."""
     op.same_quantization("input")
     signed = op.signed("input")
@@ -22,7 +22,7 @@ def _resize(operator: str, kind: str, op: FlatOp) -> None:
         "alignCorners": bool(op.scalar("align_corners", default=False)),
         "halfPixelCenters": bool(op.scalar("half_pixel_centers", default=False)),
     }
-    op.finish_image(operator, inputs, kind, signed=signed, **fields)
+    op.finish_image(operator, inputs, signed=signed, **fields)
 
 
 def channel_shuffle(op: FlatOp) -> None:
@@ -36,16 +36,16 @@ def channel_shuffle(op: FlatOp) -> None:
     op.finish(op.graph.reshaped(op.graph.transposed(value, order), shape), signed=signed)
 
 
-def _blocks(operator: str, kind: str, op: FlatOp) -> None:
+def _blocks(operator: str, op: FlatOp) -> None:
     """DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
     op.same_quantization("input")
     signed = op.signed("input")
     image = op.image("input", signed=signed)
     block = op.number("block_size")
-    op.finish_image(operator, [image], kind, signed=signed, blockSize=block)
+    op.finish_image(operator, [image], signed=signed, blockSize=block)
 
 
-def _batches(operator: str, kind: str, op: FlatOp, *, names: tuple[str, ...] = ()) -> None:
+def _batches(operator: str, op: FlatOp, *, names: tuple[str, ...] = ()) -> None:
     """BATCH_TO_SPACE_ND, whose crops are 0, and SPACE_TO_BATCH_ND."""
     op.same_quantization("input")
     signed = op.signed("input")
@@ -53,24 +53,24 @@ def _batches(operator: str, kind: str, op: FlatOp, *, names: tuple[str, ...] = (
     if not ends:
         ends = [op.graph.array(np.zeros((2, 2), np.int32))]
     inputs = [op.image("input", signed=signed), op.tensor("block_sizes"), *ends]
-    op.finish_image(operator, inputs, kind, signed=signed)
+    op.finish_image(operator, inputs, signed=signed)
 
 
 _DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.RESIZE_BILINEAR, partial(_resize, "RESIZE_BILINEAR", "ResizeBilinear"), *_DATA),
+    row(spec.RESIZE_BILINEAR, partial(_resize, "RESIZE_BILINEAR"), *_DATA),
     row(
         spec.RESIZE_NEAREST_NEIGHBOR,
-        partial(_resize, "RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor"),
+        partial(_resize, "RESIZE_NEAREST_NEIGHBOR"),
         *_DATA,
     ),
     row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
-    row(spec.DEPTH_TO_SPACE, partial(_blocks, "DEPTH_TO_SPACE", "DepthToSpace"), *_DATA),
-    row(spec.SPACE_TO_DEPTH, partial(_blocks, "SPACE_TO_DEPTH", "SpaceToDepth"), *_DATA),
-    row(spec.BATCH_TO_SPACE_ND, partial(_batches, "BATCH_TO_SPACE_ND", "BatchToSpaceND"), *_DATA),
+    row(spec.DEPTH_TO_SPACE, partial(_blocks, "DEPTH_TO_SPACE"), *_DATA),
+    row(spec.SPACE_TO_DEPTH, partial(_blocks, "SPACE_TO_DEPTH"), *_DATA),
+    row(spec.BATCH_TO_SPACE_ND, partial(_batches, "BATCH_TO_SPACE_ND"), *_DATA),
     row(
         spec.SPACE_TO_BATCH_ND,
-        partial(_batches, "SPACE_TO_BATCH_ND", "SpaceToBatchND", names=("paddings",)),
+        partial(_batches, "SPACE_TO_BATCH_ND", names=("paddings",)),
         *_DATA,
     ),
 )

@@ -24,7 +24,7 @@ def lsh_projection(op: FlatOp) -> None:
     require(kind is not None, "the deprecated kind of sparse projections")
     names = ("hash", "input", *(["weight"] if op.given("weight") else []))
     inputs = [op.tensor(name, signed=False) for name in names]
-    op.run("LSH_PROJECTION", inputs, "LSHProjection", type=kind or 0)
+    op.run("LSH_PROJECTION", inputs, type=kind or 0)
 
 
 _PROJECTIONS = {2: 2, 3: 1}

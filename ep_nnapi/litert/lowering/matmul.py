@@ -21,13 +21,13 @@ def fully_connected(op: FlatOp) -> None:
     fields = {"fusedActivationFunction": op.number("activation")}
     inputs = [*names, bias(op, "weights", signed=signed)]
     out = [op.out(signed=signed)]
-    op.graph.operator("FULLY_CONNECTED", inputs, out, ("FullyConnected", fields))
+    op.graph.operator("FULLY_CONNECTED", inputs, out, fields)
 
 
 def batch_matmul(op: FlatOp) -> None:
     """Products of matrices of two batches."""
     flags = {name: bool(op.scalar(name, default=False)) for name in ("adj_x", "adj_y")}
-    op.run("BATCH_MATMUL", BINARY, "BatchMatMul", adjX=flags["adj_x"], adjY=flags["adj_y"])
+    op.run("BATCH_MATMUL", BINARY, adjX=flags["adj_x"], adjY=flags["adj_y"])
 
 
 def integer_matmul(op: FlatOp) -> None:
@@ -43,9 +43,9 @@ def integer_matmul(op: FlatOp) -> None:
     result = op.described(signed=False)
     every = (*result.shape[:-1], first[-1], result.shape[-1])
     require(prod(every) <= _MOST_PRODUCTS, f"{prod(every)} products of integers in memory")
-    products = op.computed("MUL", [x, y], replace(result, shape=every), "Mul")
+    products = op.computed("MUL", [x, y], replace(result, shape=every))
     axis = op.graph.ints([len(every) - 2])
-    op.run("SUM", [products, axis], "Reducer", keepDims=False)
+    op.run("SUM", [products, axis], keepDims=False)
 
 
 def _factor(op: FlatOp, name: str, transposed: str) -> tuple[int, Shape]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ep_nnapi.litert.lowering.convolution import filler
-from ep_nnapi.litert.operation import FlatOp, stored
+from ep_nnapi.litert.operation import FlatOp, direct, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
@@ -24,7 +26,7 @@ def transpose(op: FlatOp) -> None:
     """Permutes the axes."""
     rank = op.rank("input")
     perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
-    op.run("TRANSPOSE", ["input", op.graph.ints(perm)], "Transpose")
+    op.run("TRANSPOSE", ["input", op.graph.ints(perm)])
 
 
 def concatenation(op: FlatOp) -> None:
@@ -33,13 +35,13 @@ def concatenation(op: FlatOp) -> None:
     axis = op.axis("axis", op.rank("output"))
     parts = [op.requantized(index, signed=signed) for index in op.indexes("inputs")]
     out = [op.out(signed=signed)]
-    op.graph.operator("CONCATENATION", parts, out, ("Concatenation", {"axis": axis}))
+    op.graph.operator("CONCATENATION", parts, out, {"axis": axis})
 
 
 def pad(op: FlatOp) -> None:
     """Pads with zeros."""
     op.same_quantization("input")
-    op.run("PAD", ["input", "paddings"], "Pad")
+    op.run("PAD", ["input", "paddings"])
 
 
 def pad_v2(op: FlatOp) -> None:
@@ -49,28 +51,13 @@ def pad_v2(op: FlatOp) -> None:
     value = op.tensor("input", signed=signed)
     number = np.array([op.scalar("pad_value")], operand.type.numpy)
     fill = filler(op, value, stored(number, operand.type, signed=signed).item())
-    op.run("PADV2", ["input", op.tensor("paddings"), fill], "PadV2")
-
-
-def mirror_pad(op: FlatOp) -> None:
-    """Pads by mirroring the input at its edges."""
-    op.run("MIRROR_PAD", ["input", "paddings"], "MirrorPad", mode=op.number("mode"))
-
-
-def reverse(op: FlatOp) -> None:
-    """Reverses an axis."""
-    op.run("REVERSE_V2", ["input", "axis"], "ReverseV2")
-
-
-def tile(op: FlatOp) -> None:
-    """Repeats the tensor along each axis."""
-    op.run("TILE", ["input", "multiples"], "Tile")
+    op.run("PADV2", ["input", op.tensor("paddings"), fill])
 
 
 def pack(op: FlatOp) -> None:
     """Stacks tensors along a new axis."""
     axis, count = op.axis("axis", op.rank("output")), len(op.indexes("inputs"))
-    op.run("PACK", ["inputs"], "Pack", axis=axis, valuesCount=count)
+    op.run("PACK", ["inputs"], axis=axis, valuesCount=count)
 
 
 def split(op: FlatOp) -> None:
@@ -82,7 +69,7 @@ def split(op: FlatOp) -> None:
         parts.append(op.graph.tensor(op.scope.described(index, signed=signed)))
         op.scope.define(index, parts[-1], signed=signed)
     inputs = [axis, op.tensor("input", signed=signed)]
-    op.graph.operator("SPLIT", inputs, parts, ("Split", {"numSplits": len(parts)}))
+    op.graph.operator("SPLIT", inputs, parts, {"numSplits": len(parts)})
 
 
 def fill(op: FlatOp) -> None:
@@ -92,7 +79,7 @@ def fill(op: FlatOp) -> None:
         value = op.graph.array(np.array(op.scalar("value"), result.dtype))
     else:
         value = op.tensor("value")
-    op.run("FILL", [op.tensor("dims"), value], "Fill")
+    op.run("FILL", [op.tensor("dims"), value])
 
 
 def rank(op: FlatOp) -> None:
@@ -103,7 +90,7 @@ def rank(op: FlatOp) -> None:
 def slice_(op: FlatOp) -> None:
     """Copies a block."""
     op.same_quantization("input")
-    op.run("SLICE", ["input", "begin", "size"], "Slice")
+    op.run("SLICE", ["input", "begin", "size"])
 
 
 def strided_slice(op: FlatOp) -> None:
@@ -116,7 +103,7 @@ def strided_slice(op: FlatOp) -> None:
     }
     every = (1 << op.rank("input")) - 1
     require(masks["shrinkAxisMask"] & every != every, "it removes every axis")
-    op.run("STRIDED_SLICE", ["input", "begin", "end", "strides"], "StridedSlice", **masks)
+    op.run("STRIDED_SLICE", ["input", "begin", "end", "strides"], **masks)
 
 
 def gather(op: FlatOp) -> None:
@@ -124,14 +111,14 @@ def gather(op: FlatOp) -> None:
     op.same_quantization("input")
     axis = op.axis("axis", op.rank("input"))
     _check_indexes(op, "indices", op.shape("input")[axis])
-    op.run("GATHER", ["input", op.tensor("indices")], "Gather", axis=axis)
+    op.run("GATHER", ["input", op.tensor("indices")], axis=axis)
 
 
 def embedding_lookup(op: FlatOp) -> None:
     """Rows of `values` by index."""
     op.same_quantization("values")
     _check_indexes(op, "lookups", op.shape("values")[0])
-    op.run("GATHER", ["values", op.tensor("lookups")], "Gather", axis=0)
+    op.run("GATHER", ["values", op.tensor("lookups")], axis=0)
 
 
 def topk_v2(op: FlatOp) -> None:
@@ -142,13 +129,13 @@ def topk_v2(op: FlatOp) -> None:
     signed = op.signed("input")
     value, last = op.tensor("input", signed=signed), op.rank("input") - 1
     given = op.graph.tensors[value]
-    mirrored = op.computed("REVERSE_V2", [value, op.graph.ints([last])], given, "ReverseV2")
+    mirrored = op.computed("REVERSE_V2", [value, op.graph.ints([last])], given)
     places = op.graph.tensor(op.described("indices", signed=False))
     inputs = [mirrored, op.graph.array(np.array(op.scalar("k"), np.int32))]
     outputs = [op.out("values", signed=signed), places]
-    op.graph.operator("TOPK_V2", inputs, outputs, ("TopKV2", {}))
+    op.graph.operator("TOPK_V2", inputs, outputs)
     end = op.graph.ints([given.shape[-1] - 1])
-    op.graph.operator("SUB", [end, places], [op.out("indices")], ("Sub", {}))
+    op.graph.operator("SUB", [end, places], [op.out("indices")])
 
 
 def _check_indexes(op: FlatOp, name: str, size: int) -> None:
@@ -168,9 +155,9 @@ ROWS = (
     row(spec.CONCATENATION, concatenation, *_DATA),
     row(spec.PAD, pad, *_DATA),
     row(spec.PAD_V2, pad_v2, *_DATA),
-    row(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
-    row(spec.REVERSE, reverse, *_NUMBERS),
-    row(spec.TILE, tile, *_NUMBERS),
+    row(spec.MIRROR_PAD, partial(direct, "MIRROR_PAD", mode="mode"), *_NUMBERS),
+    row(spec.REVERSE, partial(direct, "REVERSE_V2"), *_NUMBERS),
+    row(spec.TILE, partial(direct, "TILE"), *_NUMBERS),
     row(spec.PACK, pack, *_NUMBERS),
     row(spec.SPLIT, split, *_NUMBERS),
     row(spec.FILL, fill, F32, I32),

@@ -19,7 +19,7 @@ def softmax(op: FlatOp) -> None:
     """Softmax of beta * x along an axis."""
     beta = float(op.scalar("beta"))
     require(beta > 0, "beta is not positive")
-    _along_last(op, "SOFTMAX", "Softmax", beta=beta)
+    _along_last(op, "SOFTMAX", beta=beta)
 
 
 def log_softmax(op: FlatOp) -> None:
@@ -28,13 +28,13 @@ def log_softmax(op: FlatOp) -> None:
     x = op.tensor("input")
     if beta != 1.0:
         factor = op.graph.array(np.array([beta], np.float32))
-        x = op.computed("MUL", [x, factor], op.graph.tensors[x], "Mul")
-    _along_last(op, "LOG_SOFTMAX", "LogSoftmax", x)
+        x = op.computed("MUL", [x, factor], op.graph.tensors[x])
+    _along_last(op, "LOG_SOFTMAX", x)
 
 
 def l2_normalization(op: FlatOp) -> None:
     """Divides by the L2 norm along an axis."""
-    _along_last(op, "L2_NORMALIZATION", "L2Norm")
+    _along_last(op, "L2_NORMALIZATION")
 
 
 def local_response_normalization(op: FlatOp) -> None:
@@ -42,11 +42,11 @@ def local_response_normalization(op: FlatOp) -> None:
     require(op.rank("input") == 4, "LiteRT normalizes tensors of rank 4 only")
     fields = {name: float(op.scalar(name)) for name in ("bias", "alpha", "beta")}
     operator = "LOCAL_RESPONSE_NORMALIZATION"
-    _along_last(op, operator, "LocalResponseNormalization", radius=op.number("radius"), **fields)
+    _along_last(op, operator, radius=op.number("radius"), **fields)
 
 
 def _along_last(
-    op: FlatOp, operator: str, kind: str, given: int | None = None, /, **fields: OptionValue
+    op: FlatOp, operator: str, given: int | None = None, /, **fields: OptionValue
 ) -> None:
     """Add an operator along the operation's axis, moved to the end if it is not there.
 
@@ -56,13 +56,13 @@ def _along_last(
     axis = op.axis("axis", rank, -1)
     value = op.tensor("input", signed=signed) if given is None else given
     if axis == rank - 1:
-        op.graph.operator(operator, [value], [op.out(signed=signed)], (kind, fields))
+        op.graph.operator(operator, [value], [op.out(signed=signed)], fields)
         return
     perm: Perm = (*(i for i in range(rank) if i != axis), axis)
     moved = op.graph.transposed(value, perm)
     result = op.described(signed=signed)
     wanted = replace(result, shape=tuple(result.shape[i] for i in perm))
-    value = op.computed(operator, [moved], wanted, kind, **fields)
+    value = op.computed(operator, [moved], wanted, **fields)
     op.finish(op.graph.transposed(value, inverse(perm)), signed=signed)
 
 
@@ -76,15 +76,15 @@ def instance_normalization(op: FlatOp) -> None:
     def constant(name: str) -> int:
         return op.graph.array(np.array([op.scalar(name)], np.float32))
 
-    mean = op.computed("MEAN", [x, reduced], each, "Reducer", keepDims=True)
-    centred = op.computed("SUB", [x, mean], whole, "Sub")
-    squares = op.computed("MUL", [centred, centred], whole, "Mul")
-    variance = op.computed("MEAN", [squares, reduced], each, "Reducer", keepDims=True)
-    shifted = op.computed("ADD", [variance, constant("epsilon")], each, "Add")
+    mean = op.computed("MEAN", [x, reduced], each, keepDims=True)
+    centred = op.computed("SUB", [x, mean], whole)
+    squares = op.computed("MUL", [centred, centred], whole)
+    variance = op.computed("MEAN", [squares, reduced], each, keepDims=True)
+    shifted = op.computed("ADD", [variance, constant("epsilon")], each)
     factor = op.computed("RSQRT", [shifted], each)
-    scaled = op.computed("MUL", [factor, constant("gamma")], each, "Mul")
-    product = op.computed("MUL", [centred, scaled], whole, "Mul")
-    op.run("ADD", [product, constant("beta")], "Add")
+    scaled = op.computed("MUL", [factor, constant("gamma")], each)
+    product = op.computed("MUL", [centred, scaled], whole)
+    op.run("ADD", [product, constant("beta")])
 
 
 _DATA = (F32, Q8, Q8S)

@@ -79,7 +79,7 @@ class Cell:
         result = FlatTensor(np.dtype(np.float32), (sum(s[0] for s in shapes), *shapes[0][1:]))
         if not all(self.op.scope.constant(i) for i in indexes):
             parts = [self.op.scope.value(i) for i in indexes]
-            return self.op.computed("CONCATENATION", parts, result, "Concatenation", axis=0)
+            return self.op.computed("CONCATENATION", parts, result, axis=0)
 
         def load() -> Array:
             return np.concatenate([o.array for o in operands]).astype(np.float32)
@@ -90,14 +90,13 @@ class Cell:
         """Rows [n, size] times weights [units, size], plus bias."""
         tensors = self.op.graph.tensors
         result = replace(tensors[rows], shape=(tensors[rows].shape[0], tensors[weights].shape[0]))
-        return self.op.computed("FULLY_CONNECTED", [rows, weights, bias], result, "FullyConnected")
+        return self.op.computed("FULLY_CONNECTED", [rows, weights, bias], result)
 
     def both(self, operator: str, first: int, second: int | float) -> int:
         """ADD, SUB and the like; the second is a number or a tensor that fits into the first."""
         if isinstance(second, float):
             second = self.op.graph.array(np.array([second], np.float32))
-        kind = "MaximumMinimum" if operator in ("MAXIMUM", "MINIMUM") else operator.capitalize()
-        return self.op.computed(operator, [first, second], self.op.graph.tensors[first], kind)
+        return self.op.computed(operator, [first, second], self.op.graph.tensors[first])
 
     def unary(self, operator: str, value: int) -> int:
         """An operator of one tensor that has no options."""
@@ -176,7 +175,7 @@ class Lstm(Cell):
         graph = self.op.graph
         count = graph.tensors[total].shape[1] // result.shape[1]
         parts = [graph.tensor(result) for _ in range(count)]
-        graph.operator("SPLIT", [graph.ints([1]), total], parts, ("Split", {"numSplits": count}))
+        graph.operator("SPLIT", [graph.ints([1]), total], parts, {"numSplits": count})
         return parts
 
     def _gate(self, total: int, gate: int, cell: int | None) -> int:
@@ -197,7 +196,7 @@ class Lstm(Cell):
         each, axis = replace(whole, shape=(whole.shape[0], 1)), self.op.graph.ints([1])
 
         def mean(value: int) -> int:
-            return self.op.computed("MEAN", [value, axis], each, "Reducer", keepDims=True)
+            return self.op.computed("MEAN", [value, axis], each, keepDims=True)
 
         centred = self.both("SUB", total, mean(total))
         variance = self.both("ADD", mean(self.both("MUL", centred, centred)), _EPSILON)
@@ -238,7 +237,7 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     width = graph.tensors[sums].shape[1]
     whole = op.graph.reshaped(sums, (*given[0].shape[:2], width))
     each = [graph.tensor(replace(given[0], shape=(batches, width))) for _ in range(steps)]
-    graph.operator("UNPACK", [whole], each, ("Unpack", {"num": steps, "axis": axis}))
+    graph.operator("UNPACK", [whole], each, {"num": steps, "axis": axis})
     states: States = [cell.tensor(name) for name in cell.states]
     outputs = []
     for part in reversed(each) if back else each:
@@ -248,7 +247,7 @@ def _over(cell: Rnn | Lstm, inputs: Sequence[int], axis: int, *, back: bool) -> 
     result = replace(given[0], shape=(*given[0].shape[:2], size))
     stacked = outputs[::-1] if back else outputs
     fields = {"axis": axis, "valuesCount": steps}
-    return op.computed("PACK", stacked, result, "Pack", **fields), states
+    return op.computed("PACK", stacked, result, **fields), states
 
 
 def _sequence(kind: CellType, op: FlatOp) -> None:
@@ -279,7 +278,7 @@ def _both_ways(kind: CellType, op: FlatOp) -> None:
         _finish_states(op, prefix, cell.states, states)
     if op.scalar("merge_outputs"):
         result = op.described(signed=False)
-        op.finish(op.computed("CONCATENATION", outputs, result, "Concatenation", axis=2))
+        op.finish(op.computed("CONCATENATION", outputs, result, axis=2))
         return
     for name, value in zip(("fw_output", "bw_output"), outputs, strict=True):
         op.finish(value, output=name)
@@ -296,23 +295,23 @@ def svdf(op: FlatOp) -> None:
 
     def sliced(value: int, start: int) -> int:
         ends = [graph.ints((0, 0, start)), graph.ints(kept.shape)]
-        return op.computed("SLICE", [value, *ends], kept, "Slice")
+        return op.computed("SLICE", [value, *ends], kept)
 
     def summed(value: int) -> int:
         result = replace(whole, shape=graph.tensors[value].shape[:2])
-        return op.computed("SUM", [value, graph.ints([2])], result, "Reducer", keepDims=False)
+        return op.computed("SUM", [value, graph.ints([2])], result, keepDims=False)
 
     newest = cell.product(op.tensor("input"), op.tensor("weights_feature"))
     parts = [sliced(op.graph.reshaped(op.tensor("state_in"), whole.shape), 0)]
     parts.append(op.graph.reshaped(newest, (batches, filters, 1)))
-    results = op.computed("CONCATENATION", parts, whole, "Concatenation", axis=2)
+    results = op.computed("CONCATENATION", parts, whole, axis=2)
     total = summed(cell.both("MUL", results, op.tensor("weights_time")))
     total = summed(op.graph.reshaped(total, (batches, filters // rank, rank)))
     if op.given("bias"):
         total = cell.both("ADD", total, op.tensor("bias"))
     op.finish(cell.activated(total))
     paddings = graph.array(np.array([[0, 0], [0, 0], [0, 1]], np.int32))
-    moved = op.computed("PAD", [sliced(results, 1), paddings], whole, "Pad")
+    moved = op.computed("PAD", [sliced(results, 1), paddings], whole)
     op.finish(op.graph.reshaped(moved, op.shape("state_in")), output="state_out")
 
 

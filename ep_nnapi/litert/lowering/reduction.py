@@ -21,19 +21,19 @@ def _reduction(operator: str, op: FlatOp) -> None:
         signed = op.signed("input")
         ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
         inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
-        whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)
+        whole = op.computed(operator, inputs, ones, keepDims=True)
         op.finish(op.graph.reshaped(whole, op.shape("output")), signed=signed)
         return
-    op.run(operator, ["input", op.graph.ints(axes)], "Reducer", keepDims=keep)
+    op.run(operator, ["input", op.graph.ints(axes)], keepDims=keep)
 
 
-def _arg(operator: str, kind: str, op: FlatOp) -> None:
+def _arg(operator: str, op: FlatOp) -> None:
     """Index of the extreme element, the first of equal ones."""
     shape, axis = op.shape("input"), op.axis("axis", op.rank("input"))
     value = op.tensor("input", signed=op.signed("input"))
     if len(shape) == 1:
         value, axis = op.graph.reshaped(value, (1, *shape)), 1
-    op.run(operator, [value, op.graph.ints([axis])], kind, outputType=_INT32)
+    op.run(operator, [value, op.graph.ints([axis])], outputType=_INT32)
 
 
 _INT32 = 2
@@ -47,6 +47,6 @@ ROWS = (
     row(spec.REDUCE_MIN, partial(_reduction, "REDUCE_MIN"), *_DATA),
     row(spec.REDUCE_ALL, partial(_reduction, "REDUCE_ALL"), BOOL8),
     row(spec.REDUCE_ANY, partial(_reduction, "REDUCE_ANY"), BOOL8),
-    row(spec.ARGMAX, partial(_arg, "ARG_MAX", "ArgMax"), *_DATA, I32),
-    row(spec.ARGMIN, partial(_arg, "ARG_MIN", "ArgMin"), *_DATA, I32),
+    row(spec.ARGMAX, partial(_arg, "ARG_MAX"), *_DATA, I32),
+    row(spec.ARGMIN, partial(_arg, "ARG_MIN"), *_DATA, I32),
 )
