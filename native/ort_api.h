@@ -45,6 +45,10 @@ typedef struct OrtPrepackedWeightsContainer OrtPrepackedWeightsContainer;
 typedef struct OrtEpContextConfig OrtEpContextConfig;
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
+typedef struct OrtCustomHandleType OrtCustomHandleType; /* a thread of the application's */
+typedef void (*OrtThreadWorkerFn)(void *);
+typedef OrtCustomHandleType *(*OrtCustomCreateThreadFn)(void *, OrtThreadWorkerFn, void *);
+typedef void (*OrtCustomJoinThreadFn)(OrtCustomHandleType *);
 typedef OrtStatus *(*OrtReadNamedBufferFunc)(void *, const char *, OrtAllocator *, void **,
                                              size_t *);
 typedef OrtStatus *(*OrtWriteNamedBufferFunc)(void *, const char *, const void *, size_t);
@@ -113,7 +117,11 @@ struct OrtApi {
   void (*ReleaseSessionOptions)(OrtSessionOptions *);
   void *unused101[29];
   OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *);
-  void *unused131[80];
+  void *unused131[65];
+  OrtStatus *(*SessionOptionsSetCustomCreateThreadFn)(OrtSessionOptions *, OrtCustomCreateThreadFn);
+  OrtStatus *(*SessionOptionsSetCustomThreadCreationOptions)(OrtSessionOptions *, void *);
+  OrtStatus *(*SessionOptionsSetCustomJoinThreadFn)(OrtSessionOptions *, OrtCustomJoinThreadFn);
+  void *unused199[12];
   OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **);
   void (*ReleaseOpAttr)(OrtOpAttr *);
   void *unused213[34];

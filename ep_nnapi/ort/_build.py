@@ -62,6 +62,7 @@ def _ffi() -> cffi.FFI:
         include_dirs=_FOLDERS,
         define_macros=[("IDENTITY", f"{IDENTITY}u")],
         extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
+        extra_link_args=["-pthread"],
     )
     return builder
 

@@ -100,9 +100,15 @@ void free_compute(PyCompute *compute) { free(compute); }
 
 static const char *Ep_GetName(const OrtEp *ep) { return ((const PyEp *)ep)->name; }
 
+_Thread_local int planning;
+
 static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
                                    OrtEpGraphSupportInfo *support) {
-  return returned(py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support));
+  OrtStatus *status;
+  planning = 1;
+  status = py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support);
+  planning = 0;
+  return returned(status);
 }
 
 static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused,

@@ -187,9 +187,11 @@ static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
   status = make_outputs(run, context, sizes, outputs, converted);
   if (status == NULL && run->session == NULL)
     status = run_outside(run, given, converted);
-  else if (status == NULL)
+  else if (status == NULL) {
+    start_threads(run->session);
     status = api->Run(run->session->session, run_options, run->input_names, inputs,
                       run->input_count, run->output_names, run->output_count, outputs);
+  }
   if (status == NULL) widen_outputs(converted, run->output_count);
   release_converted(converted, run->output_count);
   return status;

@@ -5,6 +5,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +23,56 @@ void close_inner_session(InnerSession *session) {
   if (session->session != NULL) api->ReleaseSession(session->session);
   if (session->memory != NULL) api->ReleaseMemoryInfo(session->memory);
   if (session->env != NULL) api->ReleaseEnv(session->env);
+  if (session->started != NULL) (void)sem_destroy(session->started);
+  free(session->started);
+}
+
+typedef struct {
+  pthread_t thread;
+  InnerSession *session;
+  OrtThreadWorkerFn work;
+  void *argument;
+} HeldThread;
+
+static void *wait_and_work(void *held) {
+  HeldThread *self = held;
+  while (sem_wait(self->session->started) != 0) continue; /* a signal came */
+  (void)sem_post(self->session->started);                 /* for the next one */
+  self->work(self->argument);
+  return NULL;
+}
+
+static OrtCustomHandleType *create_held(void *session, OrtThreadWorkerFn work, void *argument) {
+  HeldThread *made = malloc(sizeof *made);
+  if (made == NULL) return NULL;
+  made->session = session, made->work = work, made->argument = argument;
+  if (pthread_create(&made->thread, NULL, wait_and_work, made) == 0)
+    return (OrtCustomHandleType *)made;
+  free(made);
+  return NULL;
+}
+
+static void join_held(OrtCustomHandleType *thread) {
+  HeldThread *held = (HeldThread *)thread;
+  start_threads(held->session);
+  (void)pthread_join(held->thread, NULL);
+  free(held);
+}
+
+OrtStatus *hold_threads(InnerSession *session, OrtSessionOptions *options) {
+  session->started = calloc(1, sizeof(sem_t));
+  if (session->started == NULL) return create_status("ep_nnapi: out of memory");
+  (void)sem_init(session->started, 0, 0);
+  session->held = 1;
+  TRY(api->SessionOptionsSetCustomThreadCreationOptions(options, session));
+  TRY(api->SessionOptionsSetCustomCreateThreadFn(options, create_held));
+  return api->SessionOptionsSetCustomJoinThreadFn(options, join_held);
+}
+
+void start_threads(InnerSession *session) {
+  if (__atomic_load_n(&session->held, __ATOMIC_RELAXED) &&
+      __atomic_exchange_n(&session->held, 0, __ATOMIC_RELAXED))
+    (void)sem_post(session->started);
 }
 
 OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtValue **value) {
@@ -75,6 +127,7 @@ OrtStatus *run_inner_session(InnerSession *session, const NamedTensors *inputs,
   int64_t elements = 0, start = now_ns();
   size_t i;
   if (given == NULL) return create_status("ep_nnapi: out of memory");
+  if (!planning) start_threads(session);
   status = tensors_over(session, inputs->tensors, inputs->count, given);
   if (status == NULL) status = tensors_over(session, outputs->tensors, outputs->count, results);
   if (status == NULL)

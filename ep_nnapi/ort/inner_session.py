@@ -86,6 +86,8 @@ class InnerSession:
         options = _made("OrtSessionOptions", ort.CreateSessionOptions, ort.ReleaseSessionOptions)
         _check(ort.SetSessionLogSeverityLevel(options, _FATAL))
         _check(ort.SetIntraOpNumThreads(options, threads.count))
+        if threads.count > 1:  # those of 0 are bound to processors
+            _check(lib.hold_threads(struct, options))
         for key, value in threads.settings:
             _check(ort.AddSessionConfigEntry(options, key.encode(), value.encode()))
         content = ffi.from_buffer(self.model.content)

@@ -54,12 +54,15 @@ typedef struct {
 } Call;
 
 /* A session on the CPU provider for a device; `env` is a reference of its own. `most`, `ns`: the
- * elements of the inputs of the run that had most, and how long that took. */
+ * elements of the inputs of the run that had most, and how long that took. `held`: its threads wait
+ * for `started`, a sem_t, if not NULL. */
 typedef struct {
   OrtEnv *env;
   OrtSession *session;
   OrtMemoryInfo *memory;
   int64_t most, ns;
+  void *started;
+  int held;
 } InnerSession;
 
 typedef struct {
@@ -168,6 +171,11 @@ OrtStatus *read_value(uintptr_t value, ValueFacts *facts);
 OrtStatus *read_tensor(const OrtValue *value, Tensor *tensor);
 OrtStatus *read_attribute(uintptr_t attribute, AttributeFacts *facts, void *data, size_t capacity);
 void close_inner_session(InnerSession *session);
+
+/* Has the threads of a session with these options wait for its first run, but that of a plan: from
+ * their creation on they would take processors, for up to 40 ms. ONNX Runtime does not bind such
+ * threads to processors. */
+OrtStatus *hold_threads(InnerSession *session, OrtSessionOptions *options);
 
 /* Runs on the caller's memory. An output without data is left in `results`, which has room for a
  * value of each output; the receiver releases all values, after an error too. */

@@ -40,6 +40,9 @@ extern _Thread_local int has_options; /* the run of this thread */
 OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options);
 OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool sync);
 
+/* callbacks.c; `planning`: this thread is in GetCapability */
+extern _Thread_local int planning;
+
 /* inner_session.c */
 int64_t now_ns(void); /* Python's time.perf_counter_ns() */
 OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtValue **value);
@@ -47,6 +50,7 @@ int64_t count_elements(const int64_t *dims, size_t rank);
 void note_run(InnerSession *session, int64_t elements, int64_t ns);
 /* 1 if a run may take longer than `long_ns` for more elements than any before. */
 int may_grow_long(const InnerSession *session, int64_t elements, int64_t long_ns);
+void start_threads(InnerSession *session); /* that are held */
 
 /* size_program.c; sets *fits to 0 if a condition does not hold */
 OrtStatus *compute_sizes(const SizeProgram *program, OrtKernelContext *context, int64_t *sizes,

@@ -1,18 +1,21 @@
 """Sessions through the C API give what those of Python's give, also around forks."""
 
 import gc
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event, Thread
 
 import numpy as np
+import onnxruntime
 import pytest
 
+from ep_nnapi import receipts
 from ep_nnapi.ort import inner_session
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
-from ep_nnapi.sessions.device_session import DeviceModel, Threads
+from ep_nnapi.sessions.device_session import SPIN_ALWAYS, DeviceModel, Threads
 from tests.onnx_graph import model_of, serialized
 from tests.ort_devices.test_session import in_child
 
@@ -104,6 +107,71 @@ def test_a_run_can_be_terminated():
     with pytest.raises(SessionError, match="terminate flag"):
         session.run([np.ones(3, np.float32)], [], options)
     assert len(session.run([np.ones(3, np.float32)], [], session.run_options())) == 2
+
+
+def test_threads_wait_for_the_first_run():
+    """From their creation on they would spin, which takes some 40 ms of a processor each."""
+    threads = tasks()
+    session = InnerSession(scaled(), Threads(3, SPIN_ALWAYS))
+    made = tasks() - threads
+    assert len(made) == 2
+    time.sleep(0.1)
+    assert busiest(made) < 0.005
+    session.run([np.ones(3, np.float32)], [])
+    assert wait_until(lambda: busiest(made) > 0.005)
+    del session
+    assert wait_until(lambda: made.isdisjoint(tasks()))
+
+
+def test_threads_that_wait_for_the_first_run_end_with_a_session_without_any():
+    threads = tasks()
+    session = InnerSession(scaled(), Threads(3, SPIN_ALWAYS))
+    made = tasks() - threads
+    del session
+    assert wait_until(lambda: made.isdisjoint(tasks()))
+
+
+@pytest.mark.fast_devices
+def test_threads_wait_during_the_run_of_a_plan_which_the_planning_thread_does_alone():
+    """A product of two rows is large enough to be computed by several threads."""
+    weights = np.random.default_rng(0).standard_normal((1024, 2048), np.float32)
+    model = model_of(
+        "y = MatMul (x, w)",
+        {"x": (np.float32, ("n", 1024))},
+        {"y": (np.float32, ("n", 2048))},
+        {"w": weights},
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    nnapi.append_execution_provider(options, intra_op_num_threads=3)
+    threads = tasks()
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    made = tasks() - threads
+    assert len(made) == 2
+    time.sleep(0.1)
+    assert busiest(made) < 0.005
+    x = np.ones((64, 1024), np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ weights, atol=1e-3)  # sums
+    assert wait_until(lambda: busiest(made) > 0.005)
+    assert receipts()[-1]["clusters"][0]["device_runs"] == 1
+
+
+def tasks() -> set[int]:
+    """This process's threads."""
+    return {*map(int, os.listdir("/proc/self/task"))}
+
+
+def busiest(threads: set[int]) -> float:
+    """The most processor seconds of one of these threads of this process."""
+    return max(time.clock_gettime(~thread << 3 | 6) for thread in threads)
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Returns True once it holds; False if it does not within seconds."""
+    end = time.monotonic() + 10
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
 
 
 def test_a_session_runs_in_a_forked_process():
