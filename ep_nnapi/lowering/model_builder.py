@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -56,6 +56,8 @@ class Lowered:
     ranges   least and greatest of what INT64 inputs must have as contents
     inner   the same cluster `with_inner_transposes`, for devices that cancel them; None if there is
             no such device, or no permutation that can be moved
+    expand  returns the same cluster with the members of operators that are whole in the model; None
+            if none is
     """
 
     model: Model
@@ -64,6 +66,12 @@ class Lowered:
     symbols: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     inner: Lowered | None = field(default=None, repr=False, compare=False)
+    expand: Callable[[], Lowered] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def members(self) -> Lowered:
+        """The cluster as NNAPI has it: with all members of its operators."""
+        return self if self.expand is None else self.expand()
 
     def bind(self, symbols: Symbols) -> Lowered:
         """The cluster with numbers for its sizes; raises ValueError as `Model.bind`."""

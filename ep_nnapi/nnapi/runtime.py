@@ -6,7 +6,7 @@ Also what every runtime does alike: checks of the arrays of a run, digests of mo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -185,6 +185,9 @@ class SizedRuntime(Protocol):
 
     def takes_sizes(self, device: Device) -> bool:
         """True if the device does."""
+
+    def whole_operators(self, device: Device) -> Collection[str]:
+        """Names of composites that the device computes in such models without their members."""
 
 
 @runtime_checkable

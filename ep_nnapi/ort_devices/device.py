@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import field
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ep_nnapi.ort_devices.to_onnx import WholeModel
 
 HOST_CPU = "host-cpu"
+WHOLE_OPERATORS = ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger")
+"""Operators of many members, which are never looked at where the weights are constants."""
 LARGE = 100_000
 """Multiply-accumulates from which on a session is worth opening: nnapi-reference takes 0.2 ms."""
 
@@ -33,6 +36,7 @@ class CpuDevice:
     """
 
     takes_sizes: ClassVar[bool] = True
+    whole_operators: ClassVar[Collection[str]] = WHOLE_OPERATORS
     name: str = HOST_CPU
     type: DeviceCode = DeviceCode.CPU
     version: str = "1"

@@ -99,14 +99,14 @@ class ClusterRecord:
     """Counts the runs of a cluster by what computed them; thread-safe.
 
     timed     True if runs are timed
-    compiled  what the device compiled; None if that was nothing
     failures  of its device so far
     durations  what its device measured in the last runs, if the session measures
     """
 
     def __init__(self, *, timed: bool = False) -> None:
         self.timed = timed
-        self.compiled: Compiled | None = None
+        self._compiled: Compiled | None = None
+        self._members_later: list[tuple[Callable[[], Model], int, OpenedFor | None]] = []
         self.failures = Failures()
         self.durations: deque[Duration] = deque(maxlen=100)
         self._runs: dict[Substitute | None, int] = {}  # None: the device
@@ -117,20 +117,31 @@ class ClusterRecord:
 
     def add_compilation(
         self,
-        model: Model,
+        model: Model | Callable[[], Model],
         nanoseconds: int,
         by: Substitute | None = None,
         opened: OpenedFor | None = None,
     ) -> None:
         """Adds a compilation, by the device or by what computes the cluster in its place.
 
+        model   or what makes it when somebody asks for what was compiled
         opened  the sizes that it holds for, if these are many
         """
         with self._lock:
-            if by is None:
-                self.compiled = (self.compiled or Compiled()).plus(model, nanoseconds, opened)
-            else:
+            if by is not None:
                 self._runs.setdefault(self._told_apart(by), 0)
+            elif isinstance(model, Model):
+                self._compiled = (self._compiled or Compiled()).plus(model, nanoseconds, opened)
+            else:
+                self._members_later.append((model, nanoseconds, opened))
+
+    @property
+    def compiled(self) -> Compiled | None:
+        """What the device compiled; None if that was nothing."""
+        found = self._compiled
+        for model, nanoseconds, opened in tuple(self._members_later):
+            found = (found or Compiled()).plus(model(), nanoseconds, opened)
+        return found
 
     def start(self) -> int:
         """Returns what `add_run` needs at the end of a run that begins."""

@@ -95,7 +95,7 @@ class CompiledCluster:
     @property
     def models(self) -> tuple[Model, ...]:
         """The NNAPI model of this cluster, for numbers."""
-        model = self.lowered.model
+        model = self.lowered.members.model
         return (model if self.symbols is None else model.bind(self.symbols),)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
@@ -297,7 +297,15 @@ class Runner:
         compiler = self.cluster.compiler
         if self.cluster.fallback is not Fallback.REFERENCE or is_on_reference(compiler):
             return None
-        executor = reference_executor(compiler, self.cluster.models[0], self.border)
+        border, lowered = self.border, self.cluster.lowered
+        if lowered.expand is not None:
+            sized = lowered.members.border.with_sizes(self.cluster.symbols or {})
+            border = sized.bind(self.inputs, self.outputs)
+        try:
+            (model,) = self.cluster.models
+        except ValueError:  # sizes that hold for the operators, but not for their members
+            return None
+        executor = reference_executor(compiler, model, border)
         return executor, self._in_place(REFERENCE_DEVICE, reason)
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import cache, partial
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
@@ -18,6 +19,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
+from ep_nnapi.lowering.whole_operators import with_whole_operators
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive, module_logger
 from ep_nnapi.nnapi.immutable import frozen, immutable, replace
 from ep_nnapi.nnapi.open_dimensions import LEVEL
@@ -158,14 +160,18 @@ class Compiler:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         declined_permutes: Collection[Permute] = (),
+        whole: Collection[str] = (),
     ) -> Lowered:
-        """Returns the same, whether the device supports it or not."""
+        """Returns the same, whether the device supports it or not.
+
+        whole   names of operators without members in the model
+        """
         why = self.health.left_out(self.device.name)
         if why is not None:
             names = [part.name for m in members for part in m.node.originals]
             raise Declined(names, Reason.DRIVER, why)
         _check_elements(members, outputs)
-        calls = [call for m in members for call in m.calls]
+        calls = with_whole_operators((call for m in members for call in m.calls), whole)
         try:
             lowered = lower(calls, inputs, outputs, self.target, declined=declined_permutes)
         except UnsupportedPermute as unsupported:
@@ -188,7 +194,14 @@ class Compiler:
         except RuntimeFailure as failure:
             raise self._compilation_failure(failure) from None
         shared = lowered if model is lowered.model else replace(lowered, model=model)
-        return replace(shared, inner=with_inner_transposes(shared)) if self.fast else shared
+        if not self.fast:
+            return shared
+        inner = with_inner_transposes(shared)
+        if lowered.expand is not None:
+            made = cache(lambda: self.prepare(lowered.members))
+            shared = replace(shared, expand=made)
+            inner = replace(inner or shared, expand=lambda: made().inner or made())
+        return replace(shared, inner=inner)
 
     def check_supported(self, lowered: Lowered) -> None:
         """Raises Declined with the unsupported nodes unless the device supports all operations."""
@@ -258,7 +271,8 @@ class Compiler:
                 raise self._compilation_failure(failure) from None
             logger.warning("%s did not compile a cluster: %s", device.name, failure)
             substitute = Substitute(device.name, self.device.name, Phase.COMPILE, str(failure))
-            return replace(replace(self, fast=()).compile(lowered), substitute=substitute)
+            by_members = replace(self, fast=()).compile(lowered.members)
+            return replace(by_members, substitute=substitute)
         placed_on = (
             self
             if device == self.device and not self.fast
@@ -314,9 +328,27 @@ class Compiler:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
     ) -> Traced:
-        """Returns the lowered cluster of nodes whose sizes are those of the tracing."""
-        made = self._written(members, inputs, outputs)
-        return Traced(tracing, tracing.completed(made), members)
+        """Returns the lowered cluster of nodes whose sizes are those of the tracing.
+
+        Operators that the first device of `fast` computes without their members are whole.
+        """
+
+        def written(whole: Collection[str]) -> Lowered:
+            return tracing.completed(self._written(members, inputs, outputs, whole=whole))
+
+        names = self._whole_operators
+        if any(call.whole and call.whole.name in names for m in members for call in m.calls):
+            with suppress(Declined):  # permutes between operators and others
+                made = replace(written(names), expand=cache(partial(written, ())))
+                return Traced(tracing, made, members)
+        return Traced(tracing, written(()), members)
+
+    @property
+    def _whole_operators(self) -> Collection[str]:
+        """Names of the operators that its first fast device computes whole."""
+        if not (self.fast and isinstance(self.runtime, SizedRuntime)):
+            return ()
+        return self.runtime.whole_operators(self.fast[0])
 
     def _judged(
         self,

@@ -58,7 +58,7 @@ class DynamicCluster:
     """One cluster whose NNAPI model depends on the shapes of its inputs.
 
     nodes    its nodes, with copies of their constants that outlive the graph
-    models   NNAPI models for the sample shapes that its capability was checked with, or of `opened`
+    sampled  NNAPI models for the sample shapes that its capability was checked with
     cache_size  maximum number of compiled variants in the cache
     at_once     number of sizes that are compiled when they are met, see `SizeAdmission`
     shape_inputs  inputs whose contents determine shapes inside; they are part of the cache's key
@@ -72,7 +72,7 @@ class DynamicCluster:
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     opsets: Mapping[str, int]
-    models: tuple[Model, ...]
+    sampled: tuple[Model, ...]
     compiler: Compiler
     fallback: Fallback
     cache_size: int
@@ -83,6 +83,11 @@ class DynamicCluster:
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
     _numbers_only: list[bool] = field(default_factory=list, compare=False)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The NNAPI models of `opened`; without any, `sampled`."""
+        return tuple(made.lowered.members.model for made in self.opened) or self.sampled
 
     @property
     def open_inputs(self) -> tuple[Value, ...]:
@@ -125,8 +130,7 @@ class DynamicCluster:
             why = error.detail if isinstance(error, Declined) else error
             logger.debug("%s is compiled for each size: %s", self.report.nodes[0], why)
             return None
-        placed, model = made.placed, made.placed.lowered.model
-        self.record.add_compilation(model, placed.nanoseconds, placed.substitute, made.opened_for)
+        made.add_to(self.record)
         return made
 
     def with_opened(self, samples: Iterable[Sequence[Value]]) -> DynamicCluster | None:
@@ -146,13 +150,14 @@ class DynamicCluster:
         """Returns the cluster with a compilation of what it was traced to; None without one."""
         shapes = {name: tuple(map(now, sizes)) for name, sizes in traced.tracing.shapes.items()}
         contents = {v.name: v.constant.load() for v in traced.tracing.inputs if v.constant}
-        lower = partial(self.compiler.proved, traced)
-        made = self._compiled_open(lower, shapes, contents, sample=True)
+        made = self._compiled_open(
+            partial(self.compiler.proved, traced), shapes, contents, sample=True
+        )
         return None if made is None else self._with(made)
 
     def _with(self, made: OpenCompilation) -> DynamicCluster:
         report = replace(self.report, device=made.placed.device.name)
-        return replace(self, report=report, models=(made.lowered.model,), opened=(made,))
+        return replace(self, report=report, opened=(made,))
 
     def at(self, made: OpenCompilation, symbols: Symbols) -> CompiledCluster:
         """Returns the cluster for one of the sizes that a compilation holds for."""
@@ -394,11 +399,7 @@ class DynamicRunner:
         return None
 
     def _cache(
-        self,
-        key: _Key,
-        executor: ClusterRun,
-        cache: OrderedDict[_Key, ClusterRun],
-        most: int,
+        self, key: _Key, executor: ClusterRun, cache: OrderedDict[_Key, ClusterRun], most: int
     ) -> ClusterRun:
         """Adds `executor` to a cache and evicts the least recently used ones; returns it."""
         with self._lock:

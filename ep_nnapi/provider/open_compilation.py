@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.open_dimensions import LEVEL, with_open_dimensions
 from ep_nnapi.nnapi.runtime import RunOptions, SizedRuntime
 from ep_nnapi.nnapi.sizes import Size, bound
-from ep_nnapi.provider.cluster_record import OpenedFor
+from ep_nnapi.provider.cluster_record import ClusterRecord, OpenedFor
 from ep_nnapi.provider.compiled_cluster import DirectRun, OpenSizes, direct_run
 from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.device_health import Declined
@@ -58,10 +58,13 @@ class OpenCompilation:
     def of(compiler: Compiler, lowered: Lowered) -> OpenCompilation | None:
         """Returns the compilation, None if the device compiles numbers only; raises Declined.
 
-        Devices that take no expressions are asked about open dimensions.
+        Devices that take no expressions are asked about open dimensions. Operators have their
+        members if the fast devices decline them as a whole.
         """
         prepared = compiler.prepare(lowered)
         _, device = compiler.place(prepared)
+        if lowered.expand is not None and device not in compiler.fast:
+            return OpenCompilation.of(compiler, lowered.members)
         runtime = compiler.runtime
         opened, placed = prepared, None
         if not (isinstance(runtime, SizedRuntime) and runtime.takes_sizes(device)):
@@ -80,6 +83,12 @@ class OpenCompilation:
         if placed is None or placed.device != device:
             return None  # it failed, and another one has the numbers of now
         return OpenCompilation(placed, lowered, _conditions(lowered))
+
+    def add_to(self, record: ClusterRecord) -> None:
+        """Adds it to the record of its cluster; members are made when somebody reads that."""
+        placed, lowered = self.placed, self.placed.lowered
+        model = lowered.model if lowered.expand is None else lambda: lowered.members.model
+        record.add_compilation(model, placed.nanoseconds, placed.substitute, self.opened_for)
 
     def computes(self, symbols: Symbols) -> bool:
         """Returns True if the device computes it for values like these, but smaller.

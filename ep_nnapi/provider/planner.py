@@ -285,7 +285,7 @@ class Planner:
         lowered = [self.compiler.lower(m, *e) for m, e in zip(sampled, edges, strict=True)]
         device = self.compiler.place(lowered[-1])[1].name  # cached
         models = tuple(low.model for low in lowered)
-        return replace(cluster, report=replace(cluster.report, device=device), models=models)
+        return replace(cluster, report=replace(cluster.report, device=device), sampled=models)
 
     def _opened_whole(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,6 +76,10 @@ class SizedDevice(Protocol):
     def takes_sizes(self) -> bool:
         """True if `prepare` takes models whose sizes are expressions."""
 
+    @property
+    def whole_operators(self) -> Collection[str]:
+        """Names of composites that it computes without their members, see `SizedRuntime`."""
+
 
 class HostRuntime:
     """The NNAPI runtime of this package; see `Runtime` for the methods.
@@ -131,6 +135,11 @@ class HostRuntime:
         """True if `device` compiles models whose sizes are expressions."""
         found = self._find(device)
         return isinstance(found, SizedDevice) and found.takes_sizes
+
+    def whole_operators(self, device: Device) -> Collection[str]:
+        """Names of composites that `device` computes without their members."""
+        found = self._find(device)
+        return found.whole_operators if isinstance(found, SizedDevice) else ()
 
     def _find(self, device: Device) -> HostDevice:
         for found in self._devices:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -197,6 +197,10 @@ class ExaminedRuntime:
     def takes_sizes(self, device: Device) -> bool:
         """As the runtime says."""
         return isinstance(self._runtime, SizedRuntime) and self._runtime.takes_sizes(device)
+
+    def whole_operators(self, device: Device) -> Collection[str]:
+        """None: a profile has answers for operations."""
+        return ()
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
         """The reason why the device does not support these operations; "" for no more to say."""
