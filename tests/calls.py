@@ -20,13 +20,12 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import PaddingCode
-from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, RunOptions
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.options.target import Target
 from tests.runtimes import runtime
 
 RUNTIME = runtime()
-REFERENCE = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
 Shape = Sequence[int]
 
 
@@ -127,9 +126,12 @@ def ints(numbers: Sequence[int]) -> Constant:
     return Constant.of(np.array(numbers, np.int32))
 
 
-def run(lowered: Lowered, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs of the reference device, through the border."""
-    compilation = RUNTIME.compile(lowered.model, REFERENCE)
+def run(
+    lowered: Lowered, feeds: Mapping[str, np.ndarray], on: str = REFERENCE_DEVICE
+) -> dict[str, np.ndarray]:
+    """Outputs of a device, through the border."""
+    device = next(d for d in RUNTIME.devices() if d.name == on)
+    compilation = RUNTIME.compile(lowered.model, device)
     names = [c.name for c in lowered.border.outputs]
     bound = lowered.border.bind(list(feeds), names)
     results: dict[str, np.ndarray] = {}

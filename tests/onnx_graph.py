@@ -59,18 +59,26 @@ def model_of(
     return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
 
 
+def typed(code: int, sizes: Shape = None) -> tuple[type, Shape]:
+    """An entry of `Infos` of ONNX's code of an element type."""
+    return helper.tensor_dtype_to_np_dtype(code).type, sizes
+
+
 def infos(given: Infos) -> list[onnx.ValueInfoProto]:
     found = []
     for name, sizes in given.items():
-        typed = isinstance(sizes, tuple) and sizes and isinstance(sizes[0], type)
-        kind, shape = sizes if typed else (np.float32, sizes)
+        has_type = isinstance(sizes, tuple) and sizes and isinstance(sizes[0], type)
+        kind, shape = sizes if has_type else (np.float32, sizes)
         code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         found.append(helper.make_tensor_value_info(name, code, shape))
     return found
 
 
 def tensors(constants: Mapping[str, object]) -> list[onnx.TensorProto]:
-    return [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    return [
+        a if isinstance(a, onnx.TensorProto) else numpy_helper.from_array(np.asarray(a), name)
+        for name, a in constants.items()
+    ]
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

@@ -21,24 +21,22 @@ from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
-from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host.kernel import named_operations
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.operators import VARIANTS, operations
 from ep_nnapi.options.target import NnapiFlag, Target
 from ep_nnapi.ort_devices.to_onnx import FEATURE_LEVEL, operand_dims
 from ep_nnapi.sessions.cpu import exact_options, session_of
+from tests import calls
 from tests.nnapi.kernel_rules import violations
 from tests.onnx_graph import graph_of
-from tests.runtimes import runtime
 
 FL = {level: Target(level) for level in range(1, 9)}
 """Targets by feature level."""
 
 NCHW3 = Target(3, NnapiFlag.USE_NCHW)
-RUNTIME = runtime()
 
 
 @dataclass(frozen=True)
@@ -211,23 +209,13 @@ def assert_consistent(model: Model) -> None:
 
 
 def run(
-    case: Case, target: Target, feeds: dict[str, np.ndarray], on: str = "nnapi-reference"
+    case: Case, target: Target, feeds: dict[str, np.ndarray], on: str = REFERENCE_DEVICE
 ) -> list[np.ndarray]:
     """Outputs of a device for the case; Android's kernels would take the model too."""
     low = lowered(case, target)
     assert not violations(low.model)
-    device = next(d for d in RUNTIME.devices() if d.name == on)
-    compilation = RUNTIME.compile(low.model, device)
-    names, wanted = list(feeds), [o.name for o in graph_of(case.model).outputs]
-    results: dict[int, np.ndarray] = {}
-    bound = low.border.bind(names, wanted)
-
-    def allocate(index: int, shape: tuple[int, ...]) -> np.ndarray:
-        results[index] = np.empty(shape, bound.outputs[index].dtype.numpy)
-        return results[index]
-
-    bound.run(compilation, [feeds[n] for n in names], allocate, RunOptions())
-    return [results[i] for i in range(len(wanted))]
+    results = calls.run(low, feeds, on)
+    return [results[o.name] for o in graph_of(case.model).outputs]
 
 
 Oracle = Callable[[onnx.ModelProto, Mapping[str, np.ndarray]], Sequence[np.ndarray]]
@@ -257,7 +245,7 @@ def matches(
     oracle: Oracle = evaluated,
     feeds: Mapping[str, ArrayLike] | None = None,
     seed: int = 0,
-    on: str = "nnapi-reference",
+    on: str = REFERENCE_DEVICE,
 ) -> None:
     """A device computes what ONNX's reference evaluator does (or `reference`).
 
@@ -272,15 +260,6 @@ def matches(
         assert got.dtype == expected.dtype
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol)
-
-
-def unsupported_permute(case: Case, target: Target) -> UnsupportedPermute:
-    """Lowering the whole graph at once needs a permute that the level lacks."""
-    try:
-        lowered(case, target)
-    except UnsupportedPermute as error:
-        return error
-    raise AssertionError("no permute inside was needed")
 
 
 def emitted(case: Case, target: Target) -> list[str]:

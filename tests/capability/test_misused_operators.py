@@ -1,11 +1,11 @@
 """Invalid models that ONNX Runtime loads: each node is refused with a reason, none as a defect."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import ep_nnapi
+from tests.onnx_graph import model_of, typed
 
 MS = "com.microsoft"
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
@@ -127,16 +127,12 @@ def model(op_type: str, *given: X | np.ndarray | np.generic | None, **attributes
     names = ["" if x is None else f"i{n}" for n, x in enumerate(given)]
     node = helper.make_node(op_type, names, outputs, "n", **attributes)
     named = [(name, x) for name, x in zip(names, given, strict=True) if x is not None]
-    inputs = [
-        helper.make_tensor_value_info(n, x.type, x.shape) for n, x in named if isinstance(x, X)
-    ]
-    fixed = [numpy_helper.from_array(np.asarray(x), n) for n, x in named if not isinstance(x, X)]
+    inputs = {n: typed(x.type, x.shape) for n, x in named if isinstance(x, X)}
+    fixed = {n: x for n, x in named if not isinstance(x, X)}
     kinds = {"QuantizeLinear": TensorProto.UINT8, "MatMulInteger": TensorProto.INT32}
     kind = kinds.get(op_type, TensorProto.FLOAT)
-    results = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
-    graph = helper.make_graph([node], "g", inputs, results, fixed)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MS, 1)]
-    made: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    results = dict.fromkeys(outputs, typed(kind))
+    made = model_of([node], inputs, results, fixed, 21, ir_version=9, domains={MS: 1})
     return made.SerializeToString()
 
 

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import exact_options, session_of
-from tests.onnx_graph import nodes_of
+from tests.onnx_graph import model_of, typed
 from tests.products import computed, multiplies_integers
 
 TYPES = {"u8": np.uint8, "s8": np.int8}
@@ -111,19 +111,9 @@ def model(
     opset: int = 21,
 ) -> onnx.ModelProto:
     """A model of nodes, or of their text: inputs by name with type and shape, outputs with type."""
-    tensors = [
-        a if isinstance(a, onnx.TensorProto) else numpy_helper.from_array(np.asarray(a), n)
-        for n, a in constants.items()
-    ]
-    graph = helper.make_graph(
-        nodes_of(nodes) if isinstance(nodes, str) else list(nodes),
-        "qdq",
-        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
-        tensors,
-    )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    ins = {n: typed(*given) for n, given in inputs.items()}
+    outs, domains = {n: typed(t) for n, t in outputs.items()}, {"com.microsoft": 1}
+    return model_of(nodes, ins, outs, constants, opset, ir_version=10, domains=domains)
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:

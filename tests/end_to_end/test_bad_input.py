@@ -1,5 +1,6 @@
 """Input, options, models and nodes that cannot be used: one clear sentence; the rest goes on."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -91,9 +92,8 @@ def test_append_refuses_at_once(options: dict[str, str], says: str):
 @pytest.mark.parametrize("ask", [ep_nnapi.check, ep_nnapi.run], ids=["check", "run"])
 @bad
 def test_check_and_run_refuse(ask, options: dict[str, str], says: str):
-    with pytest.raises(ep_nnapi.OptionError) as caught:
+    with pytest.raises(ep_nnapi.OptionError, match=re.escape(says)):
         ask(DIGITS.path, **options)
-    assert says in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore")  # onnxruntime's own, while it falls back

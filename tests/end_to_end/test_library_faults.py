@@ -1,7 +1,6 @@
 """Sessions survive a library whose calls fail, block or are missing, and leave nothing behind."""
 
 import gc
-import logging
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -139,14 +138,12 @@ def test_a_transient_failure_is_tried_again_once(code: str, shim: Shim, wanted: 
     made = session(shim)
     shim.fault("Compilation_finish")
     shim.fault("Execution_burstCompute", ResultCode[code], nth=2)
-    with caplog.at_level(logging.WARNING, "ep_nnapi"):
-        assert_right(run(made), wanted)
+    assert_right(run(made), wanted)
     assert shim.calls("Execution_burstCompute") == len(IMAGES) + 1
     assert shim.calls("Compilation_finish") == (code == "DEAD_OBJECT")
     assert not caplog.records
     shim.fault("Execution_burstCompute", ResultCode[code])
-    with caplog.at_level(logging.WARNING, "ep_nnapi"):
-        assert_right(run(made), wanted)
+    assert_right(run(made), wanted)
     assert shim.calls("Execution_burstCompute") == 2
     (warning,) = (r.getMessage() for r in caplog.records)
     assert code in warning
@@ -175,10 +172,9 @@ def test_a_device_that_keeps_failing_is_left_out(shim: Shim, wanted: np.ndarray,
     shim.decline(spec.MAX_POOL_2D.code)
     sessions = [session(shim), session(shim)]  # of three clusters each
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
-    with caplog.at_level(logging.WARNING, "ep_nnapi"):
-        assert_right(run(sessions[0]), wanted)
-        assert shim.calls("Execution_burstCompute") == 3
-        assert_right(run(sessions[1]), wanted)
+    assert_right(run(sessions[0]), wanted)
+    assert shim.calls("Execution_burstCompute") == 3
+    assert_right(run(sessions[1]), wanted)
     assert shim.calls("Execution_burstCompute") == 3
     assert "nnapi-reference failed 3 times and is left out" in caplog.text
     shim.clear()

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import ModelProto
 
 from ep_nnapi.operators import VARIANTS
-from tests.fuzz.misuses import add_qdq, misused
+from tests.fuzz.mutation import add_qdq, misused
 from tests.fuzz.trial import Result, alone_of, judged, limit_memory
 from tests.onnx_backend.trial import node_cases
 from tests.random_graphs.trial import draw

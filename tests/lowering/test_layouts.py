@@ -8,10 +8,8 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.runtime import RunOptions
-from tests.calls import Calls, operations, permutes
+from tests.calls import Calls, operations, permutes, run
 from tests.layouts import same_numbers
 from tests.ort_devices.networks import Network
 
@@ -79,24 +77,11 @@ def lowered(code: OperandCode, outputs: tuple[int, ...] = (2,)) -> Lowered:
     return Lowered(model, Border((crossing("x", 0),), leaving))
 
 
-def computed(found: Lowered) -> np.ndarray:
-    runtime = HostRuntime()
-    compilation = runtime.compile(found.model, runtime.devices()[0])
-    results: list[np.ndarray] = []
-
-    def allocate(index: int, shape: tuple[int, ...]) -> np.ndarray:
-        results.append(np.empty(shape, np.float32))
-        return results[index]
-
-    found.border.bind(["x"], ["y0"]).run(compilation, [X], allocate, RunOptions())
-    return results[0]
-
-
 def test_both_ends_are_transposed_inside():
     moved = with_inner_transposes(lowered(OperandCode.TENSOR_FLOAT32))
     assert [o.spec for o in moved.model.operations] == [spec.TRANSPOSE, spec.ADD, spec.TRANSPOSE]
     assert all(c.plain for c in (*moved.border.inputs, *moved.border.outputs))
-    np.testing.assert_array_equal(computed(moved), X + X)
+    np.testing.assert_array_equal(run(moved, {"x": X})["y0"], X + X)
 
 
 def test_types_without_transpose_stay_in_the_border():

@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.runtime import Device, RunOptions, Runtime
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "nnapi_conformance"
 
@@ -98,3 +100,48 @@ def check(case, results) -> list[str]:
     """Errors of results; booleans are compared as the bytes that a case holds."""
     stored = [r.astype(np.uint8) if r.dtype == np.bool_ else r for r in results]
     return case.check(stored)
+
+
+def data_type(case) -> str:
+    found = {operand.type for operand in model(case).operands}
+    if OperandCode.TENSOR_FLOAT16 in found:
+        return "float16"
+    if any(code.name.startswith("TENSOR_QUANT8") for code in found):
+        return "quant8"
+    return "float32" if OperandCode.TENSOR_FLOAT32 in found else "other"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A device of a runtime; cases that must be refused have no answer."""
+
+    runtime: Runtime
+    device: Device
+    options: RunOptions = field(default_factory=RunOptions)
+    without_omitted: bool = False
+
+    def model(self, case) -> Model:
+        return model(case, without_omitted=self.without_omitted)
+
+    def takes(self, case) -> bool:
+        """True if the device takes every operation."""
+        supported = self.runtime.supported
+        return not case.expect_failure and all(supported(self.model(case), self.device))
+
+    def share(self, taken) -> float:
+        """How many of the cases it takes."""
+        every = [case for case in taken if not case.expect_failure]
+        return sum(map(self.takes, every)) / len(every)
+
+    def assert_right(self, taken) -> None:
+        """It computes what it takes."""
+        found = {case.name: self._wrong(case) for case in taken if self.takes(case)}
+        assert not {name: what for name, what in found.items() if what}
+
+    def _wrong(self, case) -> list[str]:
+        given = [a for a in inputs(case) if a is not None or not self.without_omitted]
+        try:
+            compiled = self.runtime.compile(self.model(case), self.device)
+            return check(case, compiled.run(given, (), self.options))
+        except RuntimeFailure as error:
+            return [str(error)]

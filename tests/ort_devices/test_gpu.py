@@ -3,7 +3,6 @@
 `make test-gpu` sets up SwiftShader, whose results are repeatable; a first run compiles shaders.
 """
 
-from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -19,7 +18,6 @@ from ep_nnapi.ort_devices.plugin import PluginDevice, plugin_device
 from tests.cli.command import DIGITS
 from tests.nnapi import conformance
 from tests.ort_devices.networks import chain, feed
-from tests.ort_devices.test_conformance import data_type
 
 NAME = "host-gpu"
 LEAST = 0.6
@@ -61,35 +59,23 @@ def test_sessions_run_on_it() -> None:
     assert not result.verdict.negative
 
 
-def taken(case) -> bool:
-    gpu = runtime().devices()[0]
-    return not case.expect_failure and all(runtime().supported(conformance.model(case), gpu))
+def floats(*files: str) -> list[object]:
+    cases = (case for file in files or CASES for case in CASES[file]())
+    return [case for case in cases if conformance.data_type(case) == "float32"]
 
 
-def wrong(case) -> list[str]:
-    try:
-        compiled = runtime().compile(conformance.model(case), runtime().devices()[0])
-        return conformance.check(case, compiled.run(conformance.inputs(case), (), LOOPS))
-    except RuntimeFailure as error:
-        return [str(error)]
+def gpu() -> conformance.Examined:
+    return conformance.Examined(runtime(), runtime().devices()[0], LOOPS)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
 def test_it_takes_most_cases_of_float32() -> None:
-    every, some = Counter[str](), Counter[str]()
-    for cases in CASES.values():
-        for case in cases():
-            if not case.expect_failure and data_type(case) == "float32":
-                every["float32"] += 1
-                some["float32"] += taken(case)
-    assert some["float32"] / every["float32"] >= LEAST
+    assert gpu().share(floats()) >= LEAST
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
 @pytest.mark.parametrize("file", sorted(CASES))
 def test_cases_of_float32_that_it_takes_pass(file: str) -> None:
-    cases = [case for case in CASES[file]() if data_type(case) == "float32" and taken(case)]
-    found = {case.name: wrong(case) for case in cases}
-    assert not {name: what for name, what in found.items() if what}
+    gpu().assert_right(floats(file))

@@ -3,7 +3,6 @@
 `make test-openvino` installs the extra; elsewhere these are skipped.
 """
 
-from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -18,7 +17,6 @@ from ep_nnapi.ort_devices.plugin import PluginDevice, plugin_device
 from tests.cli.command import DIGITS
 from tests.nnapi import conformance
 from tests.ort_devices.networks import chain, feed
-from tests.ort_devices.test_conformance import data_type
 
 NAME = "host-openvino"
 LEAST = {"float32": 0.85, "quant8": 0.55}
@@ -61,24 +59,12 @@ def test_sessions_run_on_it() -> None:
     assert not result.verdict.negative
 
 
-def wrong(case) -> list[str]:
-    compiled = runtime().compile(conformance.model(case), runtime().devices()[0])
-    return conformance.check(case, compiled.run(conformance.inputs(case)))
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
-def test_cases_that_it_takes_pass() -> None:
-    every, some, found = Counter[str](), Counter[str](), dict[str, list[str]]()
-    openvino = runtime().devices()[0]
-    for cases in CASES.values():
-        for case in cases():
-            kind = data_type(case)
-            if case.expect_failure or kind not in LEAST:
-                continue
-            every[kind] += 1
-            if all(runtime().supported(conformance.model(case), openvino)):
-                some[kind] += 1
-                found[case.name] = wrong(case)
-    assert not {name: what for name, what in found.items() if what}
-    assert all(some[kind] / every[kind] >= share for kind, share in LEAST.items())
+@pytest.mark.parametrize("kind", LEAST)
+def test_cases_that_it_takes_pass(kind: str) -> None:
+    openvino = conformance.Examined(runtime(), runtime().devices()[0])
+    cases = (case for file in CASES.values() for case in file())
+    asked = [case for case in cases if conformance.data_type(case) == kind]
+    openvino.assert_right(asked)
+    assert openvino.share(asked) >= LEAST[kind]

@@ -27,11 +27,8 @@ def model_of(
     nodes = onnx_graph.nodes_of(text)
     for node in nodes:
         node.name = node.output[0]
-    of = helper.tensor_dtype_to_np_dtype
-    ends = (
-        {n: (of(t).type, (2, 3)) for n, t in inputs.items()},
-        {n: (of(t).type, None) for n, t in outputs.items()},
-    )
+    of = onnx_graph.typed
+    ends = {n: of(t, (2, 3)) for n, t in inputs.items()}, {n: of(t) for n, t in outputs.items()}
     made = onnx_graph.model_of(nodes, *ends, constants, 21, domains={"my.domain": 21})
     return onnx.shape_inference.infer_shapes(made)
 

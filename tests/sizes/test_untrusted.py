@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from tests.onnx_graph import model_of, nodes_of, serialized
+from tests.onnx_graph import model_of, nodes_of, serialized, typed
 
 CLOSE = 1e-6  # both add the same few float32 numbers
 SIZES = (1, 4, 6, 5)
@@ -29,7 +29,7 @@ def declaring(op_type: str, sizes: tuple[int, ...]) -> bytes:
     layer = helper.make_node(op_type, inputs, ["c"], "layer", **attributes)
     shape = (4,) if opset == 21 else (1,)
     constants = {"s": np.ones(shape, np.float32)} if "s" in inputs else {}
-    declared = {"c": (helper.tensor_dtype_to_np_dtype(kind).type, sizes)}
+    declared = {"c": typed(kind, sizes)}
     nodes, ends = [layer, *nodes_of(LAST.format("c"))], ({"x": SIZES}, {"y": None})
     return model_of(nodes, *ends, constants, opset, declared=declared).SerializeToString()
 

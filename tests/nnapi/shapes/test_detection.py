@@ -1,5 +1,7 @@
 """Shapes of boxes and regions: what follows from what is known, and what cannot be."""
 
+import re
+
 import pytest
 
 from ep_nnapi.nnapi import spec
@@ -129,6 +131,5 @@ REFUSALS = [
 @pytest.mark.parametrize(("of", "change", "sentence"), REFUSALS)
 def test_refusals(of, change, sentence):
     row, operands = of
-    with pytest.raises(ShapeError) as caught:
+    with pytest.raises(ShapeError, match=re.escape(sentence)):
         infer(row, operands | change, 4)
-    assert sentence in str(caught.value)

@@ -1,5 +1,7 @@
 """Shapes of recurrent operations: what follows from what is known, and what does not fit."""
 
+import re
+
 import pytest
 
 from ep_nnapi.nnapi import spec
@@ -127,9 +129,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("row", "operands", "change", "sentence"), REFUSALS)
 def test_refusals(row, operands, change, sentence):
-    with pytest.raises(ShapeError) as caught:
+    with pytest.raises(ShapeError, match=re.escape(sentence)):
         infer(row, operands | change)
-    assert sentence in str(caught.value)
 
 
 def test_merged_outputs_are_one_less():

@@ -1,5 +1,7 @@
 """Shapes of operations: what is known, what is not yet, and what cannot be."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -105,9 +107,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("row", "operands", "change", "sentence"), REFUSALS)
 def test_refusals(row, operands, change, sentence):
-    with pytest.raises(ShapeError) as caught:
+    with pytest.raises(ShapeError, match=re.escape(sentence)):
         infer(row, operands | change, 2)
-    assert sentence in str(caught.value)
 
 
 # Shapes of matrix products
