@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import onnx
-import onnxruntime
 import pytest
 
 import ep_nnapi
 from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
+from tests.end_to_end.sessions import nnapi_session
 
 BUILTIN = ["--target", "builtin-nnapi"]
 SPECIALIZE = ["--dynamic-shapes", "specialize"]
@@ -258,9 +258,7 @@ def test_clusters_that_a_session_leaves_have_the_reason() -> None:
             y = RandomNormalLike(d)
         }"""
     ).SerializeToString()
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options)
-    session = onnxruntime.InferenceSession(model, options)
+    session = nnapi_session(model)
     taken = [tuple(c["nodes"]) for c in ep_nnapi.receipts()[-1]["clusters"]]
     report = ep_nnapi.check(model)
     assert [c.nodes for c in report.clusters if c.reason is None] == taken

@@ -15,6 +15,7 @@ from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes, write_in
 from ep_nnapi.options.table import parse
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import model_of, parsed
 
 HIDDEN = 8
@@ -139,9 +140,7 @@ def test_a_session_says_which_sizes_it_does_not_have(tmp_path: Path, caplog) -> 
         ("batch=2;heigth=4", "2, 3, 'height'.*name height in fix.*; did you mean height?"),
     ):
         caplog.clear()
-        options = onnxruntime.SessionOptions()
-        ep_nnapi.append_execution_provider(options, fix=fix)
-        onnxruntime.InferenceSession(str(path), options)
+        nnapi_session(path, fix=fix)
         assert len(caplog.records) == 1
         assert re.search(
             f"does not have all sizes of option fix: input x is .*{open_sizes}", caplog.text
@@ -156,9 +155,7 @@ def test_a_session_whose_sizes_are_all_known_says_which_name_is_of_nothing(tmp_p
     ):
         path = rows_of_pixels(tmp_path / "m.onnx", *dims)
         caplog.clear()
-        options = onnxruntime.SessionOptions()
-        ep_nnapi.append_execution_provider(options, fix=fix)
-        onnxruntime.InferenceSession(str(path), options)
+        nnapi_session(path, fix=fix)
         assert [r.getMessage().startswith(says) for r in caplog.records] == [True] * bool(says)
 
 
@@ -192,9 +189,7 @@ def test_names_are_those_of_the_main_graph(tmp_path: Path, capsys) -> None:
     assert main(["check", path, "--fix", "bath=2"]) == 2
     said = "ep-nnapi: fix: bath is no input or symbolic dimension; known: x, c, batch, height; "
     assert capsys.readouterr().err == f"{said}did you mean batch?\n"
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options, fix=SYMBOLS)
-    onnxruntime.InferenceSession(path, options)
+    nnapi_session(path, fix=SYMBOLS)
 
 
 def test_a_tuned_model_keeps_its_sizes(tmp_path: Path) -> None:
@@ -295,10 +290,8 @@ def test_what_is_prepared_carries_its_state(form: str, voices: Path, tmp_path: P
     fix = {"sr": np.array(8000), "batch": 1, "length": 64}
     (made,) = ep_nnapi.prepare(voices, tmp_path, fix=fix, format=form).models
     assert made.status == "prepared"
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options)
     (path,) = (p for p in tmp_path.glob("voices*") if p.suffix in (".ort", ".onnx"))
-    ours = onnxruntime.InferenceSession(str(path), options)
+    ours = nnapi_session(path)
     theirs = session_of(str(voices))
     assert [i.name for i in ours.get_inputs()] == ["input", "state"]
     sound = np.random.default_rng(0).standard_normal((125, 1, 64)).astype(np.float32)

@@ -1,9 +1,10 @@
 """Stock ONNX Runtime sessions on the provider, the two models, and their digits."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -20,12 +21,22 @@ TOLERANCE = 1e-5  # of max(1, the largest reference value): sums of float32 prod
 
 
 def nnapi_session(
-    model: str | Path | bytes | onnx.ModelProto, *, severity: int | None = None, **options: object
+    model: str | Path | bytes | onnx.ModelProto,
+    *,
+    severity: int | None = None,
+    attributes: Mapping[str, object] = MappingProxyType({}),
+    **options: object,
 ) -> onnxruntime.InferenceSession:
-    """A stock session with the provider of these options; `severity` of what its log has."""
+    """A stock session with the provider of these options.
+
+    severity     of what its log has
+    attributes   of the session's options
+    """
     chosen = onnxruntime.SessionOptions()
     if severity is not None:
         chosen.log_severity_level = severity
+    for name, value in attributes.items():
+        setattr(chosen, name, value)
     ep_nnapi.append_execution_provider(chosen, **options)
     data = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
     return onnxruntime.InferenceSession(data, chosen)
@@ -37,7 +48,7 @@ def appended(model: str, options: onnxruntime.SessionOptions, **given: object):
     return onnxruntime.InferenceSession(model, options)
 
 
-def listed(model: str, options: onnxruntime.SessionOptions, **given: object):
+def listed(model: str | bytes, options: onnxruntime.SessionOptions, **given: object):
     """The stock `providers=` argument."""
     ep_nnapi.register()
     return onnxruntime.InferenceSession(model, options, providers=[(NAME, given), CPU])

@@ -4,11 +4,10 @@ from enum import StrEnum
 
 import numpy as np
 import onnx
-import onnxruntime
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
-from tests.end_to_end.sessions import CPU, NAME, quiet
+from tests.end_to_end.sessions import listed, quiet
 
 RNG = np.random.default_rng(0)
 
@@ -32,10 +31,8 @@ def close(
     made: onnx.ModelProto, feeds: dict[str, np.ndarray], atol: float = 1e-5, **options
 ) -> None:
     """A stock session with the provider computes what one on the CPU does."""
-    ep_nnapi.register()
     model = made if isinstance(made, bytes) else made.SerializeToString()
-    providers = [(NAME, {k: str(v) for k, v in options.items()}), CPU]
-    got = onnxruntime.InferenceSession(model, quiet(), providers=providers).run(None, feeds)
+    got = listed(model, quiet(), **{k: str(v) for k, v in options.items()}).run(None, feeds)
     want = session_of(model, quiet()).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)

@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 import ep_nnapi
@@ -129,11 +128,8 @@ def test_refusals_name_the_device_and_the_profile():
 
 def test_a_session_computes_on_the_host():
     given = {"image": np.load("models/digits/samples.npz")["images"][:1]}
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    profile = path_of("sample-minimal")
-    ep_nnapi.append_execution_provider(options, device_profile=profile)
-    (got,) = ort.InferenceSession(DIGITS, options).run(None, given)
+    session = nnapi_session(DIGITS, severity=4, device_profile=path_of("sample-minimal"))
+    (got,) = session.run(None, given)
     (want,) = session_of(DIGITS).run(None, given)
     # sums of up to 400 float32 products in another order
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)

@@ -262,10 +262,7 @@ def taken(data: bytes, device: FaultyDevice, **options: object) -> list[tuple[st
     feeds = {"x": np.random.default_rng(3).standard_normal(shape).astype(np.float32)}
     with installed(device):
         report = ep_nnapi.check(data, **options)
-        chosen = ort.SessionOptions()
-        chosen.log_severity_level = 4
-        ep_nnapi.append_execution_provider(chosen, **options)
-        (got,) = ort.InferenceSession(data, chosen).run(None, feeds)
+        (got,) = nnapi_session(data, severity=4, **options).run(None, feeds)
     (want,) = session_of(data).run(None, feeds)
     np.testing.assert_allclose(got, want, CLOSE, CLOSE * np.abs(want).max())
     return [c.nodes for c in report.clusters]

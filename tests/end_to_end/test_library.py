@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.library import binding
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.end_to_end.sessions import nnapi_session
 from tests.end_to_end.sessions import nnapi_session as session
 from tests.end_to_end.test_zoo import built
 from tests.onnx_graph import serialized
@@ -239,10 +240,8 @@ def shared_weight(size: int = 50_000) -> bytes:
 
 
 def test_clusters_share_a_weight() -> None:
-    chosen = ort.SessionOptions()
-    ep_nnapi.append_execution_provider(chosen, runtime=LIBRARY, exclude="Erf")
     before = maps()
-    made = ort.InferenceSession(shared_weight(), chosen)
+    made = nnapi_session(shared_weight(), runtime=LIBRARY, exclude="Erf")
     new = {line.split()[0] for line in maps()} - {line.split()[0] for line in before}
     sizes = [int(b, 16) - int(a, 16) for a, b in (r.split("-") for r in new)]
     assert set(sizes) == {-(-200_000 // 4096) * 4096}  # one weight, mapped here and by the library

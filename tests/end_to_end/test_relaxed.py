@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_backend.trial import provider_session, quiet
 from tests.onnx_graph import model_of, serialized
 from tests.runtimes import host_only
@@ -56,10 +56,8 @@ def test_relaxed_float32_is_rounded_between_operations(given, rounded, fixed):
     x = np.random.default_rng(SEED).uniform(-40, 40, 500).astype(np.float32)
     x = np.append(x, np.float32([30000, -30000, 65504]))
     n = np.arange(len(x), dtype=np.int32) * 100_003
-    options = onnxruntime.SessionOptions()
     sizes = {"fix": {"x": x.shape, "n": n.shape}} if fixed else {}
-    ep_nnapi.append_execution_provider(options, **given, **sizes)
-    session = onnxruntime.InferenceSession(model(), options)
+    session = nnapi_session(model(), **given, **sizes)
     y, m = session.run(None, {"x": x, "n": n})
     with np.errstate(over="ignore"):
         expected = formula(x, rounded)

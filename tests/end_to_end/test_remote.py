@@ -20,6 +20,7 @@ from ep_nnapi.provider.devices import open_runtime
 from ep_nnapi.remote.runtime import remote_runtime
 from models.zoo import MODELS
 from tests.bundling.phone import ABI
+from tests.end_to_end.sessions import nnapi_session
 from tests.native.build import ARM64_ROOT, Build, needs_compiler, skip_without, starter
 from tests.onnx_graph import model_of, nodes_of
 from tests.programs import ran
@@ -40,11 +41,8 @@ X = {"x": np.ones((2, 3), np.float32)}
 
 
 def session(model: str | bytes, runtime: str, **options: object) -> ort.InferenceSession:
-    given = ort.SessionOptions()
-    given.log_severity_level = 4
     chosen = {"device": REFERENCE_DEVICE, "partitioning": "maximal"} | options
-    ep_nnapi.append_execution_provider(given, runtime=runtime, **chosen)
-    return ort.InferenceSession(model, given)
+    return nnapi_session(model, severity=4, runtime=runtime, **chosen)
 
 
 def feeds(of: ort.InferenceSession) -> dict[str, np.ndarray]:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 
-import ep_nnapi
-from tests.native.sessions import devices
+from tests.native.sessions import devices, of_contexts, settings
 
 Feeds = Mapping[str, np.ndarray]
 Answer = list[np.ndarray]
@@ -36,25 +34,12 @@ class Outcome:
 
 def in_c(path: Path, **options: object) -> onnxruntime.InferenceSession:
     """A session with the plugin in C; no device is named unless the options do."""
-    config = onnxruntime.SessionOptions()
-    config.log_severity_level = 4
-    config.intra_op_num_threads = 1
+    config = settings()
     config.add_provider_for_devices(devices(), {k: str(v) for k, v in options.items()})
     return onnxruntime.InferenceSession(str(path), config)
 
 
-def in_python(path: Path, **options: object) -> onnxruntime.InferenceSession:
-    """A session with Python's provider, which takes what the one in C takes and nothing else."""
-    config = onnxruntime.SessionOptions()
-    config.log_severity_level = 4
-    config.intra_op_num_threads = 1
-    left = {n.op_type for n in onnx.load(path, None, False).graph.node} - {"EPContext"}
-    given = {"exclude": ",".join(left)} if left else {}
-    ep_nnapi.append_execution_provider(config, **options, **given)
-    return onnxruntime.InferenceSession(str(path), config)
-
-
-MAKERS = {"c": in_c, "python": in_python}
+MAKERS = {"c": in_c, "python": of_contexts}
 
 
 @contextmanager

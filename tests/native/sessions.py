@@ -10,6 +10,7 @@ import onnxruntime
 import ep_nnapi
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared
+from tests.end_to_end.sessions import nnapi_session
 
 EP_NAME = "NnapiContextExecutionProvider"
 REFERENCE = "nnapi-reference"
@@ -26,7 +27,7 @@ def devices() -> list[onnxruntime.OrtEpDevice]:
     return found
 
 
-def _options() -> onnxruntime.SessionOptions:
+def settings() -> onnxruntime.SessionOptions:
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
     config.intra_op_num_threads = 1  # threads take most of the time of a small session
@@ -35,7 +36,7 @@ def _options() -> onnxruntime.SessionOptions:
 
 def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
     """A session with the plugin, on this project's library and its reference device."""
-    config = _options()
+    config = settings()
     chosen = {"runtime": LIBRARY, "device": REFERENCE, **options}
     config.add_provider_for_devices(devices()[:1], chosen)
     source = model if isinstance(model, bytes) else str(model)
@@ -45,14 +46,18 @@ def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession
 
 
 def python_session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
-    """The same with Python's provider, which would take some of the nodes left to the CPU."""
+    """The same with Python's provider."""
+    return of_contexts(model, **{"runtime": LIBRARY, "device": REFERENCE, **options})
+
+
+def of_contexts(model: Path | bytes, **options: object) -> onnxruntime.InferenceSession:
+    """A session with Python's provider, which takes what the one in C takes and nothing else."""
     embedded = isinstance(model, bytes)
     proto = onnx.load_model_from_string(model) if embedded else onnx.load(model, None, False)
     left = {n.op_type for n in proto.graph.node} - {"EPContext"}
-    config = _options()
-    chosen = {"runtime": LIBRARY, "device": REFERENCE, "exclude": ",".join(left), **options}
-    ep_nnapi.append_execution_provider(config, **chosen)
-    return onnxruntime.InferenceSession(model if embedded else str(model), config)
+    attributes = {"intra_op_num_threads": 1}
+    given = {"exclude": ",".join(left)} if left else {}
+    return nnapi_session(model, severity=4, attributes=attributes, **{**given, **options})
 
 
 def prepared(proto: onnx.ModelProto, folder: Path, **options: object) -> Path:

@@ -12,12 +12,11 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.inner_session import InnerSession
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import serialized
-from tests.ort.conftest import settings
 from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
@@ -31,13 +30,11 @@ RUN_OPTION = "ep.nnapipluginexecutionprovider.execution_timeout"
 def start(
     content: bytes = ROWS, *, profile: Path | None = None, **options: object
 ) -> onnxruntime.InferenceSession:
-    chosen = settings()
-    chosen.intra_op_num_threads = 1
+    attributes: dict[str, object] = {"intra_op_num_threads": 1}
     if profile is not None:
-        chosen.enable_profiling, chosen.profile_file_prefix = True, str(profile)
-    options = {"new_sizes": 99, **options}
-    nnapi.append_execution_provider(chosen, device="host-cpu", **options)
-    return onnxruntime.InferenceSession(content, chosen)
+        attributes |= {"enable_profiling": True, "profile_file_prefix": str(profile)}
+    options = {"new_sizes": 99, "device": "host-cpu", **options}
+    return nnapi_session(content, severity=4, attributes=attributes, **options)
 
 
 def of(text: str, **options: object) -> onnxruntime.InferenceSession:

@@ -10,10 +10,9 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.ort import compute, plugin
-from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort_devices import session as inner
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import serialized
-from tests.ort.conftest import settings
 from tests.ort.models import abs_add
 from tests.ort_devices.test_session import in_child
 from tests.runtimes import host_only
@@ -23,12 +22,8 @@ X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
 
 def start(content: bytes, threads: int = 1, **attributes: object) -> onnxruntime.InferenceSession:
-    options = settings()
-    options.intra_op_num_threads = threads
-    for name, value in attributes.items():
-        setattr(options, name, value)
-    nnapi.append_execution_provider(options, device="host-cpu")
-    return onnxruntime.InferenceSession(content, options)
+    attributes |= {"intra_op_num_threads": threads}
+    return nnapi_session(content, severity=4, attributes=attributes, device="host-cpu")
 
 
 def of(text: str, **constants: object) -> onnxruntime.InferenceSession:
@@ -74,9 +69,8 @@ def test_a_run_of_python_takes_few_calls_to_look_for_another_way(
         sys.setprofile(before)
 
     monkeypatch.setattr(compute.DirectSlot, "offer", counted)
-    options = settings()
-    nnapi.append_execution_provider(options, device=device, partitioning="maximal")
-    session = onnxruntime.InferenceSession(abs_add(("rows", 3)), options)
+    given = {"device": device, "partitioning": "maximal"}
+    session = nnapi_session(abs_add(("rows", 3)), severity=4, **given)
     for x in (X, *[np.empty((0, 3), np.float32)] * 3):  # without elements in Python alone
         session.run(None, {"x": x})
     assert len(asked) > 4
@@ -112,11 +106,10 @@ def test_bound_outputs_are_written(calls: list[str]):
 
 def test_tensors_that_are_permuted_need_python(calls: list[str]):
     """At feature level 1 NNAPI has no TRANSPOSE, so the images change their layout outside."""
-    options, x = settings(), np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
-    nnapi.append_execution_provider(options, device="host-cpu", feature_level=1)
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
     text = "(float[1,2,4,4] x) => (float[1,1,4,4] y) { y = Conv (x, w) }"
     content = serialized(text, w=np.ones((1, 2, 1, 1), np.float32))
-    session = onnxruntime.InferenceSession(content, options)
+    session = nnapi_session(content, severity=4, device="host-cpu", feature_level=1)
     repeat(lambda: session.run(None, {"x": x}), x.sum(1, keepdims=True))
     assert calls == ["run"] * 3
 

@@ -10,16 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 from ep_nnapi.ort import plugin
-from ep_nnapi.ort import session as nnapi
 from ep_nnapi.provider.provider import open_provider
 from models.zoo import sample_inputs
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import serialized
-from tests.ort.conftest import NAME, settings
+from tests.ort.conftest import NAME
 from tests.runtimes import host_only
 
 Event: TypeAlias = Mapping[str, Any]
@@ -45,11 +44,8 @@ def profiled(
     """The events of a session's profile, which is JSON as trace viewers read it."""
     data = products() if data is None else data
     feeds = sample_inputs(onnx.load_from_string(data))
-    options = settings()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(path / "profile")
-    nnapi.append_execution_provider(options, device=device)
-    session = onnxruntime.InferenceSession(data, options)
+    attributes = {"enable_profiling": True, "profile_file_prefix": str(path / "profile")}
+    session = nnapi_session(data, severity=4, attributes=attributes, device=device)
 
     def run() -> None:
         for _ in range(runs):
@@ -177,9 +173,7 @@ def test_without_a_profile_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(PreparedGraph, "execute", noted)
     monkeypatch.setattr(plugin.factory, "open_provider", open_noted)
-    options = settings()
-    nnapi.append_execution_provider(options, device="nnapi-reference")
-    session = onnxruntime.InferenceSession(products(), options)
+    session = nnapi_session(products(), severity=4, device="nnapi-reference")
     session.run(None, {"v0": X["x"]})
     assert [o.on_operation for o in given] == [None]
     assert [p.listeners for p in opened] == [[]]

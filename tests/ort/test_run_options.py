@@ -12,8 +12,7 @@ from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import OPTIONS
-from ep_nnapi.ort import session as nnapi
-from tests.ort.conftest import settings
+from tests.end_to_end.sessions import nnapi_session
 from tests.ort.models import abs_add
 
 PREFIX = "ep.nnapipluginexecutionprovider."
@@ -22,9 +21,7 @@ Fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
 
 
 def session(**options: object) -> onnxruntime.InferenceSession:
-    chosen = settings()
-    nnapi.append_execution_provider(chosen, device="nnapi-reference", **options)
-    return onnxruntime.InferenceSession(abs_add(), chosen)
+    return nnapi_session(abs_add(), severity=4, device="nnapi-reference", **options)
 
 
 def run(opened: onnxruntime.InferenceSession, entries: Mapping[str, str] | None = None) -> None:

@@ -10,6 +10,7 @@ import pytest
 import ep_nnapi.ort.session as nnapi
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report.report import Notice
+from tests.end_to_end.sessions import nnapi_session
 from tests.ort.conftest import NAME, Install, settings, start
 from tests.ort.fake import FakeProvider
 from tests.ort.models import abs_add, if_abs_add
@@ -89,18 +90,12 @@ def test_one_line_for_each_session_at_the_severity_of_its_log(
 ):
     """The main graph has two inner ones."""
     install(provider=FakeProvider(["Abs"], line=line))
-    options = settings()
-    options.log_severity_level = severity
-    nnapi.append_execution_provider(options)
-    onnxruntime.InferenceSession(if_abs_add(), options)
+    nnapi_session(if_abs_add(), severity=severity)
     assert capfd.readouterr().err.count(line.text) == logged
 
 
 def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(capfd):
-    options = settings()
-    options.log_severity_level = WARNING
-    nnapi.append_execution_provider(options, exclude="Conv,Relu,MaxPool")
-    onnxruntime.InferenceSession(DIGITS, options)
+    nnapi_session(DIGITS, severity=WARNING, exclude="Conv,Relu,MaxPool")
     (line,) = [x for x in capfd.readouterr().err.splitlines() if "NnapiPlugin" in x]
     said = "NNAPI takes 2 of 8 nodes in 1 cluster at feature level 8; Conv, Relu …"
     assert f"{said}: `ep-nnapi check` says why" in line

@@ -16,6 +16,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.ort_devices import plugin
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import parsed
 from tests.ort_devices.providers import NAME, build_small_ep
 from tests.programs import Done, ran
@@ -78,9 +79,7 @@ def test_a_session_runs_on_it(registered: Path, model: Path) -> None:
         (("relu",), DEVICE),
     ]
     assert [(r.node, r.reason.name) for r in report.rejections] == [("tanh", "DRIVER")]
-    options = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(options, device=DEVICE, fallback="none")
-    session = onnxruntime.InferenceSession(str(model), options)
+    session = nnapi_session(model, device=DEVICE, fallback="none")
     runs = ctypes.c_long.in_dll(ctypes.CDLL(str(registered)), "small_ep_runs")
     before, x = runs.value, np.array([[1, -2, 3], [0, 0.5, -6]], np.float32)
     (got,) = session.run(None, {"x": x})

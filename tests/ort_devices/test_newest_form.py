@@ -2,13 +2,13 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import ep_nnapi
 from ep_nnapi.ort_devices.composites import RULES
 from ep_nnapi.ort_devices.newest_form import SPECIAL, has_newest_form
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_backend.trial import quiet
 
 INF, NAN = float("inf"), float("nan")
@@ -52,9 +52,8 @@ def test_special_values_are_the_cpu_providers(name: str) -> None:
     del model.graph.initializer[:]
     model.graph.initializer.extend(kept)
     content = model.SerializeToString()
-    options = quiet()
-    ep_nnapi.append_execution_provider(options, device="host-cpu", partitioning="maximal")
-    session = onnxruntime.InferenceSession(content, options)
+    given = {"device": "host-cpu", "partitioning": "maximal"}
+    session = nnapi_session(content, severity=4, attributes={"intra_op_num_threads": 1}, **given)
     plain = session_of(content, quiet())
     for seed in range(8):
         feeds = {"x": np.random.default_rng(seed).permutation(VALUES).reshape(SHAPE)}

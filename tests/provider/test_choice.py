@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
 import ep_nnapi
@@ -17,8 +15,10 @@ from ep_nnapi.nnapi.spec import CONV_2D
 from ep_nnapi.provider.alternative_runs import GaveWay, open_onnx
 from models.quantized import quantized
 from models.zoo import MODELS, sample_inputs
+from tests.end_to_end.sessions import nnapi_session
 from tests.litert.needs import LITERT
 from tests.native import sessions
+from tests.native.alternatives import both
 from tests.native.build import needs_compiler
 from tests.native.sessions import prepared
 from tests.native.test_choice import FEEDS, MODEL, RIGHT
@@ -38,16 +38,10 @@ def shim(tmp_path: Path) -> Shim:
     return built(tmp_path)
 
 
-def session(path: Path, **options: object) -> onnxruntime.InferenceSession:
-    config = onnxruntime.SessionOptions()
-    ep_nnapi.append_execution_provider(config, **options)
-    return onnxruntime.InferenceSession(str(path), config)
-
-
 def outcome(path: Path, folder: Path, **options: object) -> dict:
     """The cluster of the receipt of a session of two right runs."""
     receipt = folder / "receipt.json"
-    made = session(path, receipt=receipt, **options)
+    made = nnapi_session(path, receipt=receipt, **options)
     for _ in range(2):
         np.testing.assert_allclose(made.run(None, FEEDS)[0], RIGHT, rtol=1e-4, atol=1e-5)
     del made
@@ -84,9 +78,9 @@ def test_litert_has_the_options_of_the_session(tmp_path: Path, monkeypatch: pyte
 def test_the_order_may_be_given(path: Path, tmp_path: Path):
     assert outcome(path, tmp_path, prefer="cpu,nnapi")["device"] == "cpu"
     with pytest.raises(OptionError, match="prefer has 'gpu'; give some of nnapi,litert-npu"):
-        session(path, prefer=["gpu"])
+        nnapi_session(path, prefer=["gpu"])
     with pytest.raises(Exception, match="no alternative of it is preferred here"):
-        session(path, prefer="litert-gpu")
+        nnapi_session(path, prefer="litert-gpu")
 
 
 @needs_compiler
@@ -118,8 +112,8 @@ def test_what_declines_gives_way(path: Path, shim: Shim, tmp_path: Path):
 
 @needs_compiler
 def test_a_later_failure_gives_way_unless_the_fallback_is_none(path: Path, shim: Shim):
-    made = session(path, runtime=shim.path)
-    strict = session(path, runtime=shim.path, fallback="none")
+    made = nnapi_session(path, runtime=shim.path)
+    strict = nnapi_session(path, runtime=shim.path, fallback="none")
     for each in (made, strict):
         each.run(None, FEEDS)
     shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
@@ -156,38 +150,17 @@ def test_it_is_the_choice_of_the_plugin_in_c(name: str, form: str, tmp_path: Pat
     for level in (1, 3, 8):
         library = built(tmp_path, level).path
         device = {"device": sessions.REFERENCE if level >= 3 else "default"}
-        check_equal(path, feeds, {"runtime": library, **device}, tmp_path)
-    check_equal(path, feeds, {"prefer": "cpu"}, tmp_path)
-
-
-def check_equal(path: Path, feeds: dict, options: dict[str, str], folder: Path) -> None:
-    """The plugin and Python's provider choose the same, which computes the same bits."""
-    results, chosen = [], []
-    for number, make in enumerate((sessions.session, session)):
-        receipt = folder / f"{number}.json"
-        left = {n.op_type for n in onnx.load(path, None, False).graph.node} - {"EPContext"}
-        given = {"exclude": ",".join(left)} if make is session and left else {}
-        made = make(path, receipt=str(receipt), **options, **given)
-        results.append([made.run(None, feeds) for _ in range(2)][1])
-        del made
-        gc.collect()
-        clusters = json.loads(receipt.read_text())["clusters"]
-        chosen.append(
-            [(c["alternative"], [t["alternative"] for t in c["tried"]]) for c in clusters]
-        )
-    assert chosen[0] == chosen[1]
-    for one, other in zip(*results, strict=True):
-        assert one.tobytes() == other.tobytes(), options
+        both(path, feeds, tmp_path, runtime=library, **device)
+    both(path, feeds, tmp_path, prefer="cpu")
 
 
 @needs_compiler
 def test_a_partition_computes(tmp_path: Path):
     path = sessions.prepared(parsed(PARTS), tmp_path, alternatives="nnapi:4,nnapi:1,cpu")
     x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
-    options = {"runtime": built(tmp_path, 2).path, "device": "default"}
-    check_equal(path, {"x": x}, options, tmp_path)
+    both(path, {"x": x}, tmp_path, runtime=built(tmp_path, 2).path, device="default")
     b = np.maximum(np.exp(x), 0)
-    result = session(path, feature_level=1).run(None, {"x": x})[0]
+    result = nnapi_session(path, feature_level=1).run(None, {"x": x})[0]
     np.testing.assert_allclose(result, b + np.exp(b), rtol=1e-5)
 
 

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.nnapi import validate
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
 from ep_nnapi.nnapi.errors import OptionError
@@ -33,9 +34,10 @@ from ep_nnapi.provider.devices import (
     session_runtime,
 )
 from ep_nnapi.provider.planner import Planner
-from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice
 from tests.native import sessions
 from tests.native.build import needs_compiler
@@ -134,18 +136,11 @@ def no_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "SYSTEM_PATHS", ())
 
 
-def session(model: Path, **options: object) -> onnxruntime.InferenceSession:
-    config = onnxruntime.SessionOptions()
-    config.log_severity_level = 4
-    ep_nnapi.append_execution_provider(config, **options)
-    return onnxruntime.InferenceSession(str(model), config)
-
-
 @pytest.mark.usefixtures("no_system")
 def test_a_file_with_alternatives_runs(tmp_path: Path):
     path = sessions.prepared(SMALL, tmp_path, alternatives="nnapi:3,cpu")
     for options in ({}, {"device": "gpu"}):
-        made = session(path, runtime="system", **options)
+        made = nnapi_session(path, severity=4, runtime="system", **options)
         np.testing.assert_allclose(made.run(None, {"x": X})[0], np.exp(X), rtol=1e-6)
         receipt = ep_nnapi.receipts()[-1]
         (cluster,) = receipt["clusters"]
@@ -160,12 +155,12 @@ def test_a_file_with_alternatives_runs(tmp_path: Path):
 def test_all_else_is_refused(prepared: bool, tmp_path: Path):
     path = sessions.prepared(SMALL, tmp_path, feature_level=3)
     with pytest.raises(Exception, match=r"there is no libneuralnetworks\.so"):
-        session(path if prepared else tmp_path / "model.onnx", runtime="system")
+        nnapi_session(path if prepared else tmp_path / "model.onnx", severity=4, runtime="system")
 
 
 def test_a_path_of_no_library_is_an_invalid_option(tmp_path: Path):
     with pytest.raises(OptionError, match="it must be host, system"):
-        session(tmp_path / "model.onnx", runtime=str(tmp_path / "none.so"))
+        nnapi_session(tmp_path / "model.onnx", runtime=str(tmp_path / "none.so"))
 
 
 @needs_compiler
@@ -244,12 +239,8 @@ def rms_norm_model() -> onnx.ModelProto:
 def test_an_rms_normalization_of_dequantized_numbers_runs_on_host_cpu():
     """DivMulFusion of ONNX Runtime 1.32 makes an invalid model where it meets an Identity."""
     content = rms_norm_model().SerializeToString()
-    options = onnxruntime.SessionOptions()
     provider = Provider(parse({}))
-    ep_nnapi.register()
-    with handed_over(provider) as strings:
-        providers = [(ep_nnapi.get_ep_name(), strings), "CPUExecutionProvider"]
-        session = onnxruntime.InferenceSession(content, options, providers=providers)
+    session = open_session(content, onnxruntime.SessionOptions(), provider)
     assert [cluster.device for cluster in provider.report.clusters] == ["host-cpu"]
     x = {"x": np.random.default_rng(3).standard_normal((1, 4, 16)).astype(np.float32)}
     (ours,), (theirs,) = (s.run(None, x) for s in (session, session_of(content)))
@@ -307,11 +298,8 @@ def test_check_run_and_compare_use_the_devices_of_a_session(options: dict[str, o
 def test_a_session_gives_the_cpu_providers_numbers():
     """Both run the same kernels on the same layout: not one bit differs."""
     content = image_model().SerializeToString()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    ep_nnapi.append_execution_provider(options)
     x = {"x": np.random.default_rng(6).standard_normal(SHAPE).astype(np.float32)}
-    (ours,) = onnxruntime.InferenceSession(content, options).run(None, x)
+    (ours,) = nnapi_session(content, attributes={"intra_op_num_threads": 1}).run(None, x)
     (theirs,) = session_of(content).run(None, x)
     np.testing.assert_array_equal(ours, theirs)
 

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
-import ep_nnapi
+from ep_nnapi.diagnostics.session_runs import open_session
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import Options
 from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
-from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.provider.provider import Provider
 from tests.end_to_end.sessions import nnapi_session
+from tests.onnx_backend.trial import quiet
 
 DIGITS = str(Path(__file__).parents[2] / "models" / "digits.onnx")
 INITIAL = Current(CompileOptions(PreferenceCode.SUSTAINED_SPEED), RunOptions())
@@ -63,13 +63,7 @@ def test_a_limit_is_at_least_a_nanosecond():
 
 def test_a_session_compiles_again_for_its_next_run(monkeypatch: pytest.MonkeyPatch):
     provider = Provider(Options())
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    ep_nnapi.register()
-    with handed_over(provider) as entries:
-        session = onnxruntime.InferenceSession(
-            DIGITS, options, providers=[(ep_nnapi.get_ep_name(), entries), "CPUExecutionProvider"]
-        )
+    session = open_session(DIGITS, quiet(), provider)
     expected = session.run(None, X)[0]
     seen = []
     compiler = type(provider.clusters[0].compiler)

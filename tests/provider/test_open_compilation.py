@@ -37,6 +37,7 @@ from ep_nnapi.provider.planner import Planner
 from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
+from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FaultyDevice
 from tests.nnapi.library.recorded import Recorded
 from tests.onnx_graph import graph_of
@@ -92,11 +93,7 @@ def feeds(batch: int, length: int, past: int) -> dict[str, np.ndarray]:
 
 
 def session(model: onnx.ModelProto, **options: object) -> ort.InferenceSession:
-    settings = ort.SessionOptions()
-    settings.log_severity_level = 4
-    settings.intra_op_num_threads = 1
-    ep_nnapi.append_execution_provider(settings, **options)
-    return ort.InferenceSession(model.SerializeToString(), settings)
+    return nnapi_session(model, severity=4, attributes={"intra_op_num_threads": 1}, **options)
 
 
 def same(

@@ -7,6 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import nnapi_session, quiet
 from tests.onnx_graph import model_of, nodes_of, serialized, typed
 
 CLOSE = 1e-6  # both add the same few float32 numbers
@@ -35,11 +37,7 @@ def declaring(op_type: str, sizes: tuple[int, ...]) -> bytes:
 
 
 def session(model: bytes, *, nnapi: bool, **options: str) -> ort.InferenceSession:
-    chosen = ort.SessionOptions()
-    chosen.log_severity_level = 4
-    if nnapi:
-        ep_nnapi.append_execution_provider(chosen, **options)
-    return ort.InferenceSession(model, chosen)
+    return nnapi_session(model, severity=4, **options) if nnapi else session_of(model, quiet())
 
 
 def run(model: bytes, *, nnapi: bool, **options: str) -> np.ndarray:
