@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -11,12 +11,13 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.sizes import identical
+from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
 from ep_nnapi.operators.lib.movement import (
     along,
     expand,
+    positions,
     runs,
     sizes_around,
     slice_spans,
@@ -383,19 +384,31 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
     if not axes:
         yield from n.reshape(x, y)
     for axis in axes:
-        places = _source_indexes(shape[axis], paddings[axis], mode)
+        places = yield from _source_positions(n, shape[axis], paddings[axis], mode)
         seen = sizes_around(shape, axis) if x.rank > MAX_RANK or len(shape) > MAX_RANK else None
         part = x if seen is None else (yield from n.reshaped(x, seen))
-        shape[axis] = len(places)
+        shape[axis] = places.shape[0]
         last = axis == axes[-1]
         target = shape if seen is None else sizes_around(shape, axis)
         result = n.output_or_temp(y, target) if last else n.temp(x, target)
-        yield apply(
-            spec.GATHER, part, axis=axis if seen is None else 1, indices=int32(places), out=result
-        )
+        yield apply(spec.GATHER, part, axis=axis if seen is None else 1, indices=places, out=result)
         x = result
     if axes:
         yield from n.write_output(x, y)
+
+
+def _source_positions(
+    n: Node, size: int, padding: tuple[int, int], mode: str
+) -> Generator[Call, None, Value | Constant]:
+    """Return the source index of each output element, of edges by their distance if symbolic."""
+    before, after = padding
+    if mode != "edge" or min(padding) < 0 or not is_symbolic((size,)):
+        return int32(_source_indexes(size, padding, mode))
+    every = yield from positions(n, size + before + after)
+    inside = yield from n.compute(spec.SUB, every, n.scalar(before, every))
+    for row, end in ((spec.MAXIMUM, 0), (spec.MINIMUM, size - 1)):
+        inside = yield from n.compute(row, inside, n.scalar(end, inside))
+    return inside
 
 
 def _source_indexes(size: int, padding: tuple[int, int], mode: str) -> list[int]:

@@ -7,12 +7,13 @@ elements. Two axes can therefore be pooled in one pass of a 2-D pool and the thi
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
@@ -23,7 +24,7 @@ from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import Pads, Window, images, layout, pads
 from ep_nnapi.operators.lib.movement import strided_slice
-from ep_nnapi.operators.lib.node import Computed, Node, int32, op
+from ep_nnapi.operators.lib.node import Computed, Node, int32, op, widened
 from ep_nnapi.operators.lib.reduction import reduce
 
 
@@ -61,6 +62,10 @@ def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
     windows = axis_windows(n, x, y)
     if beyond:
         windows = [replace(w, padded=w.after) for w in windows]
+    padding_counts &= not all(identical((w.before, w.after), (0, 0)) for w in windows)
+    if padding_counts and x.dtype is DType.FLOAT16:  # rounded once
+        yield from widened(partial(_average, beyond=beyond))(n)
+        return
     dilated = any(w.dilation != 1 for w in windows)
     if padding_counts and not dilated and is_open(windows):
         x, windows = yield from _with_zeros(n, x, windows)
@@ -77,6 +82,7 @@ def _average(n: Node, *, beyond: bool) -> Iterator[Call]:
 
 
 @op("LpPool", since=1)
+@widened
 def lp_pool(n: Node) -> Iterator[Call]:
     """The p-norm of each window, `p` being 2 by default."""
     x, y = n.input(0), n.output()
@@ -231,8 +237,8 @@ def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
         "ONNX leaves these out",
     )
     n.require(
-        all((s.out - 1) * s.stride + s.extent - s.size >= -1 for s in found)
-        or not n.text("auto_pad", "NOTSET").startswith("SAME"),
+        not n.text("auto_pad", "NOTSET").startswith("SAME")
+        or all((s.out - 1) * s.stride + s.extent - s.size >= -1 for s in found),
         Reason.ATTRIBUTE,
         f"auto_pad is {n.text('auto_pad', '')} of windows that skip elements; use pads",
     )

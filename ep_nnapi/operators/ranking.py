@@ -8,7 +8,7 @@ from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.movement import sizes_around, transposed
+from ep_nnapi.operators.lib.movement import reversed_along, sizes_around, transposed
 from ep_nnapi.operators.lib.node import Computed, Node, Operator, narrow, op
 
 
@@ -21,7 +21,7 @@ def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Operator:
         seen = yield from n.reshaped(x, shape)
         result = n.output_or_temp(y, tuple(size for i, size in enumerate(shape) if i != at) or (1,))
         if n.integer("select_last_index", 0):
-            mirrored = yield from n.reverse_axis(seen, at)
+            mirrored = yield from reversed_along(n, seen, at)
             found = yield from n.compute(
                 row, mirrored, axis=at, shape=result.shape, dtype=DType.INT32
             )
@@ -68,7 +68,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
     last = (*(i for i in range(len(shape)) if i != at), at)
     seen = yield from transposed(n, (yield from n.reshaped(x, shape)), last)
     ordered = (yield from _opposite(n, seen)) if least else seen
-    mirrored = yield from n.reverse_axis(ordered, len(shape) - 1)
+    mirrored = yield from reversed_along(n, ordered, len(shape) - 1)
     y, shape = n.output(0), (*seen.shape[:-1], k)
     as_found = seen is ordered and list(last) == sorted(last)
     values = n.output_or_temp(y, shape) if as_found else n.temp(seen, shape)

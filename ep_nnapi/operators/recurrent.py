@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import is_symbolic
 from ep_nnapi.nnapi.spans import Span
-from ep_nnapi.operators.lib.movement import along, equal_parts, sliced
+from ep_nnapi.operators.lib.movement import along, equal_parts, reversed_along, sliced
 from ep_nnapi.operators.lib.node import Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
@@ -274,7 +274,7 @@ def _sequence_lstm(
     """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
     x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
     if layer.reverse[direction]:
-        x = yield from n.reverse_axis(x, time)
+        x = yield from reversed_along(n, x, time)
     if None in first and is_symbolic((layer.batch,)):  # a constant would have the size of now
         none = yield from n.full(0, (layer.batch, layer.units), x.dtype)
         first = [state or none for state in first]
@@ -283,7 +283,7 @@ def _sequence_lstm(
         taken = along(output.shape, time, Span(layer.steps - 1, layer.steps))
         states = [(yield from sliced(n, output, taken, (layer.batch, layer.units)))]
     if layer.reverse[direction]:
-        output = yield from n.reverse_axis(output, time)
+        output = yield from reversed_along(n, output, time)
     return output, tuple(states)
 
 

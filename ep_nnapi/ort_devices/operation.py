@@ -103,9 +103,12 @@ class OperandAccess:
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Elements of a constant integer tensor in row-major order."""
-        operand = self._constant_operand(name)
-        numbers = operand.value.numbers if isinstance(operand.value, Data) else ()
-        return numbers or tuple(int(i) for i in operand.array.reshape(-1))
+        return self.sized(name) or tuple(int(i) for i in self.constant(name).reshape(-1))
+
+    def sized(self, name: str) -> tuple[int, ...]:
+        """The same of an operand of which some elements are a `Size`; () for any other."""
+        value = self.operand(name).value
+        return value.numbers if isinstance(value, Data) else ()
 
     def scalar(self, name: str, default: Scalar | None = None) -> Scalar:
         """Value of a constant scalar; `default` if it is left out."""

@@ -210,6 +210,7 @@ WINDOWS = {
         auto_pad = "SAME_UPPER"> (x)""",
     "mean of whole windows and a rest": """AveragePool <kernel_shape = [2,2], strides = [2,2],
         ceil_mode = 1> (x)""",
+    "mean of tiles": "AveragePool <kernel_shape = [4,4], strides = [4,4]> (x)",
     "maximum, more above": """MaxPool <kernel_shape = [3,3], strides = [2,2],
         auto_pad = "SAME_LOWER"> (x)""",
     "maximum of pairs": """MaxPool <kernel_shape = [2,2], strides = [2,2],
@@ -257,3 +258,36 @@ def test_windows_over_padded_quantized_images_are_compiled_once(name: str) -> No
         y = DequantizeLinear (e, s, z)"""
     cluster = run_windows(text, 0.0501, s=np.float32(0.05), z=np.uint8(128))  # a quantum
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)
+
+
+ROWS = "(float[batch,rows,4] x)"
+MOVES = {
+    "the last row": f"{ROWS} => (y) {{ y = Gather <axis = 1> (x, last) }}",
+    "mirrored": f'{ROWS} => (y) {{ y = Pad <mode = "reflect"> (x, pads) }}',
+    "repeated": f'{ROWS} => (y) {{ y = Pad <mode = "edge"> (x, pads) }}',
+    "greatest rows": f"{ROWS} => (y, z) {{ y, z = TopK <axis = 1> (x, three) }}",
+    "least rows": f"{ROWS} => (y, z) {{ y, z = TopK <axis = 1, largest = 0> (x, three) }}",
+    "where the last greatest is": f"""{ROWS} => (y) {{
+        y = ArgMax <axis = 1, select_last_index = 1> (x) }}""",
+    "both ways": """(float[rows,batch,4] x) => (y, z) {
+        y, z = LSTM <hidden_size = 2, direction = "bidirectional"> (x, w, r) }""",
+}
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("name", MOVES)
+def test_rows_of_any_number_are_moved_by_one_compilation(name: str) -> None:
+    rng = np.random.default_rng(0)
+    numbers = {"last": [-1], "pads": [0, 2, 0, 0, 3, 0], "three": [3]}
+    known: dict[str, object] = {k: np.array(v) for k, v in numbers.items()}
+    known |= {k: rng.standard_normal((2, 8, n)).astype(np.float32) for k, n in (("w", 4), ("r", 2))}
+    text = MOVES[name]
+    read = {k: v for k, v in known.items() if f", {k}" in text.partition("=>")[2]}
+    proto = parsed(text, 18, **read).SerializeToString()
+    made, cpu = session(proto, device="host-cpu"), session_of(proto)
+    for shape in ((2, 9, 4), (3, 5, 4), (5, 40, 4), (7, 8, 4), (9, 17, 4)):
+        feeds = picture(*shape)
+        for got, want in zip(made.run(None, feeds), cpu.run(None, feeds), strict=True):
+            np.testing.assert_allclose(got, want, atol=CLOSE)
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)

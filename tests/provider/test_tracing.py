@@ -130,6 +130,21 @@ def test_a_split_whose_last_part_may_be_smaller_holds_for_both(size: int) -> Non
         assert_equal(traced.bind({N: other}), lowered(model, {N: other}, traced=False), 0)
 
 
+HALVES = {
+    "norm": 'LpPool <kernel_shape = [3, 2], strides = [1, 3], auto_pad = "SAME_UPPER"> (x)',
+    "mean": "AveragePool <kernel_shape = [5, 3], pads = [2, 1, 2, 1], count_include_pad = 1> (x)",
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_pools_of_half_precision_are_rounded_once_for_all_sizes(name: str) -> None:
+    """A factor that corrects what NNAPI counts is of floats, as padding with zeros needs none."""
+    model = parsed(f"(float16[n,1,h,4] x) => (y) {{ y = {HALVES[name]} }}", 18)
+    traced = lowered(model, {N: 2, H: 8}, traced=True)
+    for sizes in ({N: 2, H: 8}, {N: 3, H: 5}):
+        assert_equal(traced.bind(sizes), lowered(model, sizes, traced=False), 0)
+
+
 COMPUTED = {
     "Range": """(float[n,4] x) => (float[n,4] y) {
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step)

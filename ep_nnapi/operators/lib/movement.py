@@ -223,6 +223,22 @@ def strided_slice(x: Value, spans: Spans, y: Value, shrink_axis_mask: int = 0) -
     )
 
 
+def reversed_along(n: Node, x: Value, axis: int) -> Computed:
+    """Return `x` of rank 1 to 4 reversed along `axis`, at a lower feature level than REVERSE's.
+
+    It is by GATHER, or by STRIDED_SLICE where the size is a symbol; that takes no INT32.
+    """
+    size = x.shape[axis]
+    if is_one(size):
+        return x
+    if is_symbolic((size,)) and x.dtype is not DType.INT32:
+        out = n.temp(x)
+        yield strided_slice(x, along(x.shape, axis, Span(size - 1, -1, -1)), out)
+        return out
+    order = int32(range(size)[::-1])
+    return (yield from n.compute(spec.GATHER, x, axis=axis, indices=order, shape=x.shape))
+
+
 def _end(span: Span, size: int) -> int:
     """The `end` operand of STRIDED_SLICE.
 

@@ -241,15 +241,14 @@ class Node(NodeView):
         minus = yield from self.compute(spec.LESS, sign, self.scalar(0, sign), dtype=DType.BOOL)
         yield apply(spec.SELECT, minus, below, size, out=y)
 
-    def reverse_axis(self, x: Value, axis: int) -> Computed:
-        """Reverse `x` along `axis` with GATHER, which needs a lower feature level than REVERSE."""
-        if x.shape[axis] == 1:
-            return x
-        order = int32(range(x.shape[axis])[::-1])
-        return (yield from self.compute(spec.GATHER, x, axis=axis, indices=order, shape=x.shape))
-
     def mirrored_indices(self, places: Value, size: int, y: Value) -> Iterator[Call]:
         """Emit `y` = size - 1 - `places`, of type INT32 or float."""
+        if is_symbolic((size,)):
+            counted = y if y.dtype is places.dtype else self.temp(places)
+            yield apply(spec.SUB, self.scalar(size - 1, places), places, out=counted)
+            if counted is not y:
+                yield apply(spec.CAST, counted, out=y)
+            return
         down = Constant.of(np.arange(size, dtype=y.dtype.numpy)[::-1])
         yield apply(spec.GATHER, down, axis=0, indices=places, out=y)
 

@@ -121,17 +121,19 @@ def _pad_by_input(op: Op, filler: str) -> None:
 
 
 def mirror_pad(op: Op) -> None:
-    """Pads by mirroring the input at its edges, axis by axis."""
-    pairs, mode = op.constant("paddings").reshape(-1, 2).tolist(), op.number("mode")
+    """Pads by mirroring the input at its edges, axis by axis where the edges are repeated."""
+    numbers, mode, shape = op.ints("paddings"), op.number("mode"), op.shape("input")
+    pairs = [*zip(numbers[::2], numbers[1::2], strict=True)]
+    for pair, size in zip(pairs, shape, strict=True):
+        require(max(pair) <= size - (mode == _REFLECT), "paddings exceed the input")
     value = op.stored("input")
-    for axis, ((before, after), size) in enumerate(zip(pairs, op.shape("input"), strict=True)):
-        require(max(before, after) <= size - (mode == _REFLECT), "paddings exceed the input")
-        if before or after:
-            around, every = (before, after), np.arange(int(size))
-            if mode == _REFLECT:
-                order = np.pad(every, around, mode="reflect")
-            else:
-                order = np.pad(every, around, mode="symmetric")
+    if mode == _REFLECT:
+        ends = [pair[end] for end in (0, 1) for pair in pairs]
+        op.keep(op.node("Pad", value, op.sizes(ends), mode="reflect"))
+        return
+    for axis, (pair, size) in enumerate(zip(pairs, shape, strict=True)):
+        if any(pair):
+            order = np.pad(np.arange(int(size)), pair, mode="symmetric")
             value = op.node("Gather", value, op.array(order, np.int64), axis=axis)
     op.keep(value)
 
@@ -226,8 +228,12 @@ def gather(op: Op) -> None:
     """
     axis = op.axis("axis", len(op.shape("input")))
     size = op.shape("input")[axis]
-    at = op.stored("indices")
-    if op.scope.constant(op.index("indices")):
+    sized = op.sized("indices")
+    at = "" if sized else op.stored("indices")
+    if sized:
+        require(all(0 <= number < size for number in sized), "an index is out of range")
+        at = op.reshape(op.sizes(sized), op.shape("indices"))
+    elif op.scope.constant(op.index("indices")):
         numbers = op.constant("indices")
         require(bool(np.all((numbers >= 0) & (numbers < size))), "an index is out of range")
     else:

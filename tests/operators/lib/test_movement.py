@@ -14,11 +14,12 @@ from ep_nnapi.operators.lib.movement import (
     expanded,
     merge_broadcast_axes,
     merged,
+    reversed_along,
     runs,
     sizes_around,
     sliced,
 )
-from ep_nnapi.operators.lib.node import Node, broadcast_shape
+from ep_nnapi.operators.lib.node import broadcast_shape
 from tests.operators.lib.emitting import constant, emitted, floats, node, value
 
 
@@ -103,7 +104,7 @@ def test_one_part_is_the_tensor_itself():
 
 def test_an_axis_of_size_1_takes_no_operation():
     x = value("x", floats(1, 3))
-    made = emitted(Node.reverse_axis, node([x]), x, 0)
+    made = emitted(reversed_along, node([x]), x, 0)
     assert (made.calls, made.returned) == ([], x)
 
 
