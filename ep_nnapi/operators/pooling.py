@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
@@ -271,16 +271,19 @@ def _with_zeros(
     n: Node, x: Value, windows: Sequence[AxisWindow]
 ) -> Generator[Call, None, tuple[Value, list[AxisWindow]]]:
     """Return `x` with its padding stored as zeros, and the windows over that."""
-    around = [(0, 0), (0, 0), *((w.before, w.padded) for w in windows)]
+    first = x.shape[:2] if x.rank <= MAX_RANK else (x.shape[0] * x.shape[1],)
+    around = [*[(0, 0)] * len(first), *((w.before, w.padded) for w in windows)]
     sides = [size for pair in around for size in pair]
     if identical(sides, [0] * len(sides)):
         return x, [*windows]
-    shape = [size + before + after for size, (before, after) in zip(x.shape, around, strict=True)]
-    paddings = int32(sides).reshaped((x.rank, 2))
-    padded = yield from n.compute(spec.PAD, x, paddings=paddings, shape=shape)
+    sizes = [w.size + w.before + w.padded for w in windows]
+    planes = yield from n.reshaped(x, (*first, *x.shape[2:]))
+    paddings = int32(sides).reshaped((len(around), 2))
+    wide = yield from n.compute(spec.PAD, planes, paddings=paddings, shape=(*first, *sizes))
+    padded = yield from n.reshaped(wide, (*x.shape[:2], *sizes))
     inside = [
         replace(w, size=size, before=0, after=w.after - w.padded, padded=0)
-        for w, size in zip(windows, shape[2:], strict=True)
+        for w, size in zip(windows, sizes, strict=True)
     ]
     return padded, inside
 

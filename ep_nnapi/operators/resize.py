@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import MAX_RANK, Constant, Value
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.lowering.arguments import Given, View
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
@@ -16,10 +16,10 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.sizes import now, plain
+from ep_nnapi.nnapi.sizes import identical, is_symbolic, now, plain
 from ep_nnapi.operators.lib.convolution import images
-from ep_nnapi.operators.lib.movement import sizes_around
-from ep_nnapi.operators.lib.node import Computed, Node, each, op
+from ep_nnapi.operators.lib.movement import positions, sizes_around
+from ep_nnapi.operators.lib.node import Computed, Node, each, int32, op
 from ep_nnapi.operators.lib.resize_sampling import (
     COORDINATE_SCHEMES,
     TRANSFORMS,
@@ -103,6 +103,9 @@ def resize_11(n: Node) -> Iterator[Call]:
         n.real("cubic_coeff_a", -0.75),
         n.integer("exclude_outside", 0) != 0,
     )
+    if sampling == _FLOOR and _is_open(n):
+        yield from _by_floor(n)
+        return
     crops = sampling.transform == "tf_crop_and_resize"
     axes = _axes(n, crops=crops)
     n.require(
@@ -113,6 +116,51 @@ def resize_11(n: Node) -> Iterator[Call]:
     for axis in axes:
         _require_exact(n, sampling, axis)
     yield from _resize(n, sampling, axes)
+
+
+_FLOOR = Sampling("nearest", "asymmetric", "floor")
+"""The pixel at or before each position, as PyTorch chooses the nearest one."""
+
+
+def _is_open(n: Node) -> bool:
+    """True if sizes are symbols of which one is not a multiple of the other for all values."""
+    pairs = [*zip(n.input(0).shape, n.output().shape, strict=True)]
+    policy = n.text("keep_aspect_ratio_policy", "stretch")
+    return (
+        len(pairs) <= MAX_RANK
+        and policy == "stretch"
+        and any(is_symbolic(pair) and not identical((pair[1] % pair[0],), (0,)) for pair in pairs)
+    )
+
+
+def _by_floor(n: Node) -> Iterator[Call]:
+    """Emit a GATHER along each axis, whose positions are computed as ONNX Runtime does."""
+    x, y = n.input(0), n.output()
+    n.require_same_quantization(x, y)
+    which = [n.normalized(a, x.rank, "axes") for a in n.integers("axes", range(x.rank))]
+    by_sizes = not n.has(2) or n.input(2).shape == (0,)
+    scales = [0.0] * len(which) if by_sizes else n.reals_at(2)
+    changed = [a for a in which if not identical((x.shape[a],), (y.shape[a],))]
+    for axis in changed:
+        scale = scales[which.index(axis)]
+        places = yield from _floor_positions(n, x.shape[axis], y.shape[axis], scale)
+        out = y if axis == changed[-1] else n.temp(x, _with(x.shape, axis, y.shape[axis]))
+        yield apply(spec.GATHER, x, axis=axis, indices=places, out=out)
+        x = out
+
+
+def _floor_positions(n: Node, size: int, out: int, scale: float) -> Computed:
+    """Return the input index of each output element; by a scale of 0, that of the sizes."""
+    every = yield from n.compute(spec.CAST, (yield from positions(n, out)), dtype=DType.FLOAT)
+    by: Value | Constant = n.scalar(scale, every)
+    if not scale:
+        sizes = [n.value("size", int32((number,))) for number in (out, size)]
+        ends = yield from each(n.compute(spec.CAST, v, dtype=DType.FLOAT) for v in sizes)
+        by = yield from n.compute(spec.DIV, *ends)
+    at = yield from n.compute(spec.DIV, every, by)
+    below = yield from n.compute(spec.FLOOR, at)
+    found = yield from n.compute(spec.CAST, below, dtype=DType.INT32)
+    return (yield from n.compute(spec.MINIMUM, found, n.scalar(size - 1, found)))
 
 
 def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:

@@ -261,6 +261,7 @@ def test_windows_over_padded_quantized_images_are_compiled_once(name: str) -> No
 
 
 ROWS = "(float[batch,rows,4] x)"
+PIXELS = 'coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
 MOVES = {
     "the last row": f"{ROWS} => (y) {{ y = Gather <axis = 1> (x, last) }}",
     "mirrored": f'{ROWS} => (y) {{ y = Pad <mode = "reflect"> (x, pads) }}',
@@ -269,6 +270,10 @@ MOVES = {
     "least rows": f"{ROWS} => (y, z) {{ y, z = TopK <axis = 1, largest = 0> (x, three) }}",
     "where the last greatest is": f"""{ROWS} => (y) {{
         y = ArgMax <axis = 1, select_last_index = 1> (x) }}""",
+    "nearest pixels, by half": f"""(float[batch,rows,4] x) => (y) {{
+        y = Resize <mode = "nearest", {PIXELS}> (x, , half) }}""",
+    "nearest pixels, by sizes": f"""(float[batch,rows,4] x) => (y) {{
+        y = Resize <mode = "nearest", {PIXELS}, axes = [1, 2]> (x, , , sizes) }}""",
     "both ways": """(float[rows,batch,4] x) => (y, z) {
         y, z = LSTM <hidden_size = 2, direction = "bidirectional"> (x, w, r) }""",
 }
@@ -278,8 +283,9 @@ MOVES = {
 @pytest.mark.parametrize("name", MOVES)
 def test_rows_of_any_number_are_moved_by_one_compilation(name: str) -> None:
     rng = np.random.default_rng(0)
-    numbers = {"last": [-1], "pads": [0, 2, 0, 0, 3, 0], "three": [3]}
+    numbers = {"last": [-1], "pads": [0, 2, 0, 0, 3, 0], "three": [3], "sizes": [12, 7]}
     known: dict[str, object] = {k: np.array(v) for k, v in numbers.items()}
+    known["half"] = np.array([1, 0.5, 1.5], np.float32)
     known |= {k: rng.standard_normal((2, 8, n)).astype(np.float32) for k, n in (("w", 4), ("r", 2))}
     text = MOVES[name]
     read = {k: v for k, v in known.items() if f", {k}" in text.partition("=>")[2]}

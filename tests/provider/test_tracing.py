@@ -145,6 +145,16 @@ def test_pools_of_half_precision_are_rounded_once_for_all_sizes(name: str) -> No
         assert_equal(traced.bind(sizes), lowered(model, sizes, traced=False), 0)
 
 
+def test_pools_of_three_dimensions_are_padded_for_all_sizes() -> None:
+    window = "kernel_shape = [2, 3, 2], pads = [1, 1, 0, 0, 1, 1], count_include_pad = 1"
+    model = parsed(f"(float[n,2,h,4,w] x) => (y) {{ y = AveragePool <{window}> (x) }}", 18)
+    traced = lowered(model, {N: 2, H: 5, W: 6}, traced=True)
+    feeds = {"x": np.random.default_rng(0).random((3, 2, 7, 4, 8), np.float32)}
+    (exact,) = on_cpu(model, feeds)
+    found = computed(traced.bind({N: 3, H: 7, W: 8}), feeds, exact.shape)
+    np.testing.assert_allclose(found, exact, rtol=1e-5)  # sums in another order
+
+
 COMPUTED = {
     "Range": """(float[n,4] x) => (float[n,4] y) {
         s = Shape <end=1> (x) l = Squeeze (s) r = Range (first, l, step)
