@@ -297,3 +297,21 @@ def test_rows_of_any_number_are_moved_by_one_compilation(name: str) -> None:
             np.testing.assert_allclose(got, want, atol=CLOSE)
     (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (5, 1)
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("batch", ["batch,4", "1,4", "batch"])
+def test_products_of_two_quantized_activations_are_compiled_once(batch: str) -> None:
+    text = f"""(float[{batch},rows,8] x, float[{batch},8,keys] z) => (y) {{
+        a = QuantizeLinear (x, s, o) b = QuantizeLinear (z, s, o)
+        c = QLinearMatMul (a, s, o, b, s, o, t, o) y = DequantizeLinear (c, t, o) }}"""
+    steps = {"s": np.float32(0.05), "t": np.float32(0.1), "o": np.uint8(128)}
+    proto = parsed(text, 18, **steps).SerializeToString()
+    made, cpu = session(proto, device="host-cpu"), session_of(proto)
+    for count, rows, keys in ((2, 5, 6), (40, 3, 3), (1, 9, 16), (17, 2, 5)):
+        first = [count if size == "batch" else int(size) for size in batch.split(",")]
+        feeds = {"x": picture(*first, rows, 8)["x"], "z": picture(*first, 8, keys)["x"]}
+        (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=0.1001)  # a quantum
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (4, 1)

@@ -44,7 +44,8 @@ def product(
         lhs, rhs = yield from each(n.reshaped(x, (prod(batch), *x.shape[-2:])) for x in wide)
     result = n.output_or_temp(y, shape)
     call = apply(spec.BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
-    if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
+    whole = is_symbolic(y.shape) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32
+    if n.supports(call) or whole:
         yield call
         yield from n.write_output(result, y)
     else:
