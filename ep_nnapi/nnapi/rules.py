@@ -342,7 +342,8 @@ def depthwise_on_2x2(use: RuleOperands) -> RequiredLevel | None:
     before, taps, after = (use[name].dimensions for name in ("input", "filter", "output"))
     if types["T"] is not _Q8 or types["W"] is not _Q8 or not (before and taps and after):
         return None
-    small = sorted(before[1:])[:2] == [2, 2] and sorted(after[1:])[:2] == [1, 1]
-    if not small or taps[1:3] != (3, 3) or taps[3] < 16:
+    if taps[1:3] != (3, 3) or taps[3] < 16 or after[2] != 1:  # a side of the image in any layout
+        return None
+    if sorted(before[1:])[:2] != [2, 2] or sorted(after[1:])[:2] != [1, 1]:
         return None
     return RequiredLevel(4, "of 3 x 3 on 2 x 2, where earlier kernels write past the output,")

@@ -260,6 +260,17 @@ def test_windows_over_padded_quantized_images_are_compiled_once(name: str) -> No
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)
 
 
+@pytest.mark.fast_devices
+def test_quantized_convolutions_of_channels_are_compiled_once_for_upright_and_wide_images() -> None:
+    text = """q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
+        f = DequantizeLinear (c, s, z) p = Conv <pads = [1,1,1,1], group = 3> (d, f)
+        e = QuantizeLinear (p, t, z) y = DequantizeLinear (e, t, z)"""
+    filters = np.random.default_rng(0).integers(0, 256, (24, 1, 3, 3), np.uint8)
+    steps = {"s": np.float32(0.05), "t": np.float32(0.3), "z": np.uint8(128)}
+    cluster = run_windows(text, 0.3001, c=filters, **steps)  # a quantum
+    assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)
+
+
 ROWS = "(float[batch,rows,4] x)"
 PIXELS = 'coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
 MOVES = {
