@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "nnapi_functions.h"
+#include "on_signal.h"
 #include "sha256.h"
 
 /* Whoever comes last of its holders, the thread and who waits for it, frees it. */
@@ -347,7 +348,7 @@ void ctx_note_write(const ctx_note *note, const char *suffix, const char *text) 
 void ctx_note_begin(ctx_note *note, const char *text) {
   char new[4096], path[4096];
   struct timespec now;
-  note->file = -1;
+  note->file = note->handle = -1;
   if (note->folder == NULL) return;
   clock_gettime(CLOCK_MONOTONIC, &now);
   snprintf(note->own, sizeof note->own, "%lx-%llx", (unsigned long)getpid(),
@@ -359,14 +360,19 @@ void ctx_note_begin(ctx_note *note, const char *text) {
   if (note->file < 0) return;
   (void)flock(note->file, LOCK_EX); /* fails where files have no locks */
   /* under its name it is locked from the first moment on */
-  if (write_line(note->file, text) && rename(new, path) == 0) return;
+  if (write_line(note->file, text) && rename(new, path) == 0) {
+    note->handle = ctx_remove_on_signal(path);
+    return;
+  }
   (void)unlink(new);
   ctx_note_leave(note);
   note->file = -1;
 }
 
 void ctx_note_leave(const ctx_note *note) {
-  if (note->folder != NULL && note->file >= 0) close(note->file);
+  if (note->folder == NULL || note->file < 0) return;
+  ctx_keep_on_signal(note->handle);
+  close(note->file);
 }
 
 void ctx_note_end(const ctx_note *note) {

@@ -14,6 +14,7 @@ typedef struct {
   char by[9];
   char own[36]; /* from its begin on: what its file has in its name beside these */
   int file;     /* and its descriptor, which is locked; -1: it could not be written */
+  int handle;   /* a signal that ends the process removes it: it blames no device */
 } ctx_note;
 
 /* A note about these bytes, such as a model, with what is tried, of a kind. */

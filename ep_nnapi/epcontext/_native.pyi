@@ -1,4 +1,4 @@
-"""Types of the compiled module: native/container.h as Python sees it."""
+"""Types of the compiled module: native/container.h and native/on_signal.h as Python sees them."""
 
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ class Lib:
         self, container: CData, alternative: int, data: CData, out: CData, error: CData, /
     ) -> bool: ...
     def free(self, memory: CData, /) -> None: ...
+    def ctx_remove_on_signal(self, path: bytes, /) -> int: ...
+    def ctx_keep_on_signal(self, handle: int, /) -> None: ...
 
 ffi: FFI
 lib: Lib

@@ -18,12 +18,17 @@ from threading import Lock
 from time import monotonic_ns
 from typing import IO, TypeAlias, TypeVar
 
+from ep_nnapi.epcontext._native import lib
 from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.immutable import frozen
 
 T = TypeVar("T")
-_Held: TypeAlias = tuple[Path, IO[str]]
-"""A note and its open file, which is locked: so others know that its trial has not ended."""
+_Held: TypeAlias = tuple[Path, IO[str], int]
+"""A note, its open file, and its handle in native/on_signal.h.
+
+The file is locked: so others know that its trial has not ended. A signal that ends the process
+removes it: SIGTERM blames no device.
+"""
 
 
 class DidNotReturn(Exception):
@@ -107,7 +112,9 @@ class TrialNote:
             late = not ended
         if late:
             if held is not None:
-                held[1].close()
+                _, file, handle = held
+                lib.ctx_keep_on_signal(handle)
+                file.close()
             raise DidNotReturn(f"it did not {doing} within {seconds:g} s")
         try:
             return called.result()
@@ -140,9 +147,9 @@ class TrialNote:
             file.flush()
             new.rename(path)  # under its name it is locked from the first moment on
         except OSError:
-            _end((new, file))
+            _end((new, file, -1))
             return None
-        return path, file
+        return path, file, lib.ctx_remove_on_signal(os.fsencode(path))
 
     def _path(self, suffix: str) -> Path:
         return Path(self.folder or "", f"ep-nnapi-{self.about}-{self.tried}-{self.by}.{suffix}")
@@ -150,9 +157,10 @@ class TrialNote:
 
 def _end(held: _Held | None) -> None:
     if held is not None:
-        path, file = held
+        path, file, handle = held
         with suppress(OSError):
             path.unlink()
+        lib.ctx_keep_on_signal(handle)
         with suppress(OSError):  # what a full disk did not take
             file.close()
 

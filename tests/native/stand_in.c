@@ -2,9 +2,11 @@
  * is given, and "computes" outputs whose bytes are those of the inputs, one after the other.
  *
  * For sanitizers, for processors under emulation, and to measure what the client itself costs. With
- * STAND_IN_ABORTS=DEVICE in its environment it ends the process when that device is to compile, with
- * STAND_IN_ALIGNED it refuses tensors at other addresses than multiples of 64. */
+ * STAND_IN_ABORTS=DEVICE in its environment it ends the process when that device is to compile, by
+ * SIGABRT or the signal of the number STAND_IN_SIGNAL; with STAND_IN_ALIGNED it refuses tensors at
+ * other addresses than multiples of 64. */
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -164,8 +166,9 @@ EXPORT int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel *m,
                                                        const ANeuralNetworksDevice *const *d,
                                                        uint32_t count,
                                                        ANeuralNetworksCompilation **out) {
-  const char *aborts = getenv("STAND_IN_ABORTS");
-  if (aborts != NULL && count > 0 && strcmp(d[0]->name, aborts) == 0) abort();
+  const char *aborts = getenv("STAND_IN_ABORTS"), *number = getenv("STAND_IN_SIGNAL");
+  if (aborts != NULL && count > 0 && strcmp(d[0]->name, aborts) == 0)
+    (void)raise(number != NULL ? atoi(number) : SIGABRT);
   *out = calloc(1, sizeof **out);
   if (*out == NULL) return NN_OUT_OF_MEMORY;
   return (*out)->model = m, OK;
@@ -178,9 +181,7 @@ EXPORT void ANeuralNetworksCompilation_free(ANeuralNetworksCompilation *c) { fre
 EXPORT int ANeuralNetworksCompilation_setPreference(ANeuralNetworksCompilation *c, int32_t what) {
   return (void)c, (void)what, OK;
 }
-EXPORT int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation *c) {
-  return (void)c, OK;
-}
+EXPORT int ANeuralNetworksCompilation_finish(ANeuralNetworksCompilation *c) { return (void)c, OK; }
 
 EXPORT int ANeuralNetworksExecution_create(ANeuralNetworksCompilation *c,
                                            ANeuralNetworksExecution **out) {

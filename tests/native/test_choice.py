@@ -29,6 +29,7 @@ from tests.native.test_faults import CODES, CREATING, RUNNING
 from tests.nnapi.library.recorded import Shim, built
 from tests.onnx_graph import parsed
 from tests.preparation.test_alternatives import PARTS
+from tests.programs import ran
 
 pytestmark = needs_compiler
 MODEL = MODELS["kws_dscnn"]()
@@ -240,6 +241,22 @@ print(made.run(None, sample_inputs(MODELS["kws_dscnn"]()))[0].argmax())
     )
     assert died.returncode == -signal.SIGABRT
     assert (lived.returncode, lived.stdout.strip()) == (0, str(RIGHT.argmax()))
+
+
+@pytest.mark.parametrize(
+    ("number", "left"),
+    [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGKILL, 1)],
+)
+def test_who_ends_the_program_in_a_trial_blames_no_device(
+    number: signal.Signals, left: int, path: Path, tmp_path: Path
+):
+    """A user, or the system that stops it; SIGKILL may be for the memory that a driver takes."""
+    build, notes = Build(tmp_path, "cc"), tmp_path / "notes"
+    notes.mkdir()
+    words = ["--runtime", build.stand_in, "--device", "stand-in", "--cache-dir", notes]
+    environment = os.environ | {"STAND_IN_ABORTS": "stand-in", "STAND_IN_SIGNAL": str(int(number))}
+    ran(build.program("nnapi_run"), path, *words, status=-number, timeout=100, env=environment)
+    assert len([*notes.iterdir()]) == left
 
 
 ENDS = """

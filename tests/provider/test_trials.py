@@ -4,6 +4,7 @@ import os
 import time
 from _thread import interrupt_main
 from pathlib import Path
+from signal import SIGHUP, SIGKILL, SIGSEGV, SIGTERM, Signals
 from threading import Event, Thread
 
 import pytest
@@ -84,6 +85,70 @@ def test_a_program_that_ends_for_ctrl_c_blames_what_was_late_alone(
     """
     done = python(INTERRUPTED, tmp_path, seconds, later)
     assert (done.stdout, len([*tmp_path.iterdir()])) == ("1\n", left)
+
+
+SIGNALLED = """
+import os, sys
+from signal import SIGTERM, raise_signal, signal
+from threading import Event, Thread
+from ep_nnapi.provider.trials import TrialNote
+
+folder, number, words = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+note = TrialNote.of(folder, b"model", "n", "gpu 1", b"cluster")
+note.within(9, "run", "x", lambda: None)
+handled = Event()
+
+def handle(*_):
+    print(len(os.listdir(folder)))
+    handled.set()
+
+def work():
+    raise_signal(number)
+    handled.wait()
+
+if "handled" in words:
+    signal(SIGTERM, handle)
+if "late" in words:
+    try:
+        note.within(0.01, "run", "x", Thread(target=lambda: os.read(os.pipe()[0], 1)).run)
+    except Exception:
+        raise_signal(number)
+elif "forked" in words:
+    with note.written("x"):
+        child = os.fork()
+        if child == 0:
+            raise_signal(number)
+        os.waitpid(child, 0)
+        print(len(os.listdir(folder)))
+else:
+    made = Thread(target=note.within, args=(9, "run", "x", work))
+    made.start()
+    while made.is_alive():  # a handler is called between two calls of the main thread
+        made.join(0.05)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "status", "said", "left"),
+    [
+        (SIGTERM, [], -SIGTERM, "", 0),
+        (SIGHUP, [], -SIGHUP, "", 0),
+        (SIGKILL, [], -SIGKILL, "", 1),
+        (SIGSEGV, [], -SIGSEGV, "", 1),
+        (SIGTERM, ["late"], -SIGTERM, "", 1),
+        (SIGTERM, ["handled"], 0, "1\n", 0),
+        (SIGTERM, ["forked"], 0, "1\n", 0),
+    ],
+)
+def test_a_signal_that_a_user_or_the_system_sends_blames_no_driver(
+    number: Signals, words: list[str], status: int, said: str, left: int, tmp_path: Path
+):
+    """In the session of any thread. A handler of the program's is called and the trial goes on.
+
+    A driver is late, or ends by signals of its own; a forked process has no note of its parent's.
+    """
+    done = python(SIGNALLED, tmp_path, int(number), *words, status=status)
+    assert (done.stdout, len([*tmp_path.iterdir()])) == (said, left)
 
 
 def test_one_that_cannot_begin_leaves_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
