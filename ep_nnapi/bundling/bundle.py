@@ -33,6 +33,7 @@ from ep_nnapi.nnapi.files import (
     os_errors,
     require_file,
 )
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.target import MAX_FEATURE_LEVEL
 from ep_nnapi.remote.binaries import find_binary, folder_of
 
@@ -146,6 +147,7 @@ class Bundle:
         return asdict(self)
 
 
+@checked_arguments
 def bundle(
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],

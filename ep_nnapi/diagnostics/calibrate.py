@@ -34,6 +34,7 @@ from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.nnapi.profile.device import Profile
 from ep_nnapi.nnapi.profile.file import write
 from ep_nnapi.nnapi.profile.record import RecordingRuntime, record
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, Options, parse
 from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.options.values import Fallback
@@ -138,6 +139,7 @@ _MEASURE_SECONDS = 0.25  # for each of 22 sessions: about six seconds in all
 _MIN_RUNS = 2  # minimum number of runs
 
 
+@checked_arguments
 def calibrate(
     path: str | os.PathLike[str],
     *,
@@ -282,6 +284,7 @@ _FLAGS = (NnapiFlag.NONE, NnapiFlag.USE_FP16, NnapiFlag.USE_NCHW)
 """
 
 
+@checked_arguments
 def record_profile(
     path: str | os.PathLike[str],
     models: Sequence[ModelSource] = (),

@@ -25,6 +25,7 @@ from ep_nnapi.diagnostics.verdict import ErrorMeasures, LessAccurate, Runs, Verd
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.options import values
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -266,6 +267,7 @@ class Comparison:
         }
 
 
+@checked_arguments
 def compare(
     model: ModelSource,
     inputs: Inputs = (),

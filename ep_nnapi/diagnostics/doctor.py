@@ -35,6 +35,7 @@ from ep_nnapi.nnapi.profile.flaws import (
 from ep_nnapi.nnapi.profile.form import TraitNames
 from ep_nnapi.nnapi.profile.seeds import NOT_SAMPLED
 from ep_nnapi.nnapi.spec import OPERATIONS
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import DEFAULT_RUNTIME, parse
 from ep_nnapi.workers import OUTPUT_FILE, JsonObject, WorkerPool, WorkerServer
 
@@ -127,6 +128,7 @@ class Examination:
         }
 
 
+@checked_arguments
 def doctor(
     path: str | os.PathLike[str] | None = None,
     *,

@@ -49,6 +49,7 @@ from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.options import values
 from ep_nnapi.options.fixed import sets_of
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import HOST, OptionKeywords, Options, parse
 from ep_nnapi.options.values import to_text
 from ep_nnapi.provider.receipt import conclude, fallbacks_of
@@ -111,6 +112,7 @@ class RunResult:
         return self.verdict.worst
 
 
+@checked_arguments
 def run(
     model: ModelSource,
     inputs: Inputs = (),

@@ -19,12 +19,14 @@ from ep_nnapi.html_report.page import Findings, page
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.files import digest_of, write_output
 from ep_nnapi.nnapi.listing import listing
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Level
 from ep_nnapi.preparation.ort_export import checked_at
 from ep_nnapi.report.report import Report
 
 
+@checked_arguments
 def write_report(
     model: ModelSource,
     output: str | Path,

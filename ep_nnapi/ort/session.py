@@ -84,6 +84,8 @@ def append_execution_provider(
     the provider is appended already. They are checked here because ONNX Runtime would fall back to
     a CPU session for an invalid one.
     """
+    if not isinstance(session_options, onnxruntime.SessionOptions):
+        raise OptionError(f"session_options is {session_options!r}; it must be a SessionOptions")
     if flags:
         if "flags" in options:
             raise OptionError("flags is given twice, as the argument and as an option")

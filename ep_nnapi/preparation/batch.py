@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.files import (
     why_no_file,
 )
 from ep_nnapi.options import values
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
@@ -48,6 +49,7 @@ class Preparation:
         return tuple(m for m in self.models if m.error is not None)
 
 
+@checked_arguments
 def prepare(  # noqa: PLR0913 (all but two by name)
     model: ModelSource,
     out: str | os.PathLike[str],

@@ -35,6 +35,7 @@ from ep_nnapi.nnapi.runtime import (
     Runtime,
     Spin,
 )
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import DEFAULT_RUNTIME, HOST, LITERT, SYSTEM, Options
 from ep_nnapi.options.target import NnapiFlag, Target
 from ep_nnapi.options.values import Preferred, Relaxed, Spinning, is_remote
@@ -124,6 +125,7 @@ def _profile_of(runtime: Runtime) -> Profile | None:
     return getattr(runtime, "profile", None)
 
 
+@checked_arguments
 def devices(runtime: str = DEFAULT_RUNTIME) -> tuple[Device, ...]:
     """Returns the devices of a runtime, as printed by `ep-nnapi devices`."""
     return tuple(open_runtime(runtime).devices())

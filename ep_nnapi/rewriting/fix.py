@@ -27,6 +27,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_output
 from ep_nnapi.options import values
 from ep_nnapi.options.fixed import Fix
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.table import OptionKeywords, Options, parse
 from ep_nnapi.preparation.job import Format, Job, Level, Verification
 from ep_nnapi.preparation.ort_export import rename_generated, save_onnx
@@ -221,6 +222,7 @@ class Fixed:
         }
 
 
+@checked_arguments
 def fix(
     model: ModelSource,
     out: str | Path,

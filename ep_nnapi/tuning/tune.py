@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.options import values
 from ep_nnapi.options.fixed import contents_in
+from ep_nnapi.options.parameters import checked_arguments
 from ep_nnapi.options.settings import FILE_OPTIONS, Settings
 from ep_nnapi.options.table import OptionKeywords, parse, without
 from ep_nnapi.options.values import to_text
@@ -85,6 +86,7 @@ class Accuracy:
     tolerance: float | None = None
 
 
+@checked_arguments
 def tune(
     model: ModelSource,
     inputs: Inputs = (),
