@@ -1,6 +1,7 @@
 """Parts of Markdown documents that tests run."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -17,6 +18,20 @@ def commands(path: Path) -> list[tuple[str, str]]:
             command, _, output = part.partition("\n")
             found.append((command, output))
     return found
+
+
+def calls(path: Path) -> list[str]:
+    """The lines that call `ep-nnapi` in blocks of sh, or indented, whose output is not shown."""
+    shell = "".join(blocks(path, "sh"))
+    found = re.findall(r"^    (ep-nnapi .*)$", path.read_text(), re.M)
+    return [line for line in shell.splitlines() if line.startswith("ep-nnapi ")] + found
+
+
+def replaced(text: str, stand_ins: Mapping[str, object]) -> str:
+    """The text with what is here in place of what a reader has."""
+    for said, here in stand_ins.items():
+        text = text.replace(said, str(here))
+    return text
 
 
 def without_noise(text: str) -> str:

@@ -25,7 +25,7 @@ from ep_nnapi.options.settings import LEVELS, read_settings
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.preparation.job import Level
 from tests.bundling.phone import ABI, needs_abi, phone
-from tests.documents import blocks, commands, without_noise
+from tests.documents import blocks, calls, commands, replaced, without_noise
 from tests.native.build import needs_compiler
 from tests.programs import ran
 from tests.runtimes import host_only
@@ -186,6 +186,81 @@ def test_the_commands_for_android_run_a_model_on_a_phone(tmp_path: Path):
     assert "nnapi-reference: CPU, version 1, feature level 8" in done.stdout
     assert "then 50 runs: median " in done.stdout
     assert np.load(tmp_path / "build" / "digits_bundle" / "outputs" / "scores.npy").argmax() == 0
+
+
+def test_a_prepared_model_runs_in_python_by_the_plugin_in_c(tmp_path: Path):
+    prepare, program = calls(DOCS["android"])[0], "".join(blocks(DOCS["android"], "python"))
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    ran(sys.executable, "-m", "ep_nnapi", *prepare.split()[1:], cwd=tmp_path)
+    program += """
+import numpy
+digit = numpy.load("models/digits/samples.npz")["images"][:1]
+print(session.get_providers()[0], session.run(None, {"image": digit})[0].argmax())
+"""
+    done = ran(sys.executable, "-c", program, cwd=tmp_path)
+    assert done.stdout == "NnapiContextExecutionProvider 0\n"
+
+
+def test_the_library_is_opened_from_python():
+    (program,) = blocks(DOCS["capi"], "python")
+    program += "print(nnapi.ANeuralNetworks_getRuntimeFeatureLevel() % 10)"
+    assert ran(sys.executable, "-c", program).stdout == "8\n"
+
+
+@needs_compiler
+def test_a_c_program_is_built_as_shown(tmp_path: Path):
+    (command,) = blocks(DOCS["capi"], "sh")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran("sh", "-e", "-c", command, cwd=tmp_path, env=os.environ | {"PATH": path})
+    assert ran(tmp_path / "exclusive_or").stdout
+
+
+STAND_INS = {
+    "model.onnx": "digits.onnx",
+    "espcn.onnx": "digits.onnx",
+    "--runtime system --device NAME": "--runtime host --device nnapi-reference",
+    "--runtime adb": "--runtime host --device nnapi-reference --operation ADD",
+}
+"""What a reader has, and what is here in its place: devices of the host for those of a phone."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "files"), [("partitioning", 1), ("phone", 1)])
+def test_commands_without_output_do_what_they_say(
+    name: str, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They end with 0, and write files. Those of agent.md are in tests/remote/test_adb.py."""
+    (tmp_path / "digits.onnx").symlink_to(ROOT / "models" / "digits.onnx")
+    monkeypatch.chdir(tmp_path)
+    for command in replaced("\n".join(calls(DOCS[name])), STAND_INS).splitlines():
+        assert main(shlex.split(command)[1:]) == 0
+    assert len([*tmp_path.glob("*.json")]) == files
+
+
+NOT_RUN = {
+    ("hosts", "csharp"): "needs .NET",
+    ("hosts", "rust"): "needs Rust",
+    ("hosts", "sh"): "needs Polygraphy; tests/end_to_end/test_polygraphy.py makes the same calls",
+    ("partitioner", "mermaid"): "a picture",
+    ("phone", "c"): "two lines of an application of Android's",
+    ("phone", "kotlin"): "two lines of an application of Android's",
+    ("prepare", "text"): "a list of files",
+    ("runtimes", "sh"): "needs a provider's library; tests/ort_devices/test_plugin.py has others",
+}
+"""Blocks of documents that no test runs, and why."""
+
+
+def test_what_no_test_runs_has_a_reason():
+    """Each block is of a language that tests run, or is known here."""
+    found = {
+        (name, language)
+        for name, text in TEXT.items()
+        for language in re.findall(r"^```(\w+)$", text, re.M)
+    }
+    assert NOT_RUN.keys() <= found
+    run = ("python", "sh", "console", "output", "json", "cmake")
+    assert {pair for pair in found if pair[1] not in run} <= NOT_RUN.keys()
 
 
 def test_every_option_of_the_plugin_is_in_the_table():

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from ep_nnapi import libneuralnetworks_path
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.provider.devices import open_runtime
 from ep_nnapi.remote import runtime
@@ -16,6 +18,8 @@ from ep_nnapi.remote.runtime import remote_runtime
 from ep_nnapi.remote.stream import Kind, Stream
 from tests.bundling.phone import ABI, needs_abi
 from tests.cli.command import DONE, FAILED, UNUSABLE
+from tests.documents import calls, replaced
+from tests.programs import ROOT
 from tests.remote.agents import Bench, Phone, agents_folder, phone
 from tests.runtimes import library
 
@@ -38,6 +42,20 @@ def test_the_agent_is_pushed_once_and_started(attached: Phone):
     assert agent.name == f"{AGENT}-{agent.name.rpartition('-')[2]}"  # whole: no part is left
     assert sum(line.startswith("-s one push") for line in attached.log) == 1
     assert f"-s one shell -T exec /data/local/tmp/ep-nnapi-agent/{agent.name}" in attached.log
+
+
+def test_the_commands_of_the_document(attached: Phone, built: Bench, cli):
+    stand_ins = {
+        "model.onnx": ROOT / "models" / "digits.onnx",
+        "adb:SERIAL": "adb:one",
+        "ssh board ./nnapi_agent": built.agent,
+        "./libneuralnetworks.so": libneuralnetworks_path(),
+    }
+    made = calls(ROOT / "docs" / "agent.md")
+    assert len(made) == 3
+    for command in replaced("\n".join(made), stand_ins).splitlines():
+        assert cli(*shlex.split(command)[1:])[0] == DONE, command
+    assert attached.log
 
 
 def test_threads_have_one_agent(attached: Phone):
