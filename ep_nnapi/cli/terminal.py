@@ -78,7 +78,8 @@ def line(text: str = "", *, error: bool = False) -> None:
 
 def unusable(error: OSError) -> int:
     """Prints what the operating system says, with the file that it is about; returns UNUSABLE."""
-    about = f"{error.filename}: " if error.filename else ""
+    removed = "the current folder: " if isinstance(error, FileNotFoundError) else ""
+    about = f"{error.filename}: " if error.filename else removed
     line(f"ep-nnapi: {about}{error.strerror or error}", error=True)
     return UNUSABLE
 

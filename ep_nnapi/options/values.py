@@ -252,7 +252,10 @@ def path(name: str, value: object) -> str | None:
         return None
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{name} is {value!r}; it must be the path of a file")
-    return os.path.abspath(os.fsdecode(value))
+    try:
+        return os.path.abspath(os.fsdecode(value))
+    except FileNotFoundError:
+        raise OptionError(f"{name} is {value!r}, but the current folder was removed") from None
 
 
 REMOTE = "adb"

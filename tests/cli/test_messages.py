@@ -322,3 +322,19 @@ def test_what_was_met_has_its_answer(says: Says, sentence: str, cli: Command, tm
     found = says(User(tmp_path, cli)).strip("\n")
     assert re.search(sentence, found, re.MULTILINE), found
     assert "Traceback" not in found
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", DIGITS, "--receipt", "r.json"], "receipt is 'r.json', but the current folder was"),
+        (["prepare", DIGITS, "-o", "out"], "the current folder: No such file or directory"),
+    ],
+)
+def test_a_current_folder_that_was_removed(
+    refuses, words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refuses(*words, says=says)

@@ -82,6 +82,15 @@ def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         values.path("file", 3)
 
 
+def test_a_folder_that_was_removed_has_no_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert values.path("file", tmp_path) == str(tmp_path)
+    with pytest.raises(OptionError, match=r"^file is 'a', but the current folder was removed$"):
+        values.path("file", "a")
+
+
 def test_one_of():
     parse = values.one_of(Fallback)
     assert parse("where", "cpu") is parse("where", Fallback.CPU) is Fallback.CPU
