@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ep_nnapi.nnapi.codes import OperandCode, PreferenceCode, PriorityCode, ResultCode
-from ep_nnapi.nnapi.spec import ADD, LOGISTIC
+from ep_nnapi.nnapi.spec import ADD, F32, LOGISTIC, Q8, Q8C
 from tests.capi.client import (
     channel_params,
     listed,
@@ -32,9 +32,6 @@ DIMS = u32s([0] * 8)
 DATA = (c.c_uint8 * 4096)()
 HUGE = 0xFFFFFFFF
 TOKEN = bytes(32)
-F32 = OperandCode.TENSOR_FLOAT32
-Q8 = OperandCode.TENSOR_QUANT8_ASYMM
-PER_CHANNEL = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 Arguments = Callable[[World], tuple[object, ...]]
 
@@ -239,7 +236,7 @@ set_channels = partial(row, "Model_setOperandSymmPerChannelQuantParams")
 
 def channels(state: str, code: ResultCode, dim: int, scales: list[float]) -> None:
     given = ref(channel_params(dim, scales))
-    set_channels(state, code, W.typed_model(PER_CHANNEL, (2, 3)), 0, given)
+    set_channels(state, code, W.typed_model(Q8C, (2, 3)), 0, given)
 
 
 channels("a scale each", NO_ERROR, 1, [0.5, 0.25, 1.0])
@@ -254,7 +251,7 @@ set_channels(
 set_channels(
     "index out of range",
     BAD_DATA,
-    W.typed_model(PER_CHANNEL, (2,)),
+    W.typed_model(Q8C, (2,)),
     1,
     ref(channel_params(0, [1.0, 1.0])),
 )

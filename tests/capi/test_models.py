@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.capi import c_arguments, device
 from ep_nnapi.nnapi.capi.model import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.spec import BOOL8, F32
 from tests.capi.client import (
     BAD_DATA,
     NO_ERROR,
@@ -29,7 +30,6 @@ from tests.capi.client import (
 from tests.capi.operations import CODES, described
 from tests.capi.world import WAYS, Way, World
 
-F32 = OperandCode.TENSOR_FLOAT32
 TOKEN = bytes(range(32))
 
 
@@ -208,7 +208,7 @@ def test_a_forked_child_reads_its_own_lists(world: World) -> None:
 
 
 MISSED = (ResultCode.MISSED_DEADLINE_TRANSIENT, ResultCode.MISSED_DEADLINE_PERSISTENT)
-BOOL8, MODEL = OperandCode.TENSOR_BOOL8, OperandCode.MODEL
+MODEL = OperandCode.MODEL
 KNOWN = {"known": (1, 2, 3), "ranked": (0, 2, 0), "unknown": ()}
 COMBINATIONS = [*itertools.product(KNOWN.values(), repeat=3)]
 IDS = ["-".join(names) for names in itertools.product(KNOWN, repeat=3)]

@@ -11,8 +11,8 @@ import itertools
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.codes import OperandCode, ResultCode
-from ep_nnapi.nnapi.spec import ADD, TRANSPOSE
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.spec import ADD, I32, TRANSPOSE
 from tests.capi import client
 from tests.capi.world import World
 
@@ -20,7 +20,6 @@ INSUFFICIENT = ResultCode.OUTPUT_INSUFFICIENT_SIZE
 MODEL, EXECUTION = ("full", "rank", "none"), ("full", "rank", "none", "null")
 KNOWN = {"full": 2, "rank": 1, "none": 0}
 A, B = 2, 2
-I32 = OperandCode.TENSOR_INT32
 
 
 def described(dims: tuple[int, ...], level: str, code: int = 3) -> client.OperandType | None:

@@ -6,16 +6,8 @@ import pytest
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.spec import RELU
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, INT32, Q8, Q8S, RELU
 from ep_nnapi.nnapi.validate import required_level, validate
-
-F32 = OperandCode.TENSOR_FLOAT32
-I32 = OperandCode.TENSOR_INT32
-BOOL8 = OperandCode.TENSOR_BOOL8
-Q8 = OperandCode.TENSOR_QUANT8_ASYMM
-Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
-Q8C = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
-INT32 = OperandCode.INT32
 
 
 def tensor(code, *dims, scale=0.0, zero_point=0, **more):
@@ -23,8 +15,8 @@ def tensor(code, *dims, scale=0.0, zero_point=0, **more):
 
 
 ELEMENTS = {
-    **{"float64": F32, "float32": F32, "float16": OperandCode.TENSOR_FLOAT16, "bool": BOOL8},
-    **{"int64": I32, "int32": I32, "uint8": Q8},
+    **{"float64": F32, "float32": F32, "float16": F16, "bool": BOOL8},
+    **{"int64": I32, "int32": I32, "uint8": Q8, "int8": Q8S},
 }
 SCALARS = {bool: OperandCode.BOOL, int: INT32, float: OperandCode.FLOAT32}
 

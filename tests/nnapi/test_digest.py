@@ -9,7 +9,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted
 from ep_nnapi.nnapi.runtime import CompileOptions, model_digest, with_token
-from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8C, constant, one, operand, tensor
+from tests.nnapi.build import BOOL8, F32, I32, NONE, constant, one, operand, tensor
 
 WEIGHTS = np.float32([1, 2, 3])
 
@@ -64,10 +64,10 @@ CHANGES: dict[str, Callable[[], Model]] = {
     "scale": lambda: with_operand(3, scale=0.5),
     "zero point": lambda: with_operand(3, zero_point=1),
     "scales per channel": lambda: with_operand(
-        1, type=Q8C, channels=ChannelQuantization(0, (1.0, 2.0))
+        1, type=spec.Q8C, channels=ChannelQuantization(0, (1.0, 2.0))
     ),
     "other scales per channel": lambda: with_operand(
-        1, type=Q8C, channels=ChannelQuantization(0, (1.0, 3.0))
+        1, type=spec.Q8C, channels=ChannelQuantization(0, (1.0, 3.0))
     ),
     "an omitted constant": lambda: with_operand(1, value=Omitted.NO_VALUE),
     "an empty constant": lambda: with_operand(1, value=Data.of(np.zeros(0, np.float32))),

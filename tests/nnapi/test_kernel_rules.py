@@ -18,12 +18,11 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.profile.record import RecordingRuntime
 from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.nnapi.spec import F32, Q8S
 from ep_nnapi.provider import devices
 from models import zoo
 from tests.nnapi.kernel_rules import violations
 from tests.nnapi.profile.make import I32, Q8, model, tensor
-
-Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
 
 
 def q8(*dims: int, scale: float = 0.5, zero: int = 0, code: OperandCode = Q8) -> Operand:
@@ -142,13 +141,10 @@ def test_lowerings_refuse_what_has_none(message: str):
     assert "no kernel for" in refused(given)
 
 
-FLOATS = OperandCode.TENSOR_FLOAT32
-
-
 @pytest.mark.parametrize(
     ("level", "code", "most"),
     [
-        *((1, FLOATS, 1024), (2, FLOATS, 2048), (3, FLOATS, 4832)),
+        *((1, F32, 1024), (2, F32, 2048), (3, F32, 4832)),
         *((1, Q8, 1024), (2, Q8, 2048), (3, Q8, 2048)),
     ],
 )
@@ -162,7 +158,7 @@ def test_depthwise_channels_that_a_level_finishes(level: int, code: OperandCode,
 def test_8_bit_depthwise_of_2_by_2(level: int):
     for kept in (depthwise(2, 15), depthwise(3, 16), depthwise(2, 16, stride=1)):
         assert refused(kept, level) == ""
-    assert refused(depthwise(2, 16, FLOATS), level) == refused(depthwise(2, 16), 4) == ""
+    assert refused(depthwise(2, 16, F32), level) == refused(depthwise(2, 16), 4) == ""
     assert "write past the output" in refused(depthwise(2, 16), level)
 
 

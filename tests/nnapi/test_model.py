@@ -5,9 +5,7 @@ import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.spec import ABS, FLOOR, TANH
-
-F32 = OperandCode.TENSOR_FLOAT32
+from ep_nnapi.nnapi.spec import ABS, F32, FLOOR, TANH
 
 
 def test_constants_are_equal_by_content():

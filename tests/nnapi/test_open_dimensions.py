@@ -8,16 +8,15 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.open_dimensions import with_open_dimensions
 from ep_nnapi.nnapi.sizes import Trace
+from ep_nnapi.nnapi.spec import F32
 from tests.nnapi.build import one, scalar
-
-TENSOR = OperandCode.TENSOR_FLOAT32
 
 
 def reshaping(rows: int, columns: int, *shape: int) -> Model:
     """x [rows, columns] in another shape."""
     numbers = Data.of_sizes(shape, np.dtype(np.int32))
     sizes = Operand(OperandCode.TENSOR_INT32, (len(shape),), value=numbers)
-    return one(spec.RESHAPE, [Operand(TENSOR, (rows, columns)), sizes], [Operand(TENSOR, shape)])
+    return one(spec.RESHAPE, [Operand(F32, (rows, columns)), sizes], [Operand(F32, shape)])
 
 
 def run(model: Model, *inputs: np.ndarray) -> np.ndarray:
@@ -53,8 +52,8 @@ def test_a_shape_with_two_sizes_is_an_input_of_numbers():
 def test_a_scalar_is_an_input_too_and_numbers_stay():
     size = Trace().size("size", 8)
     wide = Operand(OperandCode.INT32, value=Data.of_sizes([size], np.dtype(np.int32)))
-    given = Operand(TENSOR, (1, 4, 4, 1)), wide, 3
-    resize = one(spec.RESIZE_BILINEAR, given, [Operand(TENSOR, (1, 3, size, 1))])
+    given = Operand(F32, (1, 4, 4, 1)), wide, 3
+    resize = one(spec.RESIZE_BILINEAR, given, [Operand(F32, (1, 3, size, 1))])
     model, (added,) = with_open_dimensions(resize)
     assert model.inputs == (0, 1)
     assert model.operands[2] == scalar(OperandCode.INT32, 3)

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.runtime import (
     RunOptions,
     Runtime,
 )
-from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8, Q8C, chain, constant, one, relu, tensor
+from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8, chain, constant, one, relu, tensor
 from tests.runtimes import RUNTIMES
 
 FLAG = tensor(BOOL8, 1)
@@ -76,7 +76,7 @@ def test_a_shared_model_is_equal_and_runs(runtime: Runtime) -> None:
 def test_scales_per_channel(runtime: Runtime) -> None:
     """Each output channel of a 1 x 1 convolution is the input times its weight's scale."""
     scales = ChannelQuantization(0, (0.5, 0.25))
-    filters = Operand(Q8C, (2, 1, 1, 1), channels=scales, value=Data.of(np.int8([[1], [1]])))
+    filters = Operand(spec.Q8C, (2, 1, 1, 1), channels=scales, value=Data.of(np.int8([[1], [1]])))
     inputs = [tensor(Q8, 1, 1, 1, 1, scale=1.0), filters, np.int32([0, 0]), 0, 0, 0, 0, 1, 1, 0]
     model = one(spec.CONV_2D, inputs, [tensor(Q8, 1, 1, 1, 2, scale=1)])
     (result,) = compiled(runtime, model).run([np.full((1, 1, 1, 1), 8, np.uint8)])

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.rules import RequiredLevel
 from ep_nnapi.nnapi.shapes import infer
@@ -25,6 +24,8 @@ from ep_nnapi.nnapi.spec import (
     BY_NAME,
     CONCATENATION,
     CONV_2D,
+    F16,
+    F32,
     IF,
     LOGISTIC,
     LSTM,
@@ -39,9 +40,6 @@ from ep_nnapi.nnapi.spec import (
 )
 from tests.cases import each
 from tests.nnapi.typed import operand, operands, typed
-
-F32 = OperandCode.TENSOR_FLOAT32
-F16 = OperandCode.TENSOR_FLOAT16
 
 
 def test_form_reads_types_repetition_omission_level_and_ends():

@@ -13,17 +13,11 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.spec import BOOL8, F32, I32, INT32, Q8, Q8C, Q8S
 from ep_nnapi.nnapi.validate import check_operation, execution_order, required_level, validate
 from tests.nnapi import build
 from tests.nnapi.build import (
-    BOOL8,
-    F32,
-    I32,
-    INT32,
     NONE,
-    Q8,
-    Q8C,
-    Q8S,
     X,
     accepted_from,
     chain,

@@ -15,14 +15,13 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.nnapi.sizes import Trace
-from ep_nnapi.nnapi.spec import ADD, RESHAPE, TRANSPOSE
+from ep_nnapi.nnapi.spec import ADD, F32, I32, RESHAPE, TRANSPOSE
 from ep_nnapi.ort_devices.device import CpuDevice
 from ep_nnapi.ort_devices.graph import Inexpressible, OnnxGraph
 from ep_nnapi.ort_devices.session import PreparedSession, open_model, threads_of
 from tests.nnapi import conformance
 
 CASES = conformance.folder_cases()
-F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
 SHORT = (
     "V1_0/add.",
     "V1_0/concat_float_1.",

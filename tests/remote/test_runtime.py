@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Duration, RunOptions
-from ep_nnapi.nnapi.spec import ADD, TILE
+from ep_nnapi.nnapi.spec import ADD, F32, TILE
 from ep_nnapi.remote import runtime as remote
 from ep_nnapi.remote.runtime import RemoteRuntime
 from ep_nnapi.remote.stream import Kind, Parts, Stream
@@ -29,7 +29,6 @@ from tests.remote.agents import Bench, killed_in
 from tests.runtimes import library
 
 pytestmark = needs_compiler
-F32 = OperandCode.TENSOR_FLOAT32
 
 
 def add(size: int = 3, constant: int = 0) -> Model:

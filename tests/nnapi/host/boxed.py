@@ -9,10 +9,9 @@ import pytest
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.spec import Q16, Q16Y
 from tests.nnapi.host.oracle import F16, F32, I32, Q8, Q8S, Stored, run, store
 
-Q16 = OperandCode.TENSOR_QUANT16_ASYMM
-Q16Y = OperandCode.TENSOR_QUANT16_SYMM
 INDEXES = Operand(I32)
 LIMIT = "max_num_detections"
 ROUNDING = 1e-5

@@ -16,15 +16,8 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.signature import OperationSpec, align
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S
 from ep_nnapi.ort_devices.device import CpuDevice
-
-F32 = OperandCode.TENSOR_FLOAT32
-F16 = OperandCode.TENSOR_FLOAT16
-I32 = OperandCode.TENSOR_INT32
-BOOL8 = OperandCode.TENSOR_BOOL8
-Q8 = OperandCode.TENSOR_QUANT8_ASYMM
-Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
-Q8C = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
 
 FLOATS = (F32, F16)
 DATA = (F32, F16, Q8, Q8S)

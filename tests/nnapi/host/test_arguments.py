@@ -5,13 +5,12 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernel_call import Arguments
 from ep_nnapi.nnapi.shapes.operands import ShapeError
+from ep_nnapi.nnapi.spec import F32, Q8
 from tests.nnapi.host.named import SCALE, ZERO_POINT, named
 
-UINT8, F32 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT32
 SHAPES = {"input1": (2,), "input2": (2,)}
 
 
@@ -20,8 +19,8 @@ def add(input1: Array, input2: Array, activation: int) -> Array:
 
 
 def test_scalars_and_decoded_tensors() -> None:
-    op, index = named(spec.ADD, UINT8, SHAPES, (2,), {"activation": 0})
-    arguments = Arguments(real(spec.ADD, add, UINT8), op, {})
+    op, index = named(spec.ADD, Q8, SHAPES, (2,), {"activation": 0})
+    arguments = Arguments(real(spec.ADD, add, Q8), op, {})
     values = {
         index["input1"]: np.array([100, 102], np.uint8),
         index["input2"]: np.array([98, 255], np.uint8),
@@ -37,8 +36,8 @@ def test_scalars_and_decoded_tensors() -> None:
 
 
 def test_elements_as_stored_are_not_decoded() -> None:
-    op, index = named(spec.ADD, UINT8, SHAPES, (2,), {"activation": 0})
-    arguments = Arguments(stored(spec.ADD, add, UINT8), op, {index["activation"]: np.array(0)})
+    op, index = named(spec.ADD, Q8, SHAPES, (2,), {"activation": 0})
+    arguments = Arguments(stored(spec.ADD, add, Q8), op, {index["activation"]: np.array(0)})
     values = {index[n]: np.array([7, 9], np.uint8) for n in SHAPES}
     assert arguments.of(values)["input1"] is values[index["input1"]]
     assert arguments.coded == {}

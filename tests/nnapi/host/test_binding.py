@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import elementwise, pointwise, real
 from ep_nnapi.nnapi.host.kernel_call import BlockwiseCall, KernelCall, LookupTable, bind
+from ep_nnapi.nnapi.spec import F16, F32, Q8
 from tests.nnapi.host.named import named
-
-UINT8, F16 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT16
-F32 = OperandCode.TENSOR_FLOAT32
 
 
 def absolute(input: np.ndarray, out: np.ndarray) -> None:
@@ -20,12 +17,12 @@ def absolute(input: np.ndarray, out: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("kernel", "code", "expected"),
     [
-        (pointwise(spec.ABS, absolute), UINT8, LookupTable),
+        (pointwise(spec.ABS, absolute), Q8, LookupTable),
         (pointwise(spec.ABS, absolute), F16, BlockwiseCall),
         (pointwise(spec.ABS, absolute), F32, KernelCall),
-        (elementwise(spec.ABS, absolute), UINT8, BlockwiseCall),
+        (elementwise(spec.ABS, absolute), Q8, BlockwiseCall),
         (elementwise(spec.ABS, absolute), F32, KernelCall),
-        (real(spec.ABS, absolute), UINT8, KernelCall),
+        (real(spec.ABS, absolute), Q8, KernelCall),
     ],
 )
 def test_the_call_for_a_kind_of_kernel_and_a_type(kernel, code, expected):
@@ -40,6 +37,6 @@ def test_a_table_needs_all_other_operands() -> None:
         np.minimum(input, alpha, out=out)
 
     kernel = pointwise(spec.ELU, clipped)
-    op, index = named(spec.ELU, UINT8, {"input": (4,)}, (4,), {"alpha": 0})
+    op, index = named(spec.ELU, Q8, {"input": (4,)}, (4,), {"alpha": 0})
     assert type(bind(kernel, op, {index["alpha"]: np.array(3)})) is LookupTable
     assert type(bind(kernel, op, {})) is BlockwiseCall

@@ -5,13 +5,11 @@ import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import elementwise, pointwise
 from ep_nnapi.nnapi.host.kernel_call import BlockwiseCall, KernelCall, LookupTable, row_width
+from ep_nnapi.nnapi.spec import Q8
 from tests.nnapi.host.named import named
-
-UINT8 = OperandCode.TENSOR_QUANT8_ASYMM
 
 
 @pytest.mark.parametrize(
@@ -46,10 +44,10 @@ def total(input1: Array, input2: Array, activation: int, out: Array) -> None:
 def test_blocks_give_what_one_call_gives(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     shapes = {"input1": first, "input2": second}
-    op, index = named(spec.ADD, UINT8, shapes, first, {"activation": 0})
+    op, index = named(spec.ADD, Q8, shapes, first, {"activation": 0})
     values = {index[n]: rng.integers(0, 256, s).astype(np.uint8) for n, s in shapes.items()}
     constants = {index["activation"]: np.array(0, np.int32)}
-    call = KernelCall(elementwise(spec.ADD, total, UINT8), op, constants)
+    call = KernelCall(elementwise(spec.ADD, total, Q8), op, constants)
     outs = [np.empty(first, np.uint8) for _ in range(2)]
     blocks = BlockwiseCall(call, call.types[0])
     (got,), (want,) = (
@@ -65,8 +63,8 @@ def square(input: Array, out: Array) -> None:
 
 
 def test_a_table_has_the_result_of_every_number() -> None:
-    op, index = named(spec.ABS, UINT8, {"input": (256,)}, (256,), {})
-    call = KernelCall(pointwise(spec.ABS, square, UINT8), op, {})
+    op, index = named(spec.ABS, Q8, {"input": (256,)}, (256,), {})
+    call = KernelCall(pointwise(spec.ABS, square, Q8), op, {})
     lookup = LookupTable(call, index["input"], op.types["input"], op.types["output"], {})
     every = {index["input"]: np.arange(256, dtype=np.uint8)}
     (want,) = call(every, [np.empty(256, np.uint8)], Run())

@@ -6,18 +6,14 @@ import pytest
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded, limits, quantize
 from ep_nnapi.nnapi.model import ChannelQuantization, Operand
-
-ASYMM = OperandCode.TENSOR_QUANT8_ASYMM
-SIGNED = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
-SYMM16 = OperandCode.TENSOR_QUANT16_SYMM
-HALF = OperandCode.TENSOR_FLOAT16
+from ep_nnapi.nnapi.spec import F16, Q8, Q8S, Q16Y
 
 
 def operand(code: OperandCode, scale: float = 0.25, zero_point: int = 0) -> Operand:
     return Operand(code, (2,), scale, zero_point)
 
 
-QUANTIZED = [operand(ASYMM, 0.25, 7), operand(SIGNED, 0.25, -7), operand(SYMM16)]
+QUANTIZED = [operand(Q8, 0.25, 7), operand(Q8S, 0.25, -7), operand(Q16Y)]
 
 
 @pytest.mark.parametrize("given", QUANTIZED, ids=lambda o: o.type.name)
@@ -47,7 +43,7 @@ def test_beyond_the_range_saturates(given: Operand) -> None:
 
 
 def test_ties_go_up_except_in_quantize_where_they_go_away_from_zero() -> None:
-    given, out = operand(SIGNED, 1.0), np.empty(4, np.int8)
+    given, out = operand(Q8S, 1.0), np.empty(4, np.int8)
     ties = np.array([-1.5, -0.5, 0.5, 1.5], np.float32)
     encode(ties, given, out)
     assert out.tolist() == [-1, 0, 1, 2]
@@ -58,7 +54,7 @@ def test_ties_go_up_except_in_quantize_where_they_go_away_from_zero() -> None:
 def test_more_than_a_block_and_strided_arrays() -> None:
     """Arrays are converted in blocks of 2^15 elements; others than contiguous ones at once."""
     rng = np.random.default_rng(0)
-    given = operand(ASYMM, 0.1, 128)
+    given = operand(Q8, 0.1, 128)
     real = rng.uniform(-15, 15, (3, 1 << 15)).astype(np.float32)
     whole, strided = (np.empty(real.shape, np.uint8) for _ in range(2))
     encode(real, given, whole)
@@ -78,8 +74,8 @@ def test_per_channel_scales_apply_along_their_dimension() -> None:
 
 def test_halves_are_floats_and_other_types_are_not_coded() -> None:
     stored = np.array([1.5, 65504], np.float16)
-    np.testing.assert_array_equal(decode(stored, operand(HALF)), stored.astype(np.float32))
-    assert is_coded(operand(HALF))
+    np.testing.assert_array_equal(decode(stored, operand(F16)), stored.astype(np.float32))
+    assert is_coded(operand(F16))
     for code in (OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32, OperandCode.TENSOR_BOOL8):
         given = Operand(code, (2,))
         assert not is_coded(given)

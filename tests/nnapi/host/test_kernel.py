@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import (
     Types,
     elementwise,
@@ -16,8 +15,7 @@ from ep_nnapi.nnapi.host.kernel import (
 )
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.operands import parameters_of
-
-F32, I32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32
+from ep_nnapi.nnapi.spec import F32, I32
 
 
 def add(input1: np.ndarray, input2: np.ndarray, activation: int = 0, **more: object) -> None:

@@ -12,9 +12,8 @@ from ep_nnapi.nnapi.host.concurrent_runs import Run
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.host.kernel_call import KernelCall
 from ep_nnapi.nnapi.shapes.operands import ShapeError
+from ep_nnapi.nnapi.spec import F32, Q8
 from tests.nnapi.host.named import SCALE, ZERO_POINT, named
-
-UINT8, F32 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT32
 
 
 def returning(input: Array) -> Array:
@@ -41,13 +40,13 @@ def test_results_are_in_the_array_that_is_given(function: Callable[..., object])
 @pytest.mark.parametrize("function", [returning, writing])
 def test_quantized_results_are_encoded(function: Callable[..., object]) -> None:
     out, x = np.empty(2, np.uint8), np.array([ZERO_POINT + 4, 255], np.uint8)
-    call(function, UINT8)({0: x}, [out], Run())
+    call(function, Q8)({0: x}, [out], Run())
     assert out.tolist() == [ZERO_POINT + 8, 255]  # the second saturates
     assert SCALE == 0.5
 
 
 def test_a_result_of_unknown_shape_gets_its_own_array() -> None:
-    (found,) = call(returning, UINT8)({0: np.array([ZERO_POINT], np.uint8)}, [None], Run())
+    (found,) = call(returning, Q8)({0: np.array([ZERO_POINT], np.uint8)}, [None], Run())
     assert (found.dtype, found.tolist()) == (np.dtype(np.uint8), [ZERO_POINT])
 
 

@@ -3,13 +3,11 @@
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.kernel import indexes, named_operations, without_data
 from ep_nnapi.nnapi.model import Model, Omitted, Operand
+from ep_nnapi.nnapi.spec import F32, I32, INT32
 from tests.nnapi.build import one
-
-F32, I32, INT32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32, OperandCode.INT32
 
 
 def concatenation(count: int) -> Model:

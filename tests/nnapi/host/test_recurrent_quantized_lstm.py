@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.spec import Q8Y, Q16Y
 from tests.nnapi.host.oracle import I32, Q8, Q8S, Stored, run, store
 from tests.nnapi.host.recurrent_cells import BIASES, GATES, OPTIONS, SCALARS, drawn, steps, weights
 
-Q8Y = OperandCode.TENSOR_QUANT8_SYMM
-Q16Y = OperandCode.TENSOR_QUANT16_SYMM
 BATCHES, INPUTS, UNITS = 3, 4, 6
 STATE_BITS = 2
 STATE = Operand(Q16Y, (), 2.0 ** (STATE_BITS - 15))

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
+from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions, Device
+from ep_nnapi.nnapi.spec import F32, I32
 from tests.nnapi.build import one
 from tests.ort_devices.networks import Network
 
-F32 = OperandCode.TENSOR_FLOAT32
-I32 = OperandCode.TENSOR_INT32
 RUNTIME = HostRuntime()
 (REFERENCE,) = RUNTIME.devices()
 

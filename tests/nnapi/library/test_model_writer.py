@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.model_writer import operand_type, uint32s, write_model
 from ep_nnapi.nnapi.library.weights import SharedWeights
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand
-from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8C, constant, one, relu, tensor
+from tests.nnapi.build import BOOL8, F32, I32, NONE, constant, one, relu, tensor
 from tests.nnapi.library.recorded import Recorded
 
 
@@ -73,7 +73,7 @@ def test_an_omitted_operand_is_set_to_null() -> None:
 def test_scales_per_channel() -> None:
     functions = Recorded()
     scales = ChannelQuantization(0, (0.5, 0.25))
-    filters = Operand(Q8C, (2, 1), channels=scales, value=Data.of(np.int8([[1], [2]])))
+    filters = Operand(spec.Q8C, (2, 1), channels=scales, value=Data.of(np.int8([[1], [2]])))
     model = one(spec.DEQUANTIZE, [filters], [tensor(F32, 2, 1)])
     written(functions, model)
     assert functions.calls["Model_setOperandSymmPerChannelQuantParams"] == 1
