@@ -14,15 +14,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from tests.fuzz import contexts, models, nodes, values
-from tests.fuzz.trial import FAULTS, Ended, Result
+from tests.fuzz.trial import FAULTS, Ended, Result, alone, attempt
 from tests.onnx_backend.workers import Died, spread
 
 Attempt = Callable[[int], Result]
 KINDS: dict[str, tuple[Attempt, Attempt]] = {
-    "models": (models.attempt, models.alone),
-    "nodes": (nodes.attempt, nodes.alone),
+    "models": (partial(attempt, models.made), partial(alone, models.made)),
+    "nodes": (partial(attempt, nodes.made), partial(alone, nodes.made)),
     "values": (values.attempt, values.alone),
     "contexts": (contexts.attempt, contexts.alone),
 }
@@ -62,14 +63,14 @@ def calls(seconds: float, seed: int) -> bool:
 
 def trials(kind: str, seconds: float, seeds: range) -> bool:
     """True if a trial of one of the seeds found a fault before the time was over."""
-    attempt, alone = KINDS[kind]
+    tried, without = KINDS[kind]
     if kind == "nodes":
         nodes.sources()  # once, before the processes are forked
     end, ended = time.monotonic() + seconds, Counter[str]()
     failed = False
-    for index, found in spread(attempt, seeds):
+    for index, found in spread(tried, seeds):
         seed = seeds[index]
-        result = _judged(alone, seed, found.how) if isinstance(found, Died) else found
+        result = _judged(without, seed, found.how) if isinstance(found, Died) else found
         ended[str(result.ended)] += 1
         if result.ended in FAULTS:
             failed = True
@@ -81,9 +82,9 @@ def trials(kind: str, seconds: float, seeds: range) -> bool:
     return failed or not ended[str(Ended.COMPUTED)]
 
 
-def _judged(alone: Attempt, seed: int, how: str) -> Result:
+def _judged(without: Attempt, seed: int, how: str) -> Result:
     """A process that ended: ours, unless onnxruntime ends without ours as well."""
-    ((_, found),) = spread(alone, [seed], processes=1)
+    ((_, found),) = spread(without, [seed], processes=1)
     return Result(Ended.CPU_DIED if isinstance(found, Died) else Ended.DIED, how)
 
 

@@ -8,19 +8,16 @@ types, tensors other declared shapes, and inputs and outputs are left out.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from functools import cache
 
-import numpy as np
 from onnx import ModelProto
 
 from ep_nnapi.operators import VARIANTS
 from tests.fuzz.mutation import add_qdq, misused
-from tests.fuzz.trial import Result, alone_of, judged, limit_memory
+from tests.fuzz.trial import Feeds, Made
 from tests.onnx_backend.trial import node_cases
 from tests.random_graphs.trial import draw
 
-Feeds = Mapping[str, np.ndarray]
 Named = tuple[str, bytes, Feeds]
 LEVELS = (8, 8, 8, 6, 4, 3, 2, 1)
 FLAGS = ("", "", "", "USE_NCHW", "USE_FP16", "CPU_ONLY")
@@ -38,8 +35,8 @@ def sources() -> tuple[Named, ...]:
     return tuple(found)
 
 
-def made(seed: int) -> tuple[bytes, Feeds, dict[str, object]]:
-    """The model of a seed, what to feed it, and options of the provider."""
+def made(seed: int) -> Made:
+    """The model of a seed."""
     rng = random.Random(seed)
     if rng.random() < 0.2:
         subject = draw(rng.getrandbits(31))
@@ -54,17 +51,3 @@ def made(seed: int) -> tuple[bytes, Feeds, dict[str, object]]:
     if flags := rng.choice(FLAGS):
         options["flags"] = flags
     return changed, feeds, options
-
-
-def attempt(seed: int) -> Result:
-    """A session must answer where the CPU provider does, and nothing may be a defect."""
-    limit_memory()
-    model, feeds, options = made(seed)
-    return judged(model, feeds, options)
-
-
-def alone(seed: int) -> Result:
-    """The same model without ours."""
-    limit_memory()
-    model, feeds, _ = made(seed)
-    return alone_of(model, feeds)

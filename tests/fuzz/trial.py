@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +30,8 @@ Its CPU provider alone does so too, except before a DequantizeLinear if a zero p
 """
 LOGGER = logging.getLogger("ep_nnapi")
 Feeds = Mapping[str, np.ndarray]
+Made = tuple[bytes, Feeds, Mapping[str, object]]
+"""A model, what to feed it, and options of the provider."""
 
 
 class Ended(StrEnum):
@@ -77,6 +79,18 @@ def judged(model: bytes, feeds: Feeds, options: Mapping[str, object]) -> Result:
     if result.ended is not Ended.REFUSED or not computed or _OF_ONNXRUNTIME in result.detail:
         return result
     return Result(Ended.WORSE if _valid(model, feeds) else Ended.REFUSED, result.detail)
+
+
+def attempt(made: Callable[[int], Made], seed: int) -> Result:
+    """A session must answer where the CPU provider does; nothing may end the process."""
+    limit_memory()
+    return judged(*made(seed))
+
+
+def alone(made: Callable[[int], Made], seed: int) -> Result:
+    """The same model without ours."""
+    limit_memory()
+    return alone_of(*made(seed)[:2])
 
 
 def _valid(model: bytes, feeds: Feeds) -> bool:

@@ -48,13 +48,17 @@ def embedded(html: str) -> dict[str, object]:
     return json.loads(text)
 
 
+TEXTS = ("td", "th", "caption")
+
+
 class Page(HTMLParser):
-    """Start tags with attributes, and the rows of tables by the id of their section."""
+    """Start tags with attributes, the texts of tables, and their rows by the id of the section."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.rows: dict[str, list[list[str]]] = {}
+        self.cells: list[str] = []  # captions too
         self._section = ""
         self._cell = False
         self.feed(html)
@@ -65,14 +69,16 @@ class Page(HTMLParser):
             self._section = dict(attrs)["id"] or ""
         elif tag == "tr":
             self.rows.setdefault(self._section, []).append([])
-        elif tag in ("td", "th"):
-            self.rows[self._section][-1].append("")
+        elif tag in TEXTS:
+            self.cells.append("")
             self._cell = True
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th"):
+        if tag in TEXTS:
             self._cell = False
+            if tag != "caption":
+                self.rows[self._section][-1].append(self.cells[-1])
 
     def handle_data(self, data: str) -> None:
         if self._cell:
-            self.rows[self._section][-1][-1] += data
+            self.cells[-1] += data

@@ -128,15 +128,17 @@ class Examined:
         supported = self.runtime.supported
         return not case.expect_failure and all(supported(self.model(case), self.device))
 
-    def share(self, taken) -> float:
+    def share(self, asked) -> float:
         """How many of the cases it takes."""
-        every = [case for case in taken if not case.expect_failure]
+        every = [case for case in asked if not case.expect_failure]
         return sum(map(self.takes, every)) / len(every)
 
-    def assert_right(self, taken) -> None:
-        """It computes what it takes."""
-        found = {case.name: self._wrong(case) for case in taken if self.takes(case)}
-        assert not {name: what for name, what in found.items() if what}
+    def assert_right(self, asked) -> float:
+        """It computes what it takes, and returns the share of that."""
+        every = [case for case in asked if not case.expect_failure]
+        found = [(case.name, self._wrong(case)) for case in every if self.takes(case)]
+        assert not [(name, what) for name, what in found if what]
+        return len(found) / max(1, len(every))
 
     def _wrong(self, case) -> list[str]:
         given = [a for a in inputs(case) if a is not None or not self.without_omitted]

@@ -5,19 +5,15 @@
 
 from functools import cache
 
-import numpy as np
 import pytest
 
-import ep_nnapi
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.ort_devices.plugin import PluginDevice, plugin_device
-from tests.cli.command import DIGITS
+from ep_nnapi.ort_devices.plugin import plugin_device
 from tests.nnapi import conformance
-from tests.ort_devices.networks import chain, feed
+from tests.ort_devices.test_plugin import assert_computes, available, session_on
 
 NAME = "host-gpu"
 LEAST = 0.6
@@ -26,16 +22,9 @@ CASES = conformance.folder_cases()
 LOOPS = RunOptions(loop_timeout_ns=60_000_000_000)  # its first round compiles shaders
 
 
-def available() -> PluginDevice | None:
-    try:
-        return plugin_device(NAME)
-    except OptionError:
-        return None
-
-
-GPU = available()
 pytestmark = pytest.mark.skipif(
-    GPU is None, reason="needs the extra webgpu and a GPU or a software Vulkan: make test-gpu"
+    available(NAME) is None,
+    reason="needs the extra webgpu and a GPU or a software Vulkan: make test-gpu",
 )
 
 
@@ -45,18 +34,11 @@ def runtime() -> HostRuntime:
 
 
 def test_it_computes_as_nnapi_reference() -> None:
-    gpu, reference = runtime().devices()
-    assert (gpu.name, gpu.type) == (NAME, DeviceCode.GPU)
-    model = chain()
-    (got,), (wanted,) = (runtime().compile(model, d).run(feed(model)) for d in (gpu, reference))
-    np.testing.assert_allclose(got, wanted, 0, 1e-5)  # sums of 36 products in another order
+    assert_computes(NAME, DeviceCode.GPU)
 
 
 def test_sessions_run_on_it() -> None:
-    result = ep_nnapi.run(DIGITS, device=NAME)
-    assert {c.device for c in result.report.clusters} == {NAME}
-    assert result.report.taken == 8
-    assert not result.verdict.negative
+    session_on(NAME)
 
 
 def floats(*files: str) -> list[object]:

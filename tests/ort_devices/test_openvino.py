@@ -5,18 +5,14 @@
 
 from functools import cache
 
-import numpy as np
 import pytest
 
-import ep_nnapi
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.ort_devices.plugin import PluginDevice, plugin_device
-from tests.cli.command import DIGITS
+from ep_nnapi.ort_devices.plugin import plugin_device
 from tests.nnapi import conformance
-from tests.ort_devices.networks import chain, feed
+from tests.ort_devices.test_plugin import assert_computes, available, session_on
 
 NAME = "host-openvino"
 LEAST = {"float32": 0.85, "quant8": 0.55}
@@ -24,15 +20,8 @@ LEAST = {"float32": 0.85, "quant8": 0.55}
 CASES = conformance.folder_cases()
 
 
-def available() -> PluginDevice | None:
-    try:
-        return plugin_device(NAME)
-    except OptionError:
-        return None
-
-
 pytestmark = pytest.mark.skipif(
-    available() is None, reason="needs the extra openvino and an Intel processor"
+    available(NAME) is None, reason="needs the extra openvino and an Intel processor"
 )
 
 
@@ -43,20 +32,11 @@ def runtime() -> HostRuntime:
 
 def test_it_computes_as_nnapi_reference() -> None:
     """In float32, also where the processor has bfloat16."""
-    openvino, reference = runtime().devices()
-    assert (openvino.name, openvino.type) == (NAME, DeviceCode.ACCELERATOR)
-    model = chain()
-    (got,), (wanted,) = (
-        runtime().compile(model, d).run(feed(model)) for d in (openvino, reference)
-    )
-    np.testing.assert_allclose(got, wanted, 1e-6, 1e-5)  # sums of 36 products in another order
+    assert_computes(NAME, DeviceCode.ACCELERATOR, rtol=1e-6)
 
 
 def test_sessions_run_on_it() -> None:
-    result = ep_nnapi.run(DIGITS, device=NAME)
-    assert {c.device for c in result.report.clusters} == {NAME}
-    assert result.report.taken == 8
-    assert not result.verdict.negative
+    session_on(NAME)
 
 
 @pytest.mark.long
@@ -66,5 +46,4 @@ def test_cases_that_it_takes_pass(kind: str) -> None:
     openvino = conformance.Examined(runtime(), runtime().devices()[0])
     cases = (case for file in CASES.values() for case in file())
     asked = [case for case in cases if conformance.data_type(case) == kind]
-    openvino.assert_right(asked)
-    assert openvino.share(asked) >= LEAST[kind]
+    assert openvino.assert_right(asked) >= LEAST[kind]

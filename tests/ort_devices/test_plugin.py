@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.run_and_compare import RunResult
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
@@ -30,7 +31,7 @@ from ep_nnapi.ort_devices.plugin import (
 from ep_nnapi.sessions import cpu
 from tests.cli.command import DIGITS
 from tests.nnapi.build import relu
-from tests.ort_devices.networks import Network, chain, feed
+from tests.ort_devices.networks import Network, chain, computed
 
 CPU = "ort:CPUExecutionProvider"
 
@@ -41,21 +42,38 @@ def tanh_of_elu() -> Model:
     return net.model(net.operation(spec.TANH, [y], tensor))
 
 
+def available(name: str) -> PluginDevice | None:
+    try:
+        return plugin_device(name)
+    except OptionError:
+        return None
+
+
+def assert_computes(name: str, kind: DeviceCode, rtol: float = 0.0) -> None:
+    """The device of that name and type computes as nnapi-reference."""
+    device, model = plugin_device(name), chain()
+    assert (device.name, device.type) == (name, kind)
+    assert all(device.supported(model))
+    (got,), (wanted,) = (computed(model, d) for d in (device, ReferenceDevice()))
+    np.testing.assert_allclose(got, wanted, rtol, 1e-5)  # sums of 36 products in another order
+
+
+def session_on(name: str) -> RunResult:
+    """A run of all of a network on the device, which is right."""
+    result = ep_nnapi.run(DIGITS, device=name)
+    assert {c.device for c in result.report.clusters} == {name}
+    assert result.report.taken == 8
+    assert not result.verdict.negative
+    return result
+
+
 def test_it_computes_as_nnapi_reference() -> None:
-    runtime = HostRuntime((plugin_device(CPU), ReferenceDevice()))
-    ours, reference = runtime.devices()
-    assert (ours.name, ours.type, ours.version) == (CPU, DeviceCode.CPU, onnxruntime.__version__)
-    model = chain()
-    assert all(runtime.supported(model, ours))
-    (got,), (wanted,) = (runtime.compile(model, d).run(feed(model)) for d in (ours, reference))
-    np.testing.assert_allclose(got, wanted, 0, 1e-5)  # sums of 36 products in another order
+    assert_computes(CPU, DeviceCode.CPU)
+    assert plugin_device(CPU).version == onnxruntime.__version__
 
 
 def test_sessions_run_on_it() -> None:
-    result = ep_nnapi.run(DIGITS, device=CPU)
-    assert {c.device for c in result.report.clusters} == {CPU}
-    assert result.report.taken == 8
-    assert result.worst <= 1e-6  # sums of float32 products in another order
+    assert session_on(CPU).worst <= 1e-6  # sums of float32 products in another order
 
 
 @pytest.mark.parametrize(

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import ep_nnapi
 from ep_nnapi.errors import Rejection, kind_row
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import html as report_html
 from tests.cli.command import DIGITS
+from tests.html_report.models import Page
 
 EVIL = "</td><script>alert(1)</script>\x1b[31m\"'&"
-
-
-class Texts(HTMLParser):
-    """The elements of a fragment, and the texts of its cells."""
-
-    def __init__(self, fragment: str) -> None:
-        super().__init__()
-        self.elements: list[str] = []
-        self.cells: list[str] = []
-        self.feed(fragment)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.elements.append(tag)
-        if tag in ("td", "th", "caption"):
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.cells:
-            self.cells[-1] += data
 
 
 def rejection(node: str, op_type: str, reason: Reason, detail: str, kind: str = "") -> Rejection:
@@ -37,17 +17,25 @@ def rejection(node: str, op_type: str, reason: Reason, detail: str, kind: str = 
 
 
 def test_names_are_text():
-    found = Texts(report_html.table((EVIL,), [(EVIL,)], EVIL))
-    assert set(found.elements) == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    found = Page(report_html.table((EVIL,), [(EVIL,)], EVIL))
+    assert {tag for tag, _ in found.tags} == {
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
     assert found.cells == [EVIL.replace("\x1b", "\\x1b")] * 3
 
 
 def test_a_table_of_200_rows_is_whole():
-    assert Texts(report_html.table(("a",), [("x",)] * 200)).cells == ["a", *["x"] * 200]
+    assert Page(report_html.table(("a",), [("x",)] * 200)).cells == ["a", *["x"] * 200]
 
 
 def test_of_a_longer_table_the_others_are_counted():
-    found = Texts(report_html.table(("a", "b"), [("x", "y")] * 203))
+    found = Page(report_html.table(("a", "b"), [("x", "y")] * 203))
     assert found.cells == ["a", "b", *["x", "y"] * 200, "and 3 more"]
 
 
@@ -64,7 +52,7 @@ def test_rejections_are_folded_by_reason_operator_and_kind():
 
 def test_notebooks_show_clusters_and_reasons():
     report = ep_nnapi.check(DIGITS, exclude="MaxPool")
-    cells = Texts(report._repr_html_()).cells
+    cells = Page(report._repr_html_()).cells
     for cluster in report.clusters:
         assert {cluster.operators, cluster.ends, str(cluster.boundary_bytes)} <= set(cells)
     assert "EXCLUDED (2): none needed: an option excludes it" in cells

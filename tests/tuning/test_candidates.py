@@ -7,7 +7,6 @@ import pytest
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options.settings import Chosen
 from ep_nnapi.options.table import parse
-from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.candidates import (
     Candidate,
     Measured,
@@ -21,11 +20,6 @@ from ep_nnapi.tuning.candidates import (
 from ep_nnapi.tuning.search import Timing
 
 BASE = Candidate(Chosen.NNAPI, "nnapi-aware", {"device": "host-cpu"})
-
-
-@pytest.fixture(autouse=True)
-def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates.os, "cpu_count", lambda: 2)
 
 
 def test_the_cpu_takes_part_with_extended_and_all():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.search import Clocks, Search, Timing, TuningBudget, interleaved, interval
 from tests import wrong_device
 from tests.faulty import FaultyDevice, installed
@@ -20,11 +19,6 @@ def fast() -> Times:
     """Every candidate with NNAPI is faster than the CPU, the fewest nodes left to it the least."""
     nnapi = dict.fromkeys(("aware", "basic", "NCHW", "FP16"), 1.0)
     return Times(extended=3.0, all=2.0, thread=4.0, CPU=1.1, **nnapi)
-
-
-@pytest.fixture(autouse=True)
-def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates.os, "cpu_count", lambda: 2)
 
 
 def test_stages_narrow_down(tmp_path: Path):

@@ -15,7 +15,6 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options.settings import Chosen, read_settings
 from ep_nnapi.ort.api import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.candidates import Candidate, NodeNames, Subject, fewest, nodes_to_leave
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests import wrong_device
@@ -29,11 +28,6 @@ OPTIONS = {"device": "nnapi-reference"}
 CPU = {"extended": 3.0, "all": 2.0, "thread": 4.0}
 NNAPI_WINS = {**CPU, "aware": 1.0, "basic": 1.5, "FP16": 0.5, "NCHW": 1.5}
 NNAPI_LOSES = {**CPU, "aware": 9.0, "basic": 9.0, "FP16": 9.0, "NCHW": 9.0}
-
-
-@pytest.fixture(autouse=True)
-def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates.os, "cpu_count", lambda: 2)
 
 
 def session_with(settings: Path) -> onnxruntime.InferenceSession:
