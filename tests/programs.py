@@ -1,7 +1,10 @@
-"""Programs in processes of their own."""
+"""Programs in processes of their own, and forked ones."""
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -29,3 +32,19 @@ def ran(
 
 def python(program: str, *words: object, **options: object) -> Done:
     return ran(sys.executable, "-c", program, *words, **options)
+
+
+FAILED = 70
+"""Exit code of a child that raises an exception."""
+
+
+def in_child(check: Callable[[], int], seconds: int = 60) -> int:
+    """The exit code of a forked process that exits with `check()`; a signal ends one that hangs."""
+    child = os.fork()
+    if not child:
+        signal.alarm(seconds)
+        try:
+            os._exit(check())
+        finally:  # an exception
+            os._exit(FAILED)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

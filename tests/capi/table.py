@@ -137,27 +137,21 @@ row("Model_addOperand", "finished", BAD_STATE, W.finished_model, ref(operand_typ
 row("Model_addOperand", "invalid", BAD_STATE, W.invalid_model, ref(operand_type()))
 
 
-def dimensions_null(w: World) -> tuple[object, ...]:
-    described = operand_type()
-    described.dimensions = None
-    return w.empty_model, ref(described)
+def changed(**fields: object) -> Arguments:
+    """A model to add to, and a type with fields that contradict each other."""
+
+    def arguments(w: World) -> tuple[object, ...]:
+        described = operand_type()
+        for name, value in fields.items():
+            setattr(described, name, value)
+        return w.empty_model, ref(described)
+
+    return arguments
 
 
-def dimensions_uncounted(w: World) -> tuple[object, ...]:
-    described = operand_type()
-    described.dimensionCount = 0
-    return w.empty_model, ref(described)
-
-
-def dimensions_too_many(w: World) -> tuple[object, ...]:
-    described = operand_type()
-    described.dimensionCount = HUGE
-    return w.empty_model, ref(described)
-
-
-row("Model_addOperand", "rank 1, dimensions null", BAD_DATA, dimensions_null)
-row("Model_addOperand", "rank 0, dimensions given", BAD_DATA, dimensions_uncounted)
-row("Model_addOperand", "a rank nobody has", BAD_DATA, dimensions_too_many)
+row("Model_addOperand", "rank 1, dimensions null", BAD_DATA, changed(dimensions=None))
+row("Model_addOperand", "rank 0, dimensions given", BAD_DATA, changed(dimensionCount=0))
+row("Model_addOperand", "a rank nobody has", BAD_DATA, changed(dimensionCount=HUGE))
 
 # Models: constants
 

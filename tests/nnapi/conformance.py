@@ -10,7 +10,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.runtime import Device, RunOptions, Runtime
 
@@ -100,6 +100,26 @@ def check(case, results) -> list[str]:
     """Errors of results; booleans are compared as the bytes that a case holds."""
     stored = [r.astype(np.uint8) if r.dtype == np.bool_ else r for r in results]
     return case.check(stored)
+
+
+def failures(asked, runtime: Runtime, device: Device, *, dynamic: bool) -> dict[str, list[str]]:
+    """Errors of the cases that do not end as they should; `dynamic` as of `model`."""
+    wrong = {}
+    for case in asked:
+        if dynamic and (case.expect_failure or case.ops & {"RANK", "IF", "WHILE"}):
+            continue
+        if found := _outcome(case, runtime, device, dynamic):
+            wrong[case.name] = found
+    return wrong
+
+
+def _outcome(case, runtime: Runtime, device: Device, dynamic: bool) -> list[str]:
+    try:
+        results = runtime.compile(model(case, dynamic=dynamic), device).run(inputs(case))
+    except (SpecError, RuntimeFailure) as error:
+        timely = not case.timeout_test or "MISSED_DEADLINE" in str(error)
+        return [] if case.expect_failure and timely else [str(error)]
+    return ["it should fail"] if case.expect_failure else check(case, results)
 
 
 def data_type(case) -> str:

@@ -6,17 +6,7 @@ from threading import Event, Thread
 import pytest
 
 from ep_nnapi.nnapi.forks import ForkableLock, keep_in_children, renew_after_fork
-
-
-def in_child(check) -> int:
-    """Result of `check` in a forked process, which has 60 seconds for it."""
-    child = os.fork()
-    if not child:
-        import signal
-
-        signal.alarm(60)
-        os._exit(check())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+from tests.programs import in_child
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import serialized
 from tests.ort.models import abs_add
-from tests.ort_devices.test_session import in_child
+from tests.programs import in_child
 from tests.runtimes import host_only
 
 pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]

@@ -17,7 +17,7 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
 from ep_nnapi.sessions.device_session import SPIN_ALWAYS, DeviceModel, Threads
 from tests.onnx_graph import model_of, serialized
-from tests.ort_devices.test_session import in_child
+from tests.programs import in_child
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,6 @@
 """Sessions for converted models: types of weights, and what is refused."""
 
 import gc
-import os
-import signal
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -44,6 +42,7 @@ from ep_nnapi.sessions.device_session import (
 from tests.nnapi.build import one, relu
 from tests.onnx_graph import serialized
 from tests.ort_devices.networks import Network, chain, computed, feed
+from tests.programs import in_child
 
 
 def test_weights_are_int8_only_where_their_products_do_not_saturate():
@@ -181,27 +180,13 @@ def test_an_output_may_be_a_factor_of_a_product_with_transposed_weights() -> Non
 
 
 SECONDS = 60
-"""Time that a child has: one that hangs is ended by a signal."""
-FAILED = 70
-"""Exit code of a child that raises an exception."""
+"""More than anything here takes."""
 
 
 def opened(threads: int = 2) -> PreparedSession:
     found = open_model(chain(), None, Threads(threads))
     assert isinstance(found, PreparedSession)
     return found
-
-
-def in_child(check) -> int:
-    """The exit code of a forked process that exits with `check()`."""
-    child = os.fork()
-    if not child:
-        signal.alarm(SECONDS)
-        try:
-            os._exit(check())
-        finally:  # an exception
-            os._exit(FAILED)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_missing_inputs_are_refused():

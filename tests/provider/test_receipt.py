@@ -26,8 +26,7 @@ from ep_nnapi.provider import devices, receipt
 from tests.end_to_end.sessions import nnapi_session
 from tests.faulty import FAULTY, FaultyDevice, installed
 from tests.ort.models import abs_add, if_abs_add
-from tests.ort_devices.test_session import in_child
-from tests.programs import ran
+from tests.programs import in_child, ran
 from tests.runtimes import host_only
 
 pytestmark = host_only

@@ -1,6 +1,5 @@
 """While several runs are going, BLAS has one thread; then again what it had."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ep_nnapi.nnapi.host import concurrent_runs
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, ConcurrentRuns, set_blas_threads
+from tests.programs import in_child
 
 ROOT = Path(__file__).parents[3]
 
@@ -89,11 +89,12 @@ def test_the_run_that_leaves_last_may_be_another_threads():
 
 def test_a_forked_process_has_no_runs_of_other_threads():
     with CONCURRENT_RUNS, CONCURRENT_RUNS:
-        child = os.fork()
-        if not child:
+
+        def check() -> bool:
             with CONCURRENT_RUNS:
-                os._exit(threads() != {3})
-        assert os.waitpid(child, 0)[1] == 0
+                return threads() != {3}
+
+        assert in_child(check) == 0
         assert threads() == {1}
     assert threads() == {3}
 
@@ -116,10 +117,7 @@ def test_a_fork_waits_for_the_operations_of_other_threads():
     other.start()
     entered.wait()
     once_a_thread_forks(between)
-    child = os.fork()
-    if not child:
-        os._exit(steps != ["operation"])
-    assert os.waitpid(child, 0)[1] == 0
+    assert in_child(lambda: steps != ["operation"]) == 0
     over.set()
     other.join()
     assert steps == ["operation", "next operation"]
@@ -131,10 +129,7 @@ def test_two_threads_fork_one_after_the_other():
     def fork():
         with CONCURRENT_RUNS:
             for _ in range(20):
-                child = os.fork()
-                if not child:
-                    os._exit(0)
-                ended.append(os.waitpid(child, 0)[1])
+                ended.append(in_child(lambda: 0))
                 CONCURRENT_RUNS.wait_for_fork()
 
     forking = [Thread(target=fork) for _ in range(2)]
@@ -153,10 +148,7 @@ def test_runs_that_fork_at_the_same_time_do_so_one_after_the_other():
         with CONCURRENT_RUNS:
             runs.set()
             go.wait(30)
-            child = os.fork()
-            if not child:
-                os._exit(0)
-            ended.append(os.waitpid(child, 0)[1])
+            ended.append(in_child(lambda: 0))
 
     ways = ((first_runs, second_runs), (second_runs, first_forks))
     forking = [Thread(target=fork, args=events, daemon=True) for events in ways]
@@ -194,11 +186,8 @@ def test_work_without_blas_leaves_blas_its_threads_and_forks_wait_for_it():
     other.start()
     entered.wait()
     once_a_thread_forks(over)
-    child = os.fork()
-    if not child:
-        os._exit(events != ["work"])
+    assert in_child(lambda: events != ["work"]) == 0
     other.join()
-    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_the_end_of_a_process_waits_for_runs_and_they_pause(monkeypatch: pytest.MonkeyPatch):
