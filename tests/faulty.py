@@ -13,11 +13,13 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.runtime import PreparedModel
+from ep_nnapi.nnapi.host.runtime import HostDevice, PreparedModel
 from ep_nnapi.nnapi.model import Model, Omitted, Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options.table import HOST
+from ep_nnapi.options.target import Target
 from ep_nnapi.provider import devices as runtimes
+from ep_nnapi.provider.compiler import Compiler
 
 FAULTY = "faulty"
 
@@ -110,6 +112,12 @@ class FaultyModel:
             for result in results:
                 np.add(result, np.asarray(self.device.wrong, result.dtype), out=result)
         return results if self.device.defect is None else self.device.defect(results)
+
+
+def compiler_of(device: HostDevice | None = None, level: int = 8) -> Compiler:
+    """A compiler for the device, or for nnapi-reference."""
+    runtime = HostRuntime([device or ReferenceDevice()])
+    return Compiler(Target(level), runtime, runtime.devices()[0])
 
 
 @contextmanager

@@ -31,12 +31,12 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options.table import parse
 from ep_nnapi.options.target import RuleSet, Target
 from ep_nnapi.provider import planner as planning
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.report.report import ClusterReport, Report
 from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes import untrusted as declared
 from tests.cli.command import saved
+from tests.faulty import compiler_of
 from tests.onnx_graph import graph_of, parsed
 from tests.provider.test_planner import CHAIN, clusters, model, plan, refusals
 
@@ -207,8 +207,7 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def logged_plan(graph: object, step: float, caplog: pytest.LogCaptureFixture) -> None:
-    runtime = HostRuntime()
-    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    compiler = compiler_of()
     with caplog.at_level(logging.INFO, "ep_nnapi.capability.graph"):
         Planner(compiler, parse({"exclude": "Tanh"}), clock=ticking(step)).plan(graph)
 

@@ -16,16 +16,12 @@ from onnx import helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.costs import CostClass, CostModel, Rates
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options.table import parse
-from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_selection import limits_below
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import PartitionedGraph, Planner
 from partitioner import Budget
 from tests.end_to_end.sessions import nnapi_session
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.onnx_graph import graph_of, parsed
 from tests.oracle import f32, graph
 from tests.provider.test_planner import CHAIN, SHAPE, clusters, model, refusals
@@ -43,8 +39,7 @@ SPLIT = model(
 def plan(
     proto: object, costs: CostModel = MODEL, device: object = None, **options: object
 ) -> PartitionedGraph:
-    runtime = HostRuntime([device or ReferenceDevice()])
-    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    compiler = compiler_of(device)
     given = parse({"partitioning": "worth_it", **options})
     return Planner(compiler, given, costs).plan(graph_of(proto))
 

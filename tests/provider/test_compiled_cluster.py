@@ -11,12 +11,10 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, BoundBorder, Crossing, Place
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.runtime import PreparedModel
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, RunOptions
 from ep_nnapi.nnapi.spec import F32
-from ep_nnapi.options.target import Target
 from ep_nnapi.provider.cluster_record import (
     INPUTS,
     MOST_REASONS,
@@ -29,7 +27,7 @@ from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner, direct_r
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.observed_cluster import Observation, ObservedCluster
 from ep_nnapi.report.report import Phase, Substitute
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.nnapi.build import one
 from tests.provider.test_planner import CHAIN, SHAPE, plan
 
@@ -204,8 +202,7 @@ class Direct(Compilation):
 
 
 def compiler(**changes: object) -> Compiler:
-    runtime = HostRuntime()
-    return replace(Compiler(Target(8), runtime, runtime.devices()[0]), **changes)
+    return replace(compiler_of(), **changes)
 
 
 def border(*outputs: Crossing) -> BoundBorder:

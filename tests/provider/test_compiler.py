@@ -29,21 +29,16 @@ from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.provider.load_epcontext import Compatibility, CompiledFor, parse, validate
 from ep_nnapi.provider.planner import Planner
 from tests.cases import each
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.onnx_graph import graph_of, parsed
 from tests.provider.test_planner import CHAIN, SHAPE
-
-
-def compiler(device: FaultyDevice) -> Compiler:
-    runtime = HostRuntime([device])
-    return Compiler(Target(8), runtime, runtime.devices()[0])
 
 
 def lowered(device: FaultyDevice):
     graph = graph_of(CHAIN)
     verdicts = judge_graph(graph, Target(8), Options(), Progress(lambda: 0.0))
     members = [verdicts.samples[0][n.id] for n in graph.nodes]
-    return compiler(device).lower(members, graph.inputs, graph.outputs)
+    return compiler_of(device).lower(members, graph.inputs, graph.outputs)
 
 
 def test_a_cluster_is_one_model_that_runs():
@@ -51,7 +46,7 @@ def test_a_cluster_is_one_model_that_runs():
     model = lowered(device)
     assert [op.spec.name for op in model.model.operations] == ["ABS", "NEG", "EXP", "TANH"]
     x = np.ones(SHAPE, np.float32)
-    (y,) = compiler(device).compile(model).compilation.run([x])
+    (y,) = compiler_of(device).compile(model).compilation.run([x])
     np.testing.assert_allclose(y, np.tanh(np.exp(-np.abs(x))), rtol=1e-6)  # two functions
 
 
@@ -66,9 +61,9 @@ def test_declined_operations_name_their_nodes():
 
 def test_a_prepared_model_is_checked_again():
     model = lowered(FaultyDevice())
-    compiler(FaultyDevice()).check_supported(model)
+    compiler_of(FaultyDevice()).check_supported(model)
     with pytest.raises(Declined, match="faulty declines NEG"):
-        compiler(FaultyDevice(declines=frozenset({"NEG"}))).check_supported(model)
+        compiler_of(FaultyDevice(declines=frozenset({"NEG"}))).check_supported(model)
 
 
 # Operators that a device computes whole

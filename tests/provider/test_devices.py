@@ -21,9 +21,8 @@ from ep_nnapi.nnapi.library import binding, runtime
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Spin
 from ep_nnapi.options.table import options_of_session, parse
-from ep_nnapi.options.target import NnapiFlag, Target
+from ep_nnapi.options.target import NnapiFlag
 from ep_nnapi.ort_devices import to_onnx
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import (
     NoRuntime,
     choose_device,
@@ -38,7 +37,7 @@ from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import nnapi_session
-from tests.faulty import FAULTY, FaultyDevice
+from tests.faulty import FAULTY, FaultyDevice, compiler_of
 from tests.native import sessions
 from tests.native.build import needs_compiler
 from tests.nnapi.library.recorded import built
@@ -332,7 +331,6 @@ def test_threads_spin_between_runs_of_one_cluster_that_is_the_whole_model(key, o
             asked.append(options.spin)
             return super().prepare(model, options)
 
-    runtime = HostRuntime([Device()])
-    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    compiler = compiler_of(Device())
     Planner(compiler, parse(options)).plan(replace(graph_of(CHAIN), key=key))
     assert asked == spins

@@ -12,9 +12,9 @@ from ep_nnapi.provider import fallback
 from ep_nnapi.provider.device_health import Declined
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.provider.fallback import CpuModel, is_on_reference, reference_executor
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.provider.test_compiled_cluster import WANTED, X, runner
-from tests.provider.test_compiler import compiler, lowered
+from tests.provider.test_compiler import lowered
 from tests.provider.test_planner import SHAPE, model
 
 SUM = model("Add x w -> a", "Neg a -> y", constants="w", outputs="a y")
@@ -111,7 +111,7 @@ def test_it_is_that_of_the_host_runtimes_reference_device_only():
 def test_codes_of_models_that_are_too_large(code: str, too_large: bool):
     device = FaultyDevice(refuses_above=1, code=code)
     with pytest.raises(Declined) as caught:
-        compiler(device).compile(lowered(device))
+        compiler_of(device).compile(lowered(device))
     assert caught.value.too_large is too_large
     assert caught.value.names == frozenset()
     assert "faulty did not compile its cluster" in caught.value.detail

@@ -9,15 +9,11 @@ from ep_nnapi.epcontext.layout import CONTEXT_DOMAIN, CONTEXT_OP
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options.table import Options
-from ep_nnapi.options.target import Target
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from tests.epcontext.forging import lowered
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.provider.test_planner import model
 
 CONTEXT = pack(lowered(), model_has_checksum=False).with_embedded_weights()
@@ -39,8 +35,7 @@ def node(context: object = CONTEXT, inputs: str = "x v", outputs: str = "y") -> 
 
 
 def loaded(found: GraphNode, device: object = None, level: int = 8):
-    runtime = HostRuntime([device or ReferenceDevice()])
-    compiler = Compiler(Target(level), runtime, runtime.devices()[0])
+    compiler = compiler_of(device, level)
     graph = Graph("", (found,), (), ())
     return load(found, graph, compiler, Options())
 

@@ -38,7 +38,7 @@ from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import nnapi_session
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.nnapi.library.recorded import Recorded
 from tests.onnx_graph import graph_of
 from tests.programs import python
@@ -396,8 +396,7 @@ def test_a_device_that_declines_them_compiles_for_sizes_and_is_asked_once(
         open_compilation, "with_open_dimensions", lambda m: opened.append(m) or of(m)
     )
     device = FaultyDevice(opens=level < LEVEL, feature_level=level)
-    runtime = HostRuntime([device])
-    compiler = Compiler(Target(level), runtime, runtime.devices()[0])
+    compiler = compiler_of(device, level)
     (cluster,) = Planner(compiler, parse({"fallback": "none"})).plan(graph_of(SUM)).clusters
     assert isinstance(cluster, DynamicCluster)
     bound = cluster.bind(["x"], ["y"])

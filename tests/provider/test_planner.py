@@ -17,17 +17,14 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options.table import parse
-from ep_nnapi.options.target import Target
-from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.outline import outline_of, type_of
 from ep_nnapi.provider.planner import PartitionedGraph, Planner, merge_plans
 from partitioner import violations
 from tests.cli.command import DIGITS
-from tests.faulty import FaultyDevice
+from tests.faulty import FaultyDevice, compiler_of
 from tests.onnx_graph import graph_of, model_of, parsed
 
 SHAPE = (2, 3)
@@ -49,8 +46,7 @@ def model(*lines: str, outputs: str = "y", constants: str = "") -> onnx.ModelPro
 
 
 def plan(proto: onnx.ModelProto, device: object = None, **options: object) -> PartitionedGraph:
-    runtime = HostRuntime([device or ReferenceDevice()])
-    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    compiler = compiler_of(device)
     return Planner(compiler, parse(options)).plan(graph_of(proto))
 
 
@@ -237,8 +233,7 @@ def test_exclude_of_what_is_not_there_changes_nothing():
 def test_what_another_provider_has_is_left_to_it():
     graph = graph_of(CHAIN)
     nodes = tuple(replace(n, claimed_by="Other" * (n.op_type == "Neg")) for n in graph.nodes)
-    runtime = HostRuntime()
-    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    compiler = compiler_of()
     found = Planner(compiler, parse({})).plan(replace(graph, nodes=nodes))
     assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
     (refusal,) = found.report.rejections
