@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ep_nnapi.lowering.arguments import operand_code
 from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.nnapi.signature import Typing, row
 
@@ -14,8 +15,8 @@ WHOLE_OPERATOR = row("WHOLE_OPERATOR", 1 << 31, "input:any* -> output:any+", [Ty
 def with_whole_operators(calls: Iterable[Call], names: Collection[str]) -> list[Call]:
     """Returns the calls with one in place of the members of each operator of these names.
 
-    Its operands are the operator's, without constants: these are in its composite. An operator that
-    computes with no constant of those that it would keep, or with constants alone, has its members.
+    Its operands are the operator's, without constants that its composite keeps. An operator that
+    has none of those that it would keep, or constants alone, has its members.
     """
     found: list[Call] = []
     made: dict[int, Whole] = {}  # kept, so that each id is its own
@@ -35,7 +36,8 @@ def _is_computed(whole: Whole) -> bool:
 
 
 def _call(whole: Whole, origin: tuple[str, ...]) -> Call:
-    inputs = tuple([v for v in whole.inputs if v is not None and v.constant is None])
+    given = [v for v in whole.inputs if v is not None and (v.constant is None or not whole.keeps)]
+    inputs = tuple([v for v in given if operand_code(v) is not None])
     outputs = tuple([v for v in whole.outputs if v is not None])
     params, _ = next(WHOLE_OPERATOR.aligned(len(inputs), len(outputs)))
     return Call(WHOLE_OPERATOR, params, inputs, outputs, origin, whole)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ep_nnapi.ort_devices.to_onnx import WholeModel
 
 HOST_CPU = "host-cpu"
-WHOLE_OPERATORS = ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger")
-"""Operators of many members, which are never looked at where the weights are constants."""
+WHOLE_OPERATORS = ("ConvInteger", "DynamicQuantizeLinear", "LayerNormalization", "MatMulInteger")
+"""Operators of many members, which are not looked at where `composites.RULES` hold, as a rule."""
 LARGE = 100_000
 """Multiply-accumulates from which on a session is worth opening: nnapi-reference takes 0.2 ms."""
 

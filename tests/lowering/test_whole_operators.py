@@ -30,11 +30,13 @@ def names(g: Calls, *operators: str) -> list[str]:
 def test_the_members_of_an_operator_are_one_call_of_what_it_computes_with() -> None:
     g = Calls()
     x = g.input(*SHAPE)
-    y = scaled(g, g.tanh(x), None, g.weights(3))
+    more = None, g.weights(3)
+    y = scaled(g, g.tanh(x), *more)
     g.tanh(y)
     before, whole, after = with_whole_operators(g.calls, ["Scaled"])
     assert (before, after) == (g.calls[0], g.calls[-1])
-    assert (whole.spec, whole.inputs, whole.outputs) == (WHOLE_OPERATOR, before.outputs, (y,))
+    assert (whole.spec, whole.outputs) == (WHOLE_OPERATOR, (y,))
+    assert whole.inputs == (*before.outputs, more[1])
     assert (whole.origin, whole.whole) == (g.calls[1].origin, g.calls[1].whole)
     assert names(g) == names(g, "Others") == ["TANH", "TANH", "MUL", "TANH"]
 
@@ -56,6 +58,23 @@ def test_operators_of_constants_alone_have_their_members() -> None:
     g = Calls()
     scaled(g, g.weights(*SHAPE))
     assert names(g, "Scaled") == ["TANH", "MUL"]
+
+
+def test_constants_that_it_keeps_are_in_its_composite_alone() -> None:
+    g = Calls()
+    x = g.input(*SHAPE)
+    scaled(g, x, g.weights(3), keeps=True)
+    (whole,) = with_whole_operators(g.calls, ["Scaled"])
+    assert whole.inputs == (x,)
+
+
+def test_constants_of_any_size_that_it_does_not_keep_are_the_models() -> None:
+    g = Calls()
+    y = scaled(g, g.input(*SHAPE), g.weights(5000))
+    g.calls[:] = with_whole_operators(g.calls, ["Scaled"])
+    model = g.lower(y).model
+    (found,) = model.composites
+    assert found.inputs[1] == CompositePort(model.operations[0].inputs[1], (0,), (5000,))
 
 
 def test_its_composite_has_the_ports_of_that_with_members() -> None:
