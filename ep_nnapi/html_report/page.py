@@ -231,7 +231,8 @@ def _section(key: str, title: str, content: str) -> str:
 
 def _clusters(found: Findings) -> str:
     """A table with the same columns as the terminal's, inputs, outputs and times."""
-    columns = (*report_html.CLUSTER_COLUMNS, "inputs", "outputs", "NNAPI", "CPU", "measured")
+    times = ("estimated on NNAPI", "estimated on the CPU", "measured")
+    columns = (*report_html.CLUSTER_COLUMNS, "inputs", "outputs", *times)
     rows = []
     for i, (c, measured) in enumerate(zip(found.report.clusters, found.cluster_times, strict=True)):
         rows.append(
@@ -242,8 +243,8 @@ def _clusters(found: Findings) -> str:
             )
         )
     note = (
-        "NNAPI and CPU are estimated times of a run, by the default cost model of a phone unless "
-        "a calibration is given; measured is that of a run on this machine (report --measure)."
+        "Estimated times of a run are by the default cost model of a phone unless a calibration is "
+        "given; measured is that of a run on this machine (report --measure)."
     )
     below = report_html.paragraphs([*found.report.substitutes, note])
     return report_html.table(columns, rows) + below
