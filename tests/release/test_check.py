@@ -3,7 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from release.check import Unready, anchors, clean_tree, git, links, tag_and_changelog, version
+from release.check import (
+    Unready,
+    anchors,
+    clean_tree,
+    document_tests,
+    git,
+    links,
+    tag_and_changelog,
+    version,
+)
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = "# Changelog\n\n## [{}] - {}\n\n### Added\n\n- It.\n"
@@ -86,3 +95,8 @@ def test_the_links_and_the_changelog_of_this_project():
     assert links().endswith(" documents")
     assert version() in tag_and_changelog()
     assert "select-the-provider" in anchors((ROOT / "README.md").read_text())
+
+
+def test_what_all_documents_show_is_run():
+    expected = {f"tests/test_{name}.py" for name in ("readme", "documents", "journeys")}
+    assert expected | {"tests/remote/test_adb.py"} <= set(document_tests())
