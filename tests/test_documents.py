@@ -125,6 +125,17 @@ def test_alternatives_to_nnapi(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert all(f"<{each.source}>" in row for each, row in zip(alternatives, rows, strict=True))
 
 
+def test_what_the_map_names_is_there():
+    """Each file of architecture.md's table of places, and the names in it."""
+    table = TEXT["architecture"].partition("## Where things are\n")[2].partition("\n## ")[0]
+    places = re.findall(r"`([\w/]+\.(?:py|c))`: ((?:`\w+`(?:, )?)+)", table)
+    assert len(places) >= table.count(".py`") + table.count(".c`")
+    for file, names in places:
+        text = (ROOT / file).read_text()
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"\b{name}\b", text), (file, name)
+
+
 def test_numbers_are_those_of_the_code():
     assert f"more than {LIMIT} nodes has parts" in TEXT["report"]
     assert 8 + len(Level) == 13
