@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from inspect import signature
+from numbers import Real
 from typing import ParamSpec, TypeVar
 
 from ep_nnapi.nnapi.errors import OptionError
@@ -14,40 +15,48 @@ from ep_nnapi.nnapi.errors import OptionError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_TYPES: dict[str, tuple[type | object, str]] = {
-    "str": (str, "a string"),
-    "os.PathLike[str]": (os.PathLike, "a path"),
-    "Path": (os.PathLike, "a path"),
-    "ProgressCallback": (Callable, "a function"),
-    "None": (type(None), ""),
+_PATH = (str, os.PathLike)
+_NONE = type(None)
+_ACCEPTED: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a string"),
+    "str | None": ((str, _NONE), "a string"),
+    "str | Path": (_PATH, "a path"),
+    "str | Path | None": ((*_PATH, _NONE), "a path"),
+    "Path | None": ((os.PathLike, _NONE), "a path"),
+    "str | os.PathLike[str]": (_PATH, "a path"),
+    "str | os.PathLike[str] | None": ((*_PATH, _NONE), "a path"),
+    "ProgressCallback | None": ((Callable, _NONE), "a function"),  # type: ignore[dict-item]
+    "float": ((Real,), "a number"),
+    "Sequence[str]": ((list, tuple), "a list of strings"),
+    "Sequence[ModelSource]": ((list, tuple), "a list of models"),
+    "Ranges": ((Mapping,), "a dictionary"),
 }
-"""Parts of annotations with their classes and the last word for what they accept.
+"""Annotations with the classes and the words of what they accept.
 
-Arguments of other annotations, such as models, inputs and numbers, are checked where they are read.
+Arguments of others, such as models, inputs and tolerances, are checked where they are read.
 """
 
 
 def checked_arguments(function: Callable[P, T]) -> Callable[P, T]:
-    """Returns the function with a check of its paths, names and callbacks, before it does anything.
+    """Returns the function with a check of what its arguments are, before it does anything.
 
     It raises OptionError.
     """
     expected = signature(function)
-    accepted = {}
-    for name, parameter in expected.parameters.items():
-        parts = str(parameter.annotation).split(" | ")
-        if all(part in _TYPES for part in parts):
-            types, words = zip(*map(_TYPES.__getitem__, parts), strict=True)
-            accepted[name] = types, next(word for word in reversed(words) if word)
+    accepted = {
+        name: _ACCEPTED[str(parameter.annotation)]
+        for name, parameter in expected.parameters.items()
+        if str(parameter.annotation) in _ACCEPTED
+    }
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         given = {}
         with suppress(TypeError):  # the call has Python's own sentence
             given = expected.bind_partial(*args, **kwargs).arguments
-        for name, (types, word) in accepted.items():
+        for name, (types, words) in accepted.items():
             if name in given and not isinstance(given[name], types):
-                raise OptionError(f"{name} is {given[name]!r}; it must be {word}")
+                raise OptionError(f"{name} is {given[name]!r}; it must be {words}")
         return function(*args, **kwargs)
 
     return call

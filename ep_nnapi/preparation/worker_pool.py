@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from time import monotonic
 
@@ -61,8 +62,8 @@ def workers_of(jobs: int | None) -> int:
 def limits_of(timeout: float, memory: float | None) -> Limits:
     """Returns the limits for seconds and GB; raises OptionError unless they are in (0, 1e6]."""
     for name, given in (("timeout", timeout), ("memory", memory)):
-        if given is not None and not 0 < given <= _MAX_LIMIT:
-            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MAX_LIMIT:g}")
+        if given is not None and not (isinstance(given, Real) and 0 < given <= _MAX_LIMIT):
+            raise OptionError(f"{name} is {given!r}; it must be above 0 and at most {_MAX_LIMIT:g}")
     return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 

@@ -17,18 +17,18 @@ PARAMETERS = [
     ("calibrate", "path device runtime progress"),
     ("compare", "progress"),
     ("devices", "runtime"),
-    ("doctor", "path runtime device progress"),
-    ("fix", "out progress"),
-    ("prepare", "out progress"),
-    ("record_profile", "path runtime device progress"),
+    ("doctor", "path runtime device operations timeout progress"),
+    ("fix", "out ranges progress"),
+    ("prepare", "out timeout progress"),
+    ("record_profile", "path models runtime device progress"),
     ("run", "profile"),
-    ("tune", "out progress"),
+    ("tune", "out seconds progress"),
     ("write_report", "output advance"),
 ]
 
 
 @pytest.mark.parametrize(("name", "parameters"), PARAMETERS)
-def test_paths_names_and_callbacks(
+def test_arguments_of_wrong_types(
     name: str, parameters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -36,7 +36,7 @@ def test_paths_names_and_callbacks(
     named = signature(function).parameters.values()
     needed = {p.name: "x" for p in named if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
     for parameter in parameters.split():
-        for wrong in (3, [], b"bytes"):
+        for wrong in (object(), {3}, b"bytes"):
             with pytest.raises(OptionError) as caught:
                 function(**{**needed, parameter: wrong})
             assert str(caught.value).startswith(f"{parameter} is {wrong!r}; it must be a ")
