@@ -61,7 +61,7 @@ def header() -> str:
             "enum { ORT_LOGGING_LEVEL_WARNING = 2, OrtArenaAllocator = 1, OrtMemTypeDefault = 0 };",
             "typedef enum ONNXTensorElementDataType { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1 } "
             "ONNXTensorElementDataType;",
-            *re.findall(r"^typedef struct .*;", API, re.MULTILINE),
+            *re.findall(r"^typedef [^{}]*?;", API, re.MULTILINE),
             "struct OrtApi {\n" + "".join(f"  {member};\n" for member in members) + "};",
             f"struct OrtApiBase {{ {'; '.join(tables()['OrtApiBase'].values())}; }};",
             "const OrtApiBase *OrtGetApiBase(void);",
