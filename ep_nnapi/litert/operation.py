@@ -35,6 +35,9 @@ from ep_nnapi.ort_devices.scope import (
 
 _KINDS = frozenset((F32, F16, I32, INT32, BOOL8, Q8, Q8S, Q8C, Q8Y))
 """Types of operands that LiteRT computes with here."""
+DATA = (F32, Q8, Q8S)
+NUMBERS = (*DATA, I32)
+"""Those of most of its operators, which lack float16, and with integers."""
 _FLIP = np.uint8(128)
 
 

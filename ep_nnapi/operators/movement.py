@@ -11,6 +11,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, only_element
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.shapes.movement import REFLECT
 from ep_nnapi.nnapi.sizes import identical, is_symbolic
 from ep_nnapi.nnapi.spans import Span
 from ep_nnapi.operators.lib.convolution import images, layout
@@ -258,8 +259,6 @@ def space_to_depth(n: Node) -> Iterator[Call]:
 Paddings = Sequence[tuple[int, int]]
 _NEAR_INTEGER = 1e-3
 """Tolerance, in quantization steps, for a pad value to be representable: scales are float32."""
-_REFLECT = 0
-"""MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
 
 
 @op("Pad", since=2, moves=True)
@@ -370,7 +369,7 @@ def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> I
     known = ("reflect", "edge", "wrap")
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
     if mode == "reflect" and 0 < x.rank <= MAX_RANK and min(map(min, paddings)) >= 0:
-        call = apply(spec.MIRROR_PAD, x, paddings=_table(paddings), mode=_REFLECT, out=y)
+        call = apply(spec.MIRROR_PAD, x, paddings=_table(paddings), mode=REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
         if within and n.supports(call):
             yield call

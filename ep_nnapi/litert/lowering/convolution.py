@@ -10,7 +10,7 @@ import numpy as np
 
 from ep_nnapi.litert.flat_operator import OptionValue, Parameters
 from ep_nnapi.litert.flat_sizes import fixed
-from ep_nnapi.litert.operation import FlatOp, is_signed, through_float
+from ep_nnapi.litert.operation import DATA, FlatOp, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import PaddingCode
@@ -293,12 +293,11 @@ def _fields(
     }
 
 
-_DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.CONV_2D, conv_2d, *_DATA),
-    row(spec.GROUPED_CONV_2D, conv_2d, *_DATA),
-    row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *_DATA),
-    row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
+    row(spec.CONV_2D, conv_2d, *DATA),
+    row(spec.GROUPED_CONV_2D, conv_2d, *DATA),
+    row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *DATA),
+    row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *DATA),
     row(spec.MAX_POOL_2D, max_pool_2d, F32, Q8, Q8S),
     row(spec.AVERAGE_POOL_2D, partial(_averaging, "AVERAGE_POOL_2D"), F32, Q8, Q8S),
     row(spec.L2_POOL_2D, partial(_averaging, "L2_POOL_2D", root=True), F32),

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ep_nnapi.litert.operation import FlatOp, direct, is_signed, through_float
+from ep_nnapi.litert.operation import DATA, NUMBERS, FlatOp, direct, is_signed, through_float
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y
 from ep_nnapi.ort_devices.graph import require
@@ -98,20 +98,18 @@ def divide_integers(op: FlatOp) -> None:
     op.run("FLOOR_DIV", BINARY)
 
 
-_DATA = (F32, Q8, Q8S)
-_NUMBERS = (*_DATA, I32)
-_COMPARED = (*_NUMBERS, BOOL8)
+_COMPARED = (*NUMBERS, BOOL8)
 _CODED = (Q8, Q8S)
 ROWS = (
-    row(spec.ADD, partial(_arithmetic, "ADD"), *_NUMBERS),
-    row(spec.SUB, partial(_arithmetic, "SUB"), *_NUMBERS),
-    row(spec.MUL, partial(_arithmetic, "MUL"), *_NUMBERS),
+    row(spec.ADD, partial(_arithmetic, "ADD"), *NUMBERS),
+    row(spec.SUB, partial(_arithmetic, "SUB"), *NUMBERS),
+    row(spec.MUL, partial(_arithmetic, "MUL"), *NUMBERS),
     row(spec.DIV, partial(_arithmetic, "DIV"), F32),
     row(spec.DIV, divide_integers, I32),
     row(spec.POW, partial(direct, "POW"), F32),
-    row(spec.PRELU, partial(direct, "PRELU"), *_DATA),
-    row(spec.MAXIMUM, partial(_extreme, "MAXIMUM"), *_NUMBERS),
-    row(spec.MINIMUM, partial(_extreme, "MINIMUM"), *_NUMBERS),
+    row(spec.PRELU, partial(direct, "PRELU"), *DATA),
+    row(spec.MAXIMUM, partial(_extreme, "MAXIMUM"), *NUMBERS),
+    row(spec.MINIMUM, partial(_extreme, "MINIMUM"), *NUMBERS),
     row(spec.LOGICAL_AND, partial(direct, "LOGICAL_AND"), BOOL8),
     row(spec.LOGICAL_OR, partial(direct, "LOGICAL_OR"), BOOL8),
     row(spec.EQUAL, partial(_comparison, "EQUAL"), *_COMPARED),
@@ -119,8 +117,8 @@ ROWS = (
     row(spec.LESS, partial(_comparison, "LESS"), *_COMPARED),
     row(spec.LESS_EQUAL, partial(_comparison, "LESS_EQUAL"), *_COMPARED),
     row(spec.GREATER, partial(_comparison, "GREATER"), *_COMPARED),
-    row(spec.GREATER_EQUAL, partial(_comparison, "GREATER_EQUAL"), *_NUMBERS, BOOL8),
-    row(spec.SELECT, select, *_NUMBERS),
+    row(spec.GREATER_EQUAL, partial(_comparison, "GREATER_EQUAL"), *NUMBERS, BOOL8),
+    row(spec.SELECT, select, *NUMBERS),
     row(spec.ABS, partial(direct, "ABS"), F32, I32),
     row(spec.EXP, partial(direct, "EXP"), F32),
     row(spec.FLOOR, partial(direct, "FLOOR"), F32),

@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ep_nnapi.litert.operation import FlatOp
+from ep_nnapi.litert.operation import DATA, FlatOp
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import F32, Q8, Q8S
 from ep_nnapi.ort_devices.operation import row
 
 
@@ -56,21 +55,20 @@ def _batches(operator: str, op: FlatOp, *, names: tuple[str, ...] = ()) -> None:
     op.finish_image(operator, inputs, signed=signed)
 
 
-_DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.RESIZE_BILINEAR, partial(_resize, "RESIZE_BILINEAR"), *_DATA),
+    row(spec.RESIZE_BILINEAR, partial(_resize, "RESIZE_BILINEAR"), *DATA),
     row(
         spec.RESIZE_NEAREST_NEIGHBOR,
         partial(_resize, "RESIZE_NEAREST_NEIGHBOR"),
-        *_DATA,
+        *DATA,
     ),
-    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
-    row(spec.DEPTH_TO_SPACE, partial(_blocks, "DEPTH_TO_SPACE"), *_DATA),
-    row(spec.SPACE_TO_DEPTH, partial(_blocks, "SPACE_TO_DEPTH"), *_DATA),
-    row(spec.BATCH_TO_SPACE_ND, partial(_batches, "BATCH_TO_SPACE_ND"), *_DATA),
+    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *DATA),
+    row(spec.DEPTH_TO_SPACE, partial(_blocks, "DEPTH_TO_SPACE"), *DATA),
+    row(spec.SPACE_TO_DEPTH, partial(_blocks, "SPACE_TO_DEPTH"), *DATA),
+    row(spec.BATCH_TO_SPACE_ND, partial(_batches, "BATCH_TO_SPACE_ND"), *DATA),
     row(
         spec.SPACE_TO_BATCH_ND,
         partial(_batches, "SPACE_TO_BATCH_ND", names=("paddings",)),
-        *_DATA,
+        *DATA,
     ),
 )

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ep_nnapi.litert.lowering.convolution import filler
-from ep_nnapi.litert.operation import FlatOp, direct, stored
+from ep_nnapi.litert.operation import DATA, NUMBERS, FlatOp, direct, stored
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from ep_nnapi.ort_devices.graph import require
@@ -145,26 +145,24 @@ def _check_indexes(op: FlatOp, name: str, size: int) -> None:
         require(numbers.min() >= 0 and int(numbers.max()) < size, "an index is out of range")
 
 
-_DATA = (F32, Q8, Q8S)
-_NUMBERS = (*_DATA, I32)
 ROWS = (
-    row(spec.RESHAPE, reshape, *_NUMBERS),
-    row(spec.SQUEEZE, reshape, *_DATA),
-    row(spec.EXPAND_DIMS, reshape, *_NUMBERS),
-    row(spec.TRANSPOSE, transpose, *_DATA),
-    row(spec.CONCATENATION, concatenation, *_DATA),
-    row(spec.PAD, pad, *_DATA),
-    row(spec.PAD_V2, pad_v2, *_DATA),
-    row(spec.MIRROR_PAD, partial(direct, "MIRROR_PAD", mode="mode"), *_NUMBERS),
-    row(spec.REVERSE, partial(direct, "REVERSE_V2"), *_NUMBERS),
-    row(spec.TILE, partial(direct, "TILE"), *_NUMBERS),
-    row(spec.PACK, pack, *_NUMBERS),
-    row(spec.SPLIT, split, *_NUMBERS),
+    row(spec.RESHAPE, reshape, *NUMBERS),
+    row(spec.SQUEEZE, reshape, *DATA),
+    row(spec.EXPAND_DIMS, reshape, *NUMBERS),
+    row(spec.TRANSPOSE, transpose, *DATA),
+    row(spec.CONCATENATION, concatenation, *DATA),
+    row(spec.PAD, pad, *DATA),
+    row(spec.PAD_V2, pad_v2, *DATA),
+    row(spec.MIRROR_PAD, partial(direct, "MIRROR_PAD", mode="mode"), *NUMBERS),
+    row(spec.REVERSE, partial(direct, "REVERSE_V2"), *NUMBERS),
+    row(spec.TILE, partial(direct, "TILE"), *NUMBERS),
+    row(spec.PACK, pack, *NUMBERS),
+    row(spec.SPLIT, split, *NUMBERS),
     row(spec.FILL, fill, F32, I32),
     row(spec.RANK, rank),
-    row(spec.SLICE, slice_, *_NUMBERS),
+    row(spec.SLICE, slice_, *NUMBERS),
     row(spec.STRIDED_SLICE, strided_slice, F32, Q8, Q8S),
-    row(spec.GATHER, gather, *_NUMBERS),
-    row(spec.TOPK_V2, topk_v2, *_NUMBERS),
-    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *_NUMBERS),
+    row(spec.GATHER, gather, *NUMBERS),
+    row(spec.TOPK_V2, topk_v2, *NUMBERS),
+    row(spec.EMBEDDING_LOOKUP, embedding_lookup, *NUMBERS),
 )

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.litert.flat_operator import OptionValue
-from ep_nnapi.litert.operation import FlatOp
+from ep_nnapi.litert.operation import DATA, FlatOp
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.spec import F32, Q8, Q8S
+from ep_nnapi.nnapi.spec import F32
 from ep_nnapi.ort_devices.graph import require
 from ep_nnapi.ort_devices.operation import row
 from ep_nnapi.ort_devices.scope import Perm, inverse
@@ -87,11 +87,10 @@ def instance_normalization(op: FlatOp) -> None:
     op.run("ADD", [product, constant("beta")])
 
 
-_DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.SOFTMAX, softmax, *_DATA),
+    row(spec.SOFTMAX, softmax, *DATA),
     row(spec.LOG_SOFTMAX, log_softmax, F32),
-    row(spec.L2_NORMALIZATION, l2_normalization, *_DATA),
+    row(spec.L2_NORMALIZATION, l2_normalization, *DATA),
     row(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32),
     row(spec.INSTANCE_NORMALIZATION, instance_normalization, F32),
 )

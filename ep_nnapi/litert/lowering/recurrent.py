@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     INPUT,
     INPUT_GATE,
     NORM,
+    ONNX_GATES,
     PEEPHOLE,
     PROJECTION,
     RECURRENT,
@@ -35,10 +36,6 @@ _EPSILON = 1e-8
 """Added to the variance by layer normalization, as Android does."""
 _ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH", 6: "LOGISTIC"}
 """Operators by the codes of activations. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
-
-_GATES = (0, 3, 1, 2)
-"""Gates of an LSTM's stacks: NNAPI's input, forget, cell and output in ONNX's order, so that the
-stacks of a container's programs are one."""
 
 States: TypeAlias = Sequence[int]
 """Tensors of a cell's state [batches, …]; the first one is the step's output."""
@@ -70,7 +67,7 @@ class Cell:
         return self._stacks[names]
 
     def _made(self, names: tuple[str, ...]) -> int:
-        given = (names[gate] for gate in _GATES if self.given(names[gate]))
+        given = (names[gate] for gate in ONNX_GATES if self.given(names[gate]))
         indexes = [self.op.index(self.prefix + name) for name in given]
         operands = [self.op.scope.operand(i) for i in indexes]
         if len(indexes) < 2:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ep_nnapi.litert.operation import FlatOp
+from ep_nnapi.litert.operation import DATA, FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
-from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, F32, I32
 from ep_nnapi.ort_devices.operation import row
 
 
@@ -38,15 +38,14 @@ def _arg(operator: str, op: FlatOp) -> None:
 
 _INT32 = 2
 """Type of indexes. Source: LiteRT's schema, TensorType."""
-_DATA = (F32, Q8, Q8S)
 ROWS = (
-    row(spec.MEAN, partial(_reduction, "MEAN"), *_DATA),
+    row(spec.MEAN, partial(_reduction, "MEAN"), *DATA),
     row(spec.REDUCE_SUM, partial(_reduction, "SUM"), F32),
     row(spec.REDUCE_PROD, partial(_reduction, "REDUCE_PROD"), F32),
-    row(spec.REDUCE_MAX, partial(_reduction, "REDUCE_MAX"), *_DATA),
-    row(spec.REDUCE_MIN, partial(_reduction, "REDUCE_MIN"), *_DATA),
+    row(spec.REDUCE_MAX, partial(_reduction, "REDUCE_MAX"), *DATA),
+    row(spec.REDUCE_MIN, partial(_reduction, "REDUCE_MIN"), *DATA),
     row(spec.REDUCE_ALL, partial(_reduction, "REDUCE_ALL"), BOOL8),
     row(spec.REDUCE_ANY, partial(_reduction, "REDUCE_ANY"), BOOL8),
-    row(spec.ARGMAX, partial(_arg, "ARG_MAX"), *_DATA, I32),
-    row(spec.ARGMIN, partial(_arg, "ARG_MIN"), *_DATA, I32),
+    row(spec.ARGMAX, partial(_arg, "ARG_MAX"), *DATA, I32),
+    row(spec.ARGMIN, partial(_arg, "ARG_MIN"), *DATA, I32),
 )

@@ -8,6 +8,9 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.convolution import image_dims, nhwc_dims
 from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Tensor, axis_of, by_name, require
 
+INTERLEAVED = (0, 1, 3, 2, 4, 5)
+"""Permutation of [N, H, W, Bh, Bw, C] to [N, H, Bh, W, Bw, C]; it is its own inverse."""
+
 
 def resize(
     input: Tensor,

@@ -20,6 +20,9 @@ from ep_nnapi.nnapi.shapes.operands import (
 )
 from ep_nnapi.nnapi.spans import Span
 
+REFLECT = 0
+"""Mode that does not repeat the edge; 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+
 
 def reshape(input: Tensor, shape: Tensor) -> Dims:
     """The sizes in `shape`; one may be -1 and is computed from the number of elements."""

@@ -24,6 +24,8 @@ Sizes: TypeAlias = Mapping[str, Dim]
 CellOperands: TypeAlias = Mapping[str, ShapeOperand]
 
 GATES = ("input", "forget", "cell", "output")
+ONNX_GATES = (0, 3, 1, 2)
+"""Those gates in the order of ONNX: input, output, forget, cell."""
 INPUT = tuple(f"input_to_{gate}_weights" for gate in GATES)
 RECURRENT = tuple(f"recurrent_to_{gate}_weights" for gate in GATES)
 INPUT_GATE = ("input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels.image import nearest
+from ep_nnapi.nnapi.shapes.image import INTERLEAVED
 from ep_nnapi.nnapi.sizes import plain
 from ep_nnapi.nnapi.spec import DATA
 from ep_nnapi.ort_devices.operation import Op, row
@@ -69,10 +70,6 @@ def _repeat(op: Op, layout: Perm, factors: Sequence[int]) -> None:
     op.keep(value, layout)
 
 
-_INTERLEAVED = (0, 1, 3, 2, 4, 5)
-"""Permutation of [N, H, W, Bh, Bw, C] to [N, H, Bh, W, Bw, C]; it is its own inverse."""
-
-
 def _nhwc(op: Op) -> Perm:
     """The permutation from the operation's layout to NHWC."""
     return TO_NHWC if op.scalar("layout", default=False) else identity(4)
@@ -97,7 +94,7 @@ def depth_to_space(op: Op) -> None:
         op.keep(value, nchw)
         return
     split = (n, h, w, block, block, c // block**2)
-    op.keep(_rearranged(op, op.stored("input", layout), split, _INTERLEAVED, result), layout)
+    op.keep(_rearranged(op, op.stored("input", layout), split, INTERLEAVED, result), layout)
 
 
 def space_to_depth(op: Op) -> None:
@@ -107,7 +104,7 @@ def space_to_depth(op: Op) -> None:
     high, wide = h // block, w // block
     split = (n, high, block, wide, block, c)
     result = (n, high, wide, c * block**2)
-    op.keep(_rearranged(op, op.stored("input", layout), split, _INTERLEAVED, result), layout)
+    op.keep(_rearranged(op, op.stored("input", layout), split, INTERLEAVED, result), layout)
 
 
 def batch_to_space_nd(op: Op) -> None:

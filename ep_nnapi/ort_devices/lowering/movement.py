@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.movement import spans
+from ep_nnapi.nnapi.shapes.movement import REFLECT, spans
 from ep_nnapi.nnapi.sizes import identical, now
 from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8S
 from ep_nnapi.ort_devices.graph import require
@@ -125,9 +125,9 @@ def mirror_pad(op: Op) -> None:
     numbers, mode, shape = op.ints("paddings"), op.number("mode"), op.shape("input")
     pairs = [*zip(numbers[::2], numbers[1::2], strict=True)]
     for pair, size in zip(pairs, shape, strict=True):
-        require(max(pair) <= size - (mode == _REFLECT), "paddings exceed the input")
+        require(max(pair) <= size - (mode == REFLECT), "paddings exceed the input")
     value = op.stored("input")
-    if mode == _REFLECT:
+    if mode == REFLECT:
         ends = [pair[end] for end in (0, 1) for pair in pairs]
         op.keep(op.node("Pad", value, op.sizes(ends), mode="reflect"))
         return
@@ -170,10 +170,6 @@ def split(op: Op) -> None:
     names = op.divided(op.stored("input", layout), sizes, at)
     for index, name in zip(outputs, names, strict=True):
         op.scope.define(index, name, layout, real=False)
-
-
-_REFLECT = 0
-"""Modes: 0 reflects, 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
 
 
 _BEFORE_ALL = -(2**31)

@@ -11,6 +11,7 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     INPUT,
     INPUT_GATE,
     NORM,
+    ONNX_GATES,
     PEEPHOLE,
     PROJECTION,
     RECURRENT,
@@ -23,8 +24,6 @@ _MOST_STEPS = 256
 """Steps that are unrolled at most: each adds some twenty nodes to the session."""
 _ACTIVATIONS = {FuseCode.RELU: "Relu", 4: "Tanh", 6: "Sigmoid"}
 """ONNX operators by the codes of activations. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
-_ONNX_GATES = (0, 3, 1, 2)
-"""NNAPI's gates (input, forget, cell, output) in ONNX's order: input, output, forget, cell."""
 
 
 def unidirectional_sequence_lstm(op: Op) -> None:
@@ -64,7 +63,7 @@ def _one_node(op: Op, inputs: str, shape: Sequence[int]) -> list[str]:
     """
     (times, batches, _), (units, _) = shape, op.shape(RECURRENT[1])
     weights = [
-        op.scope.stacked([op.index(names[gate]) for gate in _ONNX_GATES], zeros)
+        op.scope.stacked([op.index(names[gate]) for gate in ONNX_GATES], zeros)
         for names, zeros in ((INPUT, 0), (RECURRENT, 0), (BIASES, 4 * units))
     ]
     state = (1, batches, units)

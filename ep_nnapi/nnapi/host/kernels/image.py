@@ -11,6 +11,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, real, rows_of, stored
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, NHWC, channels_last
+from ep_nnapi.nnapi.shapes.image import INTERLEAVED
 from ep_nnapi.nnapi.shapes.operands import Scalar
 from ep_nnapi.nnapi.spec import DATA
 
@@ -103,10 +104,6 @@ def _positions(
     return places
 
 
-_INTERLEAVED = (0, 1, 3, 2, 4, 5)
-"""Permutation of [N, H, W, Bh, Bw, C] to [N, H, Bh, W, Bw, C]; it is its own inverse."""
-
-
 def _image(tensor: Array, nchw: bool) -> Array:
     """Returns a view of the tensor as [N, H, W, C]."""
     return tensor.transpose(NHWC) if nchw else tensor
@@ -116,7 +113,7 @@ def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: 
     """Moves channels into blocks of pixels."""
     deep, wide = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
-    target = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
+    target = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(INTERLEAVED)
     np.copyto(target, deep.reshape(target.shape))
 
 
@@ -124,7 +121,7 @@ def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: 
     """Moves blocks of pixels into channels."""
     wide, deep = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
-    source = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
+    source = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(INTERLEAVED)
     np.copyto(deep.reshape(source.shape), source)
 
 

@@ -10,7 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, rows_of, stored, view
-from ep_nnapi.nnapi.shapes.movement import spans
+from ep_nnapi.nnapi.shapes.movement import REFLECT, spans
 from ep_nnapi.nnapi.shapes.operands import ShapeError, require
 from ep_nnapi.nnapi.spec import DATA, F16, F32, I32, NUMBERS, Q8, Q8S
 
@@ -68,7 +68,7 @@ def _inner(input: Array, paddings: Array) -> Iterator[slice]:
 
 def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
     """Pads by mirroring the input at its edges."""
-    skipped = 1 if mode == _REFLECT else 0  # the edge itself is not repeated
+    skipped = 1 if mode == REFLECT else 0  # the edge itself is not repeated
     inner = list(_inner(input, paddings))
     out[tuple(inner)] = input
     for axis, (before, after) in enumerate(paddings.tolist()):
@@ -103,10 +103,6 @@ def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -
     """Splits into equal parts along an axis."""
     for part, target in zip(np.split(input, num_splits, axis), out, strict=True):
         np.copyto(target, part)
-
-
-_REFLECT = 0
-"""Modes: 0 reflects, 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
 
 
 def slice_(input: Array, begin: Array, size: Array, *, out: Array) -> None:
