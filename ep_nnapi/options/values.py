@@ -206,18 +206,23 @@ def _sum_of_flags() -> str:
     return ", ".join(f"{f.name} ({int(f)})" for f in NnapiFlag)
 
 
-def _bounded(name: str, value: object, least: int, most: int | None = None) -> int:
-    """Parses an integer within bounds; `most` is None where there is no upper one."""
-    number = integer(name, value)
-    if number < least or (most is not None and number > most):
-        bounds = f"{least} or more" if most is None else f"{least} to {most}"
-        raise OptionError(f"{name} is {number}; it must be {bounds}")
-    return number
+def within(least: int, most: int | None = None) -> ValueParser[int]:
+    """Parser of an integer within bounds; `most` is None where there is no upper one."""
+
+    def parse(name: str, value: object) -> int:
+        number = integer(name, value)
+        if number < least or (most is not None and number > most):
+            bounds = f"{least} or more" if most is None else f"{least} to {most}"
+            raise OptionError(f"{name} is {number}; it must be {bounds}")
+        return number
+
+    return parse
 
 
-def feature_level(name: str, value: object) -> int:
-    """Parses an NNAPI feature level, 1 to 8."""
-    return _bounded(name, value, 1, MAX_FEATURE_LEVEL)
+MOST_THREADS = 1024
+"""As in native/options.c: starting very many takes minutes, and then the system has no more."""
+count, seed, threads = within(1), within(0), within(1, MOST_THREADS)
+feature_level = within(1, MAX_FEATURE_LEVEL)
 
 
 def api_level(name: str, value: object) -> int:
@@ -324,25 +329,6 @@ def names(name: str, value: object) -> tuple[str, ...]:
         if "," in part:
             raise OptionError(f"{name} has {part!r}, but a comma separates names")
     return found
-
-
-def count(name: str, value: object) -> int:
-    """Parses a count: an integer of 1 or more."""
-    return _bounded(name, value, 1)
-
-
-MOST_THREADS = 1024
-"""As in native/options.c: starting very many takes minutes, and then the system has no more."""
-
-
-def threads(name: str, value: object) -> int:
-    """Parses a number of threads, 1 to 1024."""
-    return _bounded(name, value, 1, MOST_THREADS)
-
-
-def seed(name: str, value: object) -> int:
-    """Parses the seed of a random generator: an integer of 0 or more."""
-    return _bounded(name, value, 0)
 
 
 def tolerance(name: str, value: object) -> float | None:
