@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 _NOT = "--no-"
 _TYPES = {"N": int, "SECONDS": float, "GB": float}
 """Types of values by their names; of all others text."""
+_SEPARATORS = {"NAME=SIZES": ";", "NAMES": ",", "OPS": ","}
+"""Separators of several values in one text, by the names of these."""
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
 
@@ -53,6 +55,15 @@ class Parser(argparse.ArgumentParser):
         elif not how:
             how = {"action": "store_true"}
         self.add_argument(*names, help=help, **how)
+
+
+class _Joined(argparse.Action):
+    """An option of several values in one text, which has those of all its repetitions."""
+
+    def __call__(self, _: argparse.ArgumentParser, given: object, value: Any, *__: object) -> None:  # noqa: ANN401
+        earlier = getattr(given, self.dest)
+        both = (earlier, value) if earlier else (value,)
+        setattr(given, self.dest, _SEPARATORS[str(self.metavar)].join(both))
 
 
 class _ShowVersion(argparse.Action):
@@ -109,7 +120,8 @@ def add_model(parser: Parser, what: str = "an .onnx or .ort file") -> None:
     for option in OPTIONS:
         help_text = argparse.SUPPRESS if option.provider else option.help
         group = device if option.name == "device" else parser
-        group.add_argument(flag(option), metavar=option.metavar, help=help_text)
+        action = _Joined if option.metavar in _SEPARATORS else "store"
+        group.add_argument(flag(option), metavar=option.metavar, help=help_text, action=action)
     device.add_argument(
         "--reference",
         action="store_const",

@@ -60,7 +60,7 @@ def fix(name: str, value: object) -> Fix:
     if not isinstance(value, str):
         raise OptionError(f"{name} is {value!r}; write name=1,3,224,224")
     found: list[tuple[str, tuple[int, ...] | Contents]] = []
-    for part in filter(None, value.split(";")):
+    for part in filter(None, map(str.strip, value.split(";"))):
         key, equals, text = part.partition(":=")
         if equals and key:
             found.append((key, _contents(name, key, text)))

@@ -8,12 +8,14 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import onnx
 import onnxruntime
 import pytest
 
 from ep_nnapi.cli.arguments import dashed
 from ep_nnapi.options.table import OPTIONS
 from tests.cli.command import DIGITS, DONE, ROOT, UNUSABLE, process
+from tests.onnx_graph import parsed
 from tests.programs import ran
 
 
@@ -49,6 +51,21 @@ def test_version_names_both_packages():
 def test_options_have_underscores_or_dashes(shows, spelling: str):
     out = shows("check", DIGITS, spelling, 3)
     assert "at feature level 3" in out
+
+
+def test_options_of_several_values_may_be_repeated(shows, tmp_path: Path):
+    """Whatever separates the values: the last one alone would leave the others as they were."""
+    model = tmp_path / "model.onnx"
+    onnx.save(
+        parsed("(float[n] x, float[m] z) => (float[k] y) { y = Concat <axis = 0> (x, z) }"), model
+    )
+    given = [], ["--fix", "x=2; z=3"], ["--fix", "x=2", "--fix", "z=3"]
+    none, once, twice = (shows("check", model, "--dynamic-shapes", "off", *each) for each in given)
+    assert "NNAPI takes 0 of 1 node" in none
+    assert "NNAPI takes 1 of 1 node" in once
+    assert once == twice
+    excluded = shows("check", DIGITS, "--exclude", "MaxPool", "--exclude", "Conv, Gemm")
+    assert excluded == shows("check", DIGITS, "--exclude", "MaxPool,Conv,Gemm")
 
 
 def test_only_the_names_of_options_are_respelled():
