@@ -70,6 +70,8 @@ class Float64Graph:
         """Adds a node in float32, whose inputs and outputs at these positions are cast."""
         for i in inputs:
             node.input[i] = self.cast(node.input[i], TensorProto.FLOAT)
+        for given in (a for a in node.attribute if a.name == "accuracy_level"):
+            given.i = 1  # float32: MatMulNBits may round its first input to 8 bits at others
         wide = {i: node.output[i] for i in outputs}
         for i, name in wide.items():
             node.output[i] = f"{name}~narrow"

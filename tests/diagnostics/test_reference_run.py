@@ -18,7 +18,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end import quantized as q
-from tests.onnx_graph import nodes_of
+from tests.onnx_graph import model_of, nodes_of
 from tests.operators.test_conversion import one
 
 
@@ -43,6 +43,20 @@ def test_the_reference_does_not_round_to_steps() -> None:
     np.testing.assert_allclose(
         found, np.minimum(256 / (1 + np.exp(-real)), 255), rtol=1e-9
     )  # ORT's exp
+
+
+def test_a_product_with_packed_weights_does_not_round_its_input() -> None:
+    """ONNX Runtime multiplies integers of 8 bits at the accuracy level 4."""
+    rng = np.random.default_rng(7)
+    x, packed = rng.normal(size=(3, 32)).astype(np.float32), rng.integers(0, 256, (4, 1, 16))
+    sizes = {"K": 32, "N": 4, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    node = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **sizes)
+    constants = {"w": packed.astype(np.uint8), "s": np.ones(4, np.float32)}
+    model = model_of([node], {"x": (3, 32)}, {"y": (3, 4)}, constants, domains={"com.microsoft": 1})
+    weights = np.stack([packed % 16, packed // 16], axis=-1).reshape(4, 32) - 8.0
+    reference = reference_outputs(model.SerializeToString(), [{"x": x}])
+    # 32 products of up to 32 that float32 rounds
+    np.testing.assert_allclose(reference.outputs[0]["y"], x @ weights.T, atol=32 * 32 * 2.0**-23)
 
 
 def test_a_model_that_is_no_onnx_file_has_none() -> None:
