@@ -204,6 +204,8 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
         with _basic(model, out, job) as inlined:
             try:
                 report = _assigned(str(inlined), out, job)
+            except _Unreadable:
+                raise
             except ModelError:
                 raise whole from None
     if not is_unfused(out, report):

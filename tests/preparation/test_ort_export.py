@@ -61,17 +61,22 @@ def test_a_function_is_kept_whole_where_nothing_is_saved_for_the_cpu(tmp_path: P
     assert [c.nodes for c in report.clusters] == [("swish", "neg")]
 
 
-def test_four_bits_are_prepared_in_formats_that_have_them(shows, tmp_path, capfd):
+def of_four_bits(kind: str, path: Path) -> None:
+    """A layer of INT4 weights that computes in `float` or `float16`."""
     model = parsed(
-        "(float[2,4] x) => (float[2,3] y) { f = DequantizeLinear (w, s) p = MatMul (x, f)"
+        f"({kind}[2,4] x) => ({kind}[2,3] y) {{ f = DequantizeLinear (w, s) p = MatMul (x, f)"
         " y = Relu (p) }",
         opset=21,
-        s=np.float32(0.5),
+        s=np.array(0.5, {"float": np.float32, "float16": np.float16}[kind]),
     )
     numbers = [n % 16 - 8 for n in range(12)]
-    kind = onnx.TensorProto.INT4
-    model.graph.initializer.append(onnx.helper.make_tensor("w", kind, (4, 3), numbers))
-    onnx.save(model, tmp_path / "m.onnx")
+    four = onnx.TensorProto.INT4
+    model.graph.initializer.append(onnx.helper.make_tensor("w", four, (4, 3), numbers))
+    onnx.save(model, path)
+
+
+def test_four_bits_are_prepared_in_formats_that_have_them(shows, tmp_path, capfd):
+    of_four_bits("float", tmp_path / "m.onnx")
     for form in ("onnx", "context"):
         (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / form, format=form).models
         assert (made.report["nodes"], made.report["taken"], made.level) == (3, 3, "basic")
@@ -82,6 +87,16 @@ def test_four_bits_are_prepared_in_formats_that_have_them(shows, tmp_path, capfd
     assert main(["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "ort")]) == 1
     said = "own format has no w of type INT4; take the format onnx or context"
     assert said in capfd.readouterr().err
+
+
+def test_four_bits_are_prepared_where_the_cpu_has_kernels_after_casts_alone(tmp_path, capfd):
+    """In float16, for which ONNX Runtime saves no .ort file before it has added casts."""
+    of_four_bits("float16", tmp_path / "m.onnx")
+    for form in ("onnx", "context"):
+        (made,) = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / form, format=form).models
+        assert (made.error, made.level) == (None, "basic")
+    assert main(["prepare", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "ort")]) == 1
+    assert "own format has no w of type INT4; take the format onnx" in capfd.readouterr().err
 
 
 def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
