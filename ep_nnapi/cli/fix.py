@@ -18,7 +18,7 @@ HELP = "rewrite to an equal model of which NNAPI takes more; verified before it 
 
 def add(parser: arguments.Parser) -> None:
     """Adds the arguments."""
-    arguments.add_model(parser)
+    arguments.add_model(parser, "an .onnx file")
     parser.takes("-o --output OUT", ".onnx file to write", dest="out", required=True)
     arguments.add_input(parser, "input of the comparison")
     parser.takes(

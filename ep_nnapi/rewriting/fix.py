@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, ProgressCallback, as_files
 from ep_nnapi.diagnostics.session_runs import Ranges, feeds_of, open_session, values_that_fit
 from ep_nnapi.diagnostics.verdict import Verdict, sentences
-from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, save
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, read_model, save
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.files import write_output
@@ -340,12 +340,12 @@ def _searched(given: _FixInputs, progress: ProgressCallback) -> tuple[Fixed, Rew
 
 
 def _loaded(path: Path, fix: Fix) -> ModelProto:
-    try:
-        proto = onnx.load(str(path))
-    except Exception as error:  # protobuf's exceptions have no common base class
-        raise ModelError(f"{path}: it cannot be rewritten: {error}") from None
-    if not proto.graph.node:
-        raise ModelError(f"{path}: it cannot be rewritten: it is no .onnx file with nodes")
+    proto = read_model(path)
+    if proto is None or not proto.graph.node:
+        raise ModelError(
+            f"{path}: it cannot be rewritten: it is no .onnx file with nodes; give the one that it "
+            "was made of"
+        )
     write_in(proto, fix)
     return proto
 
