@@ -117,7 +117,9 @@ def _plain(array: Array) -> Array:
 
 
 def _slice(node: GraphNode, given: Sequence[Array]) -> Sequence[Array]:
-    x, starts, ends, *rest = given
+    x, *by_input = given
+    names = (n for n in ("starts", "ends", "axes") if n in node.attributes)  # before opset 10
+    starts, ends, *rest = by_input or (np.array(node.attributes[n]) for n in names)
     axes = _plain(rest[0]).tolist() if rest and rest[0].shape else range(len(starts))
     steps = _plain(rest[1]).tolist() if len(rest) > 1 else [1] * len(starts)
     cut = [slice(None)] * x.ndim

@@ -27,13 +27,19 @@ CASES = {
     "range": "a = Gather (s, at) b = Add (a, step) y = Range (a, b, step)",
     "size": "a = Size (x) y = Reshape (a, minus)",
 }
+OLDER = {
+    "slice by attributes": "y = Slice <starts = [0], ends = [2]> (s)",
+    "slice of axes": "y = Slice <axes = [0], starts = [-2], ends = [1000]> (s)",
+}
+"""Forms of opset 9."""
 NUMBERS = {"zero": [0], "one": [1], "three": [3], "minus": [-1], "hundred": [100]}
 NUMBERS |= {"at": np.array(0), "step": np.array(1)}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *OLDER])
 def test_sizes_are_kept(name: str) -> None:
-    model = parsed(HEAD.format(CASES[name]), 18, three_one=[3, 1], **NUMBERS)
+    opset = 9 if name in OLDER else 18
+    model = parsed(HEAD.format((CASES | OLDER)[name]), opset, three_one=[3, 1], **NUMBERS)
     graph = graph_of(model)
     trace = Trace()
     n, m = trace.size("n", 30), trace.size("m", 7)
