@@ -220,11 +220,11 @@ class DynamicCluster:
         return self.cpu_model() if limited or self.fallback is Fallback.CPU else None
 
     def cpu_model(self) -> CpuModel:
-        """Returns its ONNX nodes for the CPU provider, for any shapes."""
+        """Returns its nodes for the CPU provider, for any sizes; ranks are what Shape reads."""
         if not self._cpu_model:
-            ends = without_shapes(self.inputs), without_shapes(self.outputs)
+            ranked = [replace(v, dims=v.dims and (None,) * len(v.dims)) for v in self.inputs]
             parts = [part for n in self.nodes for part in n.originals]
-            make = partial(model_of, parts, *ends, self.opsets)
+            make = partial(model_of, parts, ranked, without_shapes(self.outputs), self.opsets)
             self._cpu_model.append(CpuModel.of(make, self.compiler.options.threads))
         return self._cpu_model[0]
 

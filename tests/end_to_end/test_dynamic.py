@@ -260,6 +260,19 @@ def test_windows_over_padded_quantized_images_are_compiled_once(name: str) -> No
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (len(HEIGHTS), 1)
 
 
+def test_sizes_that_are_not_compiled_yet_shape_a_constant_on_the_cpu() -> None:
+    """A table of positions is resized to the image, as vision transformers do."""
+    text = f"""{ENDS} {{ s = Shape <start = 2, end = 4> (x) to = Concat <axis = 0> (first, s)
+        r = Resize <mode = "cubic"> (table, , , to) y = Add (x, r) }}"""
+    table = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float32)
+    proto = parsed(text, 18, table=table, first=[1, 3]).SerializeToString()
+    made, cpu = session(proto, partitioning="maximal"), session_of(proto)
+    for height, width in zip(HEIGHTS, reversed(HEIGHTS), strict=True):
+        feeds = picture(1, 3, height, width)
+        (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=CLOSE)
+
+
 @pytest.mark.fast_devices
 def test_quantized_convolutions_of_channels_are_compiled_once_for_upright_and_wide_images() -> None:
     text = """q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
