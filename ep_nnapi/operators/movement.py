@@ -317,7 +317,7 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
         part = n.temp(x, shape)
         yield from slice_spans(n, x, spans, part)
         x = part
-    added = [(max(0, before), max(0, after)) for before, after in paddings]
+    added = [(max(before, 0), max(after, 0)) for before, after in paddings]
     sizes, rows = list(shape), added
     if x.rank > MAX_RANK:
         groups = runs([i if any(p) else -1 for i, p in enumerate(added)])

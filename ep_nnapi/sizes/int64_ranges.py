@@ -16,6 +16,7 @@ import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode, with_values
 from ep_nnapi.graph.value import Constant, DType, Value, only_element
+from ep_nnapi.nnapi.expressions import at_least
 from ep_nnapi.nnapi.immutable import replace
 from ep_nnapi.nnapi.sizes import Size, identical, is_symbolic, now
 
@@ -315,8 +316,8 @@ def _greatest(numbers: Sequence[int]) -> int:
     if not is_symbolic(numbers):
         return max(numbers)
     most = max((n for n in numbers if not isinstance(n, Size)), default=0)
-    sizes = {n.expression: n for n in numbers if isinstance(n, Size)}.values()
-    return sum((n for n in sizes if n >= 0), start=max(most, 0))
+    sizes = {n.expression: n for n in numbers if isinstance(n, Size)}
+    return sum((n for e, n in sizes.items() if not at_least(-e, 0) and n >= 0), start=max(most, 0))
 
 
 def _magnitude(interval: Interval) -> int:

@@ -1,6 +1,7 @@
 """Models with symbolic sizes: compiled for the sizes of each run."""
 
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -294,6 +295,9 @@ MOVES = {
     "least rows": f"{ROWS} => (y, z) {{ y, z = TopK <axis = 1, largest = 0> (x, three) }}",
     "where the last greatest is": f"""{ROWS} => (y) {{
         y = ArgMax <axis = 1, select_last_index = 1> (x) }}""",
+    "padded to a multiple": f"""{ROWS} => (y) {{
+        s = Shape <start = 1, end = 2> (x) m = Mod (s, eight) d = Sub (eight, m)
+        p = Mod (d, eight) q = Concat <axis = 0> (none, p, zero) y = Pad (x, q) }}""",
     "nearest pixels, by half": f"""(float[batch,rows,4] x) => (y) {{
         y = Resize <mode = "nearest", {PIXELS}> (x, , half) }}""",
     "nearest pixels, by sizes": f"""(float[batch,rows,4] x) => (y) {{
@@ -308,11 +312,12 @@ MOVES = {
 def test_rows_of_any_number_are_moved_by_one_compilation(name: str) -> None:
     rng = np.random.default_rng(0)
     numbers = {"last": [-1], "pads": [0, 2, 0, 0, 3, 0], "three": [3], "sizes": [12, 7]}
+    numbers |= {"eight": [8], "none": [0, 0, 0, 0], "zero": [0]}
     known: dict[str, object] = {k: np.array(v) for k, v in numbers.items()}
     known["half"] = np.array([1, 0.5, 1.5], np.float32)
     known |= {k: rng.standard_normal((2, 8, n)).astype(np.float32) for k, n in (("w", 4), ("r", 2))}
     text = MOVES[name]
-    read = {k: v for k, v in known.items() if f", {k}" in text.partition("=>")[2]}
+    read = {k: v for k, v in known.items() if re.search(rf"[(,] ?{k}[,)]", text)}
     proto = parsed(text, 18, **read).SerializeToString()
     made, cpu = session(proto, device="host-cpu"), session_of(proto)
     for shape in ((2, 9, 4), (3, 5, 4), (5, 40, 4), (7, 8, 4), (9, 17, 4)):
