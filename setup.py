@@ -54,7 +54,7 @@ def context_library() -> Extension:
 
 
 CAPI["write_headers"]()
-MODULES = ("ort", "nnapi/capi", "litert", "epcontext")
+MODULES = ("ort", "nnapi/capi", "native")
 LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
 
 

@@ -324,7 +324,7 @@ bool ctx_note_is_free(const ctx_note *note, bool whole, ctx_error *error) {
     if (strncmp(entry->d_name, start, strlen(start)) != 0) continue;
     if (lasts(dirfd(folder), entry->d_name)) continue;
     is_free = ctx_fail(
-        error, "an earlier start ended in it, as %.200s/%.90s says; remove that to try again",
+        error, "an earlier start ended in it, as %.300s/%.90s says; remove that to try again",
         note->folder, entry->d_name);
   }
   closedir(folder);

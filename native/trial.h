@@ -1,6 +1,6 @@
 /* Calls that may not come back: they hang, or end the process. Each has a deadline, and as long as
- * it lasts a note in a folder, where the next start finds it. Python's are
- * ep_nnapi/provider/trials.py. */
+ * it lasts a note in a folder, where the next start finds it. Python's calls
+ * are ep_nnapi/provider/trials.py. */
 #ifndef NNAPI_CONTEXT_TRIAL_H
 #define NNAPI_CONTEXT_TRIAL_H
 

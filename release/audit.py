@@ -27,7 +27,7 @@ WANTED = re.compile(
     r"|ep_nnapi/html_report/assets/\w+\.(html|css|js)"
     r"|ep_nnapi/nnapi/profile/devices/[\w-]+\.json\.gz"
     r"|ep_nnapi/nnapi/capi/(include/android/\w+\.h|pkgconfig/\w+\.pc|cmake/\w+\.cmake)"
-    r"|ep_nnapi/(epcontext|litert|ort|nnapi/capi)/\w+(\.abi3)?\.so"
+    r"|ep_nnapi/(native|ort|nnapi/capi)/\w+(\.abi3)?\.so"
     r"|ep_nnapi_android/(__init__\.py|py\.typed|[\w-]+/(lib\w+\.so|nnapi_\w+))"
     r"|ep_nnapi(_android)?-[\w.]+\.dist-info/"
     r"(METADATA|WHEEL|RECORD|entry_points\.txt|top_level\.txt|licenses/LICENSE|sboms/[\w.-]+\.json)"
@@ -35,8 +35,7 @@ WANTED = re.compile(
 """Every file that a wheel may have."""
 
 LIBRARIES = {
-    "ep_nnapi/epcontext/_native.abi3.so",
-    "ep_nnapi/litert/_native.abi3.so",
+    "ep_nnapi/native/_native.abi3.so",
     "ep_nnapi/nnapi/capi/_native.abi3.so",
     "ep_nnapi/nnapi/capi/libneuralnetworks.so",
     "ep_nnapi/nnapi/capi/libonnxruntime_providers_nnapi_context.so",

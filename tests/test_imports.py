@@ -33,10 +33,11 @@ ALLOWED = {
     "installed": "nnapi onnxruntime",
     "workers": "nnapi",
     "options": "nnapi",
+    "native": "nnapi",
     # devices
     "sessions": "nnapi numpy onnx onnxruntime",
     "ort_devices": "nnapi sessions numpy onnx onnxruntime",
-    "litert": "nnapi ort_devices numpy",
+    "litert": "native nnapi ort_devices numpy",
     # a graph and what is known of it
     "graph": "errors nnapi google networkx numpy onnx onnxruntime",
     "quantization": "graph nnapi operators numpy",
@@ -49,13 +50,13 @@ ALLOWED = {
     " numpy",
     # one cluster
     "lowering": "graph nnapi options networkx numpy",
-    "epcontext": "graph lowering nnapi numpy onnx",
+    "epcontext": "graph lowering native nnapi numpy onnx",
     "remote": "epcontext lowering nnapi numpy",
     "costs": "graph nnapi operators options partitioner",
     "report": "errors graph nnapi onnx",
     # one session
-    "provider": "capability costs epcontext errors graph litert lowering nnapi options ort_devices"
-    " remote report sessions sizes networkx numpy onnx onnxruntime partitioner",
+    "provider": "capability costs epcontext errors graph litert lowering native nnapi options"
+    " ort_devices remote report sessions sizes networkx numpy onnx onnxruntime partitioner",
     "ort": "collection epcontext graph installed lowering nnapi options provider report"
     " sessions numpy onnxruntime",
     # what a user calls

@@ -31,7 +31,7 @@ TESTED_BY = {
     "capi/test_build": "nnapi/_embedding",
     "cli/test_run": "diagnostics/run_and_compare",
     "diagnostics/test_doctor": "diagnostics/doctor_worker",
-    "epcontext/test_container": "epcontext/_build epcontext/pool",
+    "epcontext/test_container": "epcontext/pool native/calls",
     "epcontext/test_contexts": "epcontext/composites",
     "graph/test_dag": "graph/graph",
     "provider/test_choice": "provider/alternative_runs",
@@ -46,7 +46,7 @@ TESTED_BY = {
     "preparation/test_worker_pool": "preparation/worker workers",  # client and server
     "graph/test_contributed": "graph/function_writer",
     "graph/test_onnx_io": "graph/ort_io",
-    "litert/test_library": "litert/_build",
+    "native/test_headers": "native/_build",
     "lowering/test_layouts": "lowering/inner_transposes",
     "nnapi/profile/test_record": "nnapi/profile/device",
     "nnapi/profile/test_sample": "nnapi/profile/seeds nnapi/profile/variations",

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.epcontext._native import ffi, lib
 from ep_nnapi.epcontext.alternatives import Alternative, LaterAlternative, constants, everything
 from ep_nnapi.epcontext.layout import (
     HEADER,
@@ -31,6 +30,8 @@ from ep_nnapi.epcontext.layout import (
 from ep_nnapi.epcontext.pool import ConstantPool, padded
 from ep_nnapi.epcontext.tables import TableReader, TableWriter
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.native._native import ffi, lib
+from ep_nnapi.native.calls import done
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.errors import ModelError, SpecError
@@ -284,24 +285,17 @@ def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     return header, data[:size], data[size : -len(TERMINATOR)]
 
 
-def _check(check: Callable[..., bool], *given: object) -> None:
-    """Has C check something; raises ModelError with what it says."""
-    error = ffi.new("ctx_error *")
-    if not check(*given, error):
-        raise ModelError(ffi.string(error.text).decode())
-
-
 class _Sound:
     """A container that C has found sound; raises ModelError for others."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._container = ffi.from_buffer(data), ffi.new("ctx_container *")
-        _check(lib.ctx_read, self._data, len(data), self._container)
+        done(ModelError, lib.ctx_read, self._data, len(data), self._container)
 
     def program(self, index: int) -> bytes:
         """Returns the program of a later alternative; raises ModelError."""
         place, own = ffi.new("uint8_t **"), ffi.new("ctx_container *")
-        _check(lib.ctx_unpack, self._container, index, place, own)
+        done(ModelError, lib.ctx_unpack, self._container, index, place, own)
         (header,) = np.frombuffer(ffi.buffer(place[0], HEADER.dtype.itemsize), HEADER.dtype)
         program = bytes(ffi.buffer(place[0], int(header["program_size"])))
         lib.free(place[0])

@@ -5,7 +5,7 @@ What computes is native/litert.c; Python only compiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import IntFlag
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ep_nnapi.litert import package
-from ep_nnapi.litert._native import ffi, lib
 from ep_nnapi.litert.flat_graph import WEIGHT_ALIGNMENT
+from ep_nnapi.native._native import ffi, lib
+from ep_nnapi.native.calls import done
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.nnapi.host.execution_plan import block
@@ -23,7 +24,7 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort_devices.opened import NotTaken
 
 if TYPE_CHECKING:
-    from ep_nnapi.litert._native import CData, Error, Tensor
+    from ep_nnapi.native._native import CData, Tensor
 
 _TYPES = {
     lib.CTX_LITERT_FLOAT32: "float32",
@@ -76,14 +77,16 @@ class Library:
         Raises OptionError if it cannot be loaded, is older than 2.1.6 or another library.
         """
         found, self.version = package.library() if path is None else (path, "unknown")
-        self._struct, error = ffi.new("ctx_litert **"), ffi.new("ctx_error *")
-        if not lib.ctx_litert_open(found.encode(), self._struct, error):
-            raise OptionError(f"runtime: {_sentence(error)}")
+        self._struct = ffi.new("ctx_litert **")
+        try:
+            done(LiteRtError, lib.ctx_litert_open, found.encode(), self._struct)
+        except LiteRtError as error:
+            raise OptionError(f"runtime: {error}") from None
 
     def accelerators(self) -> Accelerator:
         """Those of which the library has an implementation; whether they work is seen later."""
         mask = ffi.new("int *")
-        _done(lib.ctx_litert_accelerators, self._struct[0], mask)
+        done(LiteRtError, lib.ctx_litert_accelerators, self._struct[0], mask)
         return Accelerator(mask[0] & (Accelerator.CPU | Accelerator.GPU | Accelerator.NPU))
 
     def compile(
@@ -107,19 +110,8 @@ class Library:
         path = ffi.NULL if cache is None else ffi.new("char[]", cache.encode())
         options = ffi.new("ctx_litert_options *", {**asdict(settings), "weight_cache": path})
         out = ffi.new("ctx_litert_model **")
-        _done(lib.ctx_litert_compile, self._struct[0], flatbuffer, options, out)
+        done(LiteRtError, lib.ctx_litert_compile, self._struct[0], flatbuffer, options, out)
         return CompiledModel(ffi.gc(out[0], lib.ctx_litert_free))
-
-
-def _done(call: Callable[..., bool], *given: object) -> None:
-    """Have C do it; raises LiteRtError with what it says."""
-    error = ffi.new("ctx_error *")
-    if not call(*given, error):
-        raise LiteRtError(_sentence(error))
-
-
-def _sentence(error: Error) -> str:
-    return ffi.string(error.text).decode()
 
 
 @frozen
@@ -179,10 +171,10 @@ class CompiledModel:
         ]
         read, written = _pointers(given), _pointers(results)
         if shapes is None:
-            _done(lib.ctx_litert_run, self._struct, read, written)
+            done(LiteRtError, lib.ctx_litert_run, self._struct, read, written)
         else:
             sizes = ffi.new("int32_t[]", [n for a in (*given, *results) for n in a.shape] or [0])
-            _done(lib.ctx_litert_run_sized, self._struct, sizes, read, written)
+            done(LiteRtError, lib.ctx_litert_run_sized, self._struct, sizes, read, written)
         return results
 
     def run_options(self) -> NoOptions:

@@ -1,34 +1,30 @@
 """Calls that may not come back: they hang, or end the process.
 
 Each has a deadline, and as long as it lasts a note in a folder, where the next start finds it. The
-C plugin's are native/trial.c, which writes and reads the same notes.
+notes are those of native/trial.c, which has the C plugin's calls too: a signal such as SIGTERM that
+ends the process removes them.
 """
 
 from __future__ import annotations
 
 import atexit
-import fcntl
-import hashlib
 import os
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import cache
 from threading import Lock
 from time import monotonic_ns
-from typing import IO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ep_nnapi.epcontext._native import lib
+from ep_nnapi.native._native import ffi, lib
+from ep_nnapi.native.calls import done
 from ep_nnapi.nnapi.deadline import called_for
 from ep_nnapi.nnapi.immutable import frozen
 
-T = TypeVar("T")
-_Held: TypeAlias = tuple[Path, IO[str], int]
-"""A note, its open file, and its handle in native/on_signal.h.
+if TYPE_CHECKING:
+    from ep_nnapi.native._native import CData
 
-The file is locked: so others know that its trial has not ended. A signal that ends the process
-removes it: SIGTERM blames no device.
-"""
+T = TypeVar("T")
 
 
 class DidNotReturn(Exception):
@@ -39,24 +35,19 @@ class DidNotReturn(Exception):
 class TrialNote:
     """The note of a trial: what may not come back, such as a device, and who tries it.
 
-    folder   None: none is written
-    about    digest of a model and the build of the system
-    tried    digest of what is tried with it, after a letter for its kind
+    note   a ctx_note
     """
 
-    folder: str | None
-    about: str = ""
-    tried: str = ""
-    by: str = ""
+    note: CData
 
     @staticmethod
     def of(folder: str | None, about: bytes, kind: str, tried: str, by: bytes = b"") -> TrialNote:
-        """Returns a note about these bytes, such as a model, with what is tried, of a kind."""
-        if folder is None:
-            return TrialNote(None)
-        build = f"{platform.release()[:60]} {platform.version()[:60]}"
-        about_digest = _digest(about + build.encode(), 16)
-        return TrialNote(folder, about_digest, kind + _digest(tried.encode(), 8), _digest(by, 8))
+        """Returns a note about these bytes, such as a model, with what is tried, of a kind.
+
+        folder   None: none is written
+        """
+        what = (about, len(about), kind.encode(), tried.encode(), by, len(by))
+        return TrialNote(ffi.new("ctx_note *", lib.ctx_note_of(_path(folder), *what)))
 
     def check_free(self, *, whole: bool = False) -> None:
         """Raises DidNotReturn if there is such a note of a trial that ended its start, or hangs.
@@ -64,19 +55,11 @@ class TrialNote:
         whole   with anything of its kind
         Notes of trials that others make at the same time are none.
         """
-        if self.folder is not None:
-            start = f"ep-nnapi-{self.about}-{self.tried[0] if whole else self.tried}"
-            for path in sorted(Path(self.folder).glob(f"{start}*.trying")):
-                if not _lasts(path):
-                    raise DidNotReturn(
-                        f"an earlier start ended in it, as {path} says; remove that to try again"
-                    )
+        done(DidNotReturn, lib.ctx_note_is_free, self.note, whole)
 
     def write(self, suffix: str, text: str) -> None:
         """Writes a text to the file of that suffix, such as what was chosen."""
-        if self.folder is not None:
-            with suppress(OSError):
-                self._path(suffix).write_text(f"{text}\n")
+        lib.ctx_note_write(self.note, suffix.encode(), text.encode())
 
     def within(self, seconds: float, doing: str, text: str, work: Callable[[], T]) -> T:
         """Returns what `work` does in a thread of its own, which is noted as `text` meanwhile.
@@ -111,10 +94,7 @@ class TrialNote:
         with lock:
             late = not ended
         if late:
-            if held is not None:
-                _, file, handle = held
-                lib.ctx_keep_on_signal(handle)
-                file.close()
+            lib.ctx_note_leave(*held)
             raise DidNotReturn(f"it did not {doing} within {seconds:g} s")
         try:
             return called.result()
@@ -130,58 +110,25 @@ class TrialNote:
         finally:
             _end(held)
 
-    def _begin(self, text: str) -> _Held | None:
-        """Writes the note to a file of its own; None if it cannot be written."""
-        if self.folder is None:
-            return None
-        own = f"{os.getpid():x}-{monotonic_ns():x}"
-        new, path = self._path(f"{own}.new"), self._path(f"{own}.trying")
-        try:
-            file = new.open("x")
-        except OSError:
-            return None
-        try:
-            with suppress(OSError):  # where files have no locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(f"{text}\n")
-            file.flush()
-            new.rename(path)  # under its name it is locked from the first moment on
-        except OSError:
-            _end((new, file, -1))
-            return None
-        return path, file, lib.ctx_remove_on_signal(os.fsencode(path))
-
-    def _path(self, suffix: str) -> Path:
-        return Path(self.folder or "", f"ep-nnapi-{self.about}-{self.tried}-{self.by}.{suffix}")
+    def _begin(self, text: str) -> list[CData]:
+        """Begins a note of its own; who ends it removes it from the list."""
+        held = ffi.new("ctx_note *", self.note[0])
+        lib.ctx_note_begin(held, text.encode())
+        return [held]
 
 
-def _end(held: _Held | None) -> None:
-    if held is not None:
-        path, file, handle = held
-        with suppress(OSError):
-            path.unlink()
-        lib.ctx_keep_on_signal(handle)
-        with suppress(OSError):  # what a full disk did not take
-            file.close()
+@cache
+def _path(folder: str | None) -> CData:
+    """A path as C has it, for the life of the process."""
+    return ffi.NULL if folder is None else ffi.new("char[]", os.fsencode(folder))
 
 
-def _end_before(deadline: float, held: _Held | None, process: int) -> None:
+def _end(held: list[CData]) -> None:
+    with suppress(IndexError):  # another thread ends it
+        lib.ctx_note_end(held.pop())
+
+
+def _end_before(deadline: float, held: list[CData], process: int) -> None:
     """Ends a note of this process until its trial is late, in nanoseconds of monotonic time."""
     if monotonic_ns() < deadline and os.getpid() == process:
         _end(held)
-
-
-def _lasts(path: Path) -> bool:
-    """True if the trial of a note lasts, or has just ended well."""
-    try:
-        with path.open() as note:
-            fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return os.fstat(note.fileno()).st_nlink == 0
-    except (BlockingIOError, FileNotFoundError):
-        return True
-    except OSError:
-        return False
-
-
-def _digest(of: bytes, characters: int) -> str:
-    return hashlib.sha256(of).hexdigest()[:characters]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.epcontext.layout import aligned
-from ep_nnapi.litert._native import ffi, lib
+from ep_nnapi.native._native import ffi, lib
 
 PAGE = 4096
 
