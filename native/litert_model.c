@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "container.h"
 #include "litert_functions.h"
 
 #define CALL LITERT_CALL
 
-enum { ALIGNMENT = 64, OPTION_TEXT = 4608 };
+enum { OPTION_TEXT = 4608 };
 typedef ctx_litert_handle handle;
 
 enum { READ = 0, WRITE = 1 };
@@ -230,15 +231,9 @@ static bool put_over(const ctx_litert_model *m, instance *in, uint32_t i, const 
   return true;
 }
 
-static void *aligned(size_t size) {
-  void *memory = NULL;
-  if (posix_memalign(&memory, ALIGNMENT, size > 0 ? size : 1) != 0) return NULL;
-  return memset(memory, 0, size);
-}
-
 /* True if LiteRT may read or write the memory itself. */
 static bool is_fit(const instance *in, uint32_t i, const void *memory) {
-  return (uintptr_t)memory % ALIGNMENT == 0 && in->places[i].size == in->tensors[i].bytes;
+  return (uintptr_t)memory % CTX_ALIGNMENT == 0 && in->places[i].size == in->tensors[i].bytes;
 }
 
 static bool enter(const ctx_litert_model *m, instance *in, uint32_t i, const void *memory,
@@ -253,7 +248,7 @@ static bool enter(const ctx_litert_model *m, instance *in, uint32_t i, const voi
     return CALL(m->library, UnlockTensorBuffer, p->buffer);
   }
   if (is_fit(in, i, memory)) return put_over(m, in, i, memory, error);
-  if (p->staging == NULL && (p->staging = aligned(p->size)) == NULL)
+  if (p->staging == NULL && (p->staging = ctx_aligned(p->size)) == NULL)
     return ctx_out_of_memory(error);
   if (i < m->inputs) memcpy(p->staging, memory, bytes);
   return put_over(m, in, i, p->staging, error);
