@@ -211,6 +211,22 @@ def _value_info(value: Value) -> ValueInfoProto:
     return helper.make_tensor_value_info(value.name, int(value.dtype), value.dims)
 
 
+def model_of_ranks(
+    nodes: Sequence[GraphNode],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    opsets: Mapping[str, int],
+    ranks: Mapping[str, int],
+) -> ModelProto:
+    """As `model_of`, for inputs of any sizes and, where they have a shape, of these ranks.
+
+    ONNX Runtime loads no Shape of some axes whose input has no rank. What a file declares of an
+    intermediate may be wrong.
+    """
+    ranked = [replace(v, dims=None if v.dims is None else (None,) * ranks[v.name]) for v in inputs]
+    return model_of(nodes, ranked, outputs, opsets)
+
+
 def without_shapes(values: Iterable[Value]) -> list[Value]:
     """The values without shapes, for a model whose inputs and outputs may have any shape."""
     return [replace(v, dims=None) for v in values]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.onnx_io import model_of, without_shapes
+from ep_nnapi.graph.onnx_io import model_of_ranks, without_shapes
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place, Stop
 from ep_nnapi.lowering.model_builder import Lowered
@@ -220,11 +220,11 @@ class DynamicCluster:
         return self.cpu_model() if limited or self.fallback is Fallback.CPU else None
 
     def cpu_model(self) -> CpuModel:
-        """Returns its nodes for the CPU provider, for any sizes; ranks are what Shape reads."""
+        """Returns its nodes for the CPU provider, for any sizes."""
         if not self._cpu_model:
-            ranked = [replace(v, dims=v.dims and (None,) * len(v.dims)) for v in self.inputs]
             parts = [part for n in self.nodes for part in n.originals]
-            make = partial(model_of, parts, ranked, without_shapes(self.outputs), self.opsets)
+            ends = self.inputs, without_shapes(self.outputs)
+            make = partial(model_of_ranks, parts, *ends, self.opsets)
             self._cpu_model.append(CpuModel.of(make, self.compiler.options.threads))
         return self._cpu_model[0]
 

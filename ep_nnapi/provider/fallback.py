@@ -34,12 +34,12 @@ _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own f
 class CpuModel:
     """A model stored on disk with external weights; its session is created on first use.
 
-    make     returns the model, which is stored at the first use; None once it is stored
+    make     returns the model for inputs of the first run's ranks; None once it is stored
     threads  of the session's runs; 0: one per core
     """
 
     folder: Path
-    make: Callable[[], onnx.ModelProto] | None = None
+    make: Callable[[Mapping[str, int]], onnx.ModelProto] | None = None
     threads: int = 0
     _session: onnxruntime.InferenceSession | None = None
     _inputs: frozenset[str] = frozenset()
@@ -53,23 +53,23 @@ class CpuModel:
     @staticmethod
     def write(model: onnx.ModelProto, threads: int = 0) -> CpuModel:
         """Writes `model` to a temporary folder, which is removed together with the result."""
-        stored = CpuModel.of(lambda: model, threads)
-        stored._store()
+        stored = CpuModel.of(lambda _: model, threads)
+        stored._store({})
         return stored
 
     @staticmethod
-    def of(make: Callable[[], onnx.ModelProto], threads: int = 0) -> CpuModel:
+    def of(make: Callable[[Mapping[str, int]], onnx.ModelProto], threads: int = 0) -> CpuModel:
         """Returns what the first run writes to such a folder."""
         made = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")), make, threads)
         weakref.finalize(made, _remove, made.folder, os.getpid())
         return made
 
-    def _store(self) -> None:
-        """Writes what is not stored yet."""
+    def _store(self, ranks: Mapping[str, int]) -> None:
+        """Writes what is not stored yet, for inputs of these ranks."""
         make, self.make = self.make, None
         if make is not None:
             onnx.save_model(
-                make(),
+                make(ranks),
                 str(self.path),
                 save_as_external_data=True,
                 location="weights",
@@ -84,7 +84,7 @@ class CpuModel:
         """
         with self._lock:
             if self._session is None:
-                self._store()
+                self._store({name: array.ndim for name, array in feeds.items()})
                 self._session = self._create_session()
                 self._inputs = frozenset(i.name for i in self._session.get_inputs())
         read = {name: array for name, array in feeds.items() if name in self._inputs}

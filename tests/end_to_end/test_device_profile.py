@@ -27,7 +27,7 @@ from ep_nnapi.provider import devices as runtimes
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from models.zoo import MODELS
-from tests import oracle
+from tests import calls, oracle
 from tests.android_device import ANDROID, AndroidDevice, installed
 from tests.end_to_end.quantized import Qdq
 from tests.end_to_end.sessions import nnapi_session
@@ -354,7 +354,7 @@ def test_infinities_survive_what_only_moves_or_selects_elements(level: int) -> N
     for name, case in MOVING.items():
         device = AndroidDevice(level, name="nnapi-reference")
         feeds = with_infinities(case)
-        with patch.object(oracle, "RUNTIME", HostRuntime([device])):
+        with patch.object(calls, "RUNTIME", HostRuntime([device])):
             try:
                 oracle.accepts(case, Target(level))
             except AssertionError:
