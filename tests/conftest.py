@@ -19,6 +19,8 @@ from ep_nnapi.workers import WorkerPool
 from tests import runtimes
 from tests.cli.command import DONE, UNUSABLE
 
+DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -33,9 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--runtime")
     if chosen is not None:
         os.environ[runtimes.VARIABLE] = chosen  # test modules and worker processes read it
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # a suite in the background of a shell: the programs of tests would inherit it for ever
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # a suite in the background of a shell or under nohup: programs of tests would inherit it
+    for number, default in DEFAULTS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 def pytest_collection_finish() -> None:
