@@ -15,6 +15,7 @@ typedef struct OrtGraph OrtGraph;
 typedef struct OrtNode OrtNode;
 typedef struct OrtValueInfo OrtValueInfo;
 typedef struct OrtTypeInfo OrtTypeInfo;
+typedef struct OrtExternalInitializerInfo OrtExternalInitializerInfo;
 typedef struct OrtOpAttr OrtOpAttr;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtKernelContext OrtKernelContext;
@@ -155,7 +156,9 @@ struct OrtApi {
   OrtStatus *(*GetTensorSizeInBytes)(const OrtValue *, size_t *);
   void *unused319[7];
   OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *, const OrtValue **);
-  void *unused327[4];
+  OrtStatus *(*ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo *,
+                                                     OrtExternalInitializerInfo **);
+  void *unused328[3];
   OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *, _Bool *);
   void *unused332[1];
   OrtStatus *(*Graph_GetName)(const OrtGraph *, const char **);
@@ -193,7 +196,10 @@ struct OrtApi {
   OrtStatus *(*Node_GetSubgraphs)(const OrtNode *, const OrtGraph **, size_t, const char **);
   void *unused367[1];
   OrtStatus *(*Node_GetEpName)(const OrtNode *, const char **);
-  void *unused369[4];
+  void (*ReleaseExternalInitializerInfo)(OrtExternalInitializerInfo *);
+  const char *(*ExternalInitializerInfo_GetFilePath)(const OrtExternalInitializerInfo *);
+  int64_t (*ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo *);
+  void *unused372[1];
   const char *(*GetRunConfigEntry)(const OrtRunOptions *, const char *);
   void *unused374[4];
   OrtStatus *(*GetTensorData)(const OrtValue *, const void **);

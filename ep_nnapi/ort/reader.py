@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,6 +137,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.handles: dict[int, int] = {}  # handles of the nodes read so far, by node id
+        self.model_path = ""  # of the graph that is read
         self._open = True
         self._values: dict[int, Value | None] = {0: None}
         self._by_name: dict[str, Value | None] = {"": None}
@@ -229,13 +232,33 @@ class Reader:
             tensor, info = ffi.new("Tensor *"), ffi.cast("OrtValueInfo *", handle)
             try:
                 value = stored("const OrtValue *", api().ValueInfo_GetInitializerValue, info)
-            except OrtError as error:  # its file of external data is too short
-                raise ModelError(f"constant {name} cannot be read: {error}") from None
+            except OrtError as error:  # an outer graph's, or the file of external data is too short
+                self._loaded[name] = self._external(name, info, str(error))
+                return self._loaded[name]
             check(lib.read_tensor(value, tensor))
             self._loaded[name] = _lasting_view(value, tensor) if lasts else view(tensor)
         return self._loaded[name]
 
+    def _external(self, name: str, info: CData, why: str) -> Array:
+        """Maps a constant's external data, which ONNX Runtime finds in the value's own graph alone.
 
+        Raises ModelError(why) if it is not in a file, or that is too short.
+        """
+        value, facts = self._by_name[name], None
+        with suppress(OrtError):
+            facts = stored(_EXTERNAL, api().ValueInfo_GetExternalInitializerInfo, info)
+        if value is None or not facts or value.dtype.widened is not value.dtype:
+            raise ModelError(f"constant {name} cannot be read: {why}")
+        path = Path(self.model_path).parent / text(api().ExternalInitializerInfo_GetFilePath(facts))
+        start = api().ExternalInitializerInfo_GetFileOffset(facts)
+        api().ReleaseExternalInitializerInfo(facts)
+        try:
+            return np.memmap(path, value.dtype.numpy, "r", start, value.shape)
+        except (OSError, ValueError):
+            raise ModelError(f"constant {name} cannot be read: {why}") from None
+
+
+_EXTERNAL = "OrtExternalInitializerInfo *"
 _LARGE = 1 << 20
 """Bytes of constants from which on their memory is kept instead of copied."""
 
@@ -278,6 +301,7 @@ def read_graph(handle: int, reader: Reader) -> Graph:
     Runtime does not expose it.
     """
     members = _members(handle)
+    reader.model_path = members.path
     return Graph(
         key=_key(members),
         nodes=tuple(map(reader.node, members.nodes)),

@@ -8,10 +8,12 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+import ep_nnapi
 from ep_nnapi.graph.graph import Attribute, Graph
 from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.ort.api import OrtError
+from tests.end_to_end.sessions import nnapi_session
 from tests.onnx_graph import parsed, serialized
 from tests.ort.conftest import Install, start
 from tests.ort.look import Look, only
@@ -149,3 +151,19 @@ def test_claims_of_another_provider_are_seen(look):
     assert seen.graphs[""].nodes[0].claimed_by == ""
     assert seen.graphs[""].opsets[""] == 17
     assert seen.graphs[""].nodes[0].since == 13
+
+
+def test_weights_in_a_file_that_a_branch_reads_from_the_outer_graph(tmp_path: Path) -> None:
+    """ONNX Runtime finds the values of external data in the graph that has them alone."""
+    branches = ", ".join(
+        f"{name}_branch = b () => (float[1,8] {name}_y) {{ p = MatMul (x, w) {name}_y = {op} (p) }}"
+        for name, op in (("then", "Relu"), ("else", "Neg"))
+    )
+    text = f"(bool c, float[1,8] x) => (float[1,8] y) {{ y = If (c) <{branches}> }}"
+    rng, path = np.random.default_rng(0), tmp_path / "m.onnx"
+    w, x = rng.standard_normal((8, 8)).astype(np.float32), np.ones((1, 8), np.float32)
+    onnx.save(parsed(text, w=w), path, save_as_external_data=True, location="w", size_threshold=0)
+    assert ep_nnapi.check(path).taken == 4
+    session = nnapi_session(str(path))
+    for c, want in ((True, np.maximum(x @ w, 0)), (False, -(x @ w))):
+        np.testing.assert_allclose(session.run(None, {"c": np.array(c), "x": x})[0], want, 1e-5)
