@@ -375,9 +375,18 @@ def test_five_thousand_nodes_are_drawn_on_demand(browser: object, pages: Path):
 
 
 def test_on_a_phone_nothing_is_cut_off(shown: Shown):
+    """The middle of the drawing is in the middle when it is turned, too."""
     narrow = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    view = "const {width, height} = arguments[0].getBoundingClientRect(); return [width, height]"
+    (x, y, scale), graph = place(shown), shown.one("#graph")
+    width, height = shown.driver.execute_script(view, graph)
     shown.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
     try:
+        shown.driver.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0]))")
+        now = shown.driver.execute_script(view, graph)
+        moved = (x + (now[0] - width) / 2, y + (now[1] - height) / 2, scale)
+        assert now[0] < width
+        assert place(shown) == pytest.approx(moved)
         wide, visible, field = shown.driver.execute_script(
             "const {scrollWidth, clientWidth} = document.documentElement;"
             "return [scrollWidth, clientWidth, document.getElementById('search').clientWidth]"

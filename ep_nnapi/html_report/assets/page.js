@@ -91,7 +91,11 @@ function spoken(key) {
 
 const svg = document.getElementById("graph");
 let size = null;  // of the drawing; asking the browser for it would lay out the whole page
-new ResizeObserver(() => { size = null; }).observe(svg);
+new ResizeObserver(() => {  // its middle stays, as when a phone is turned
+  const before = viewSize();
+  size = null;
+  zoom.moveBy(...viewSize().map((now, i) => (now - before[i]) / 2 / zoom.scale()));
+}).observe(svg);
 function viewSize() {
   if (size === null) {
     const {width, height} = svg.getBoundingClientRect();
