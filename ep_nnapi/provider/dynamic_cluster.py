@@ -121,9 +121,10 @@ class DynamicCluster:
             return None
         try:
             made = OpenCompilation.of(self.compiler, lower())
-            symbols = made and made.symbols(shapes, contents)
-            if made is None or (symbols and not made.computes(symbols)):
-                if made is None or not sample:
+            symbols = None if made is None else made.symbols(shapes, contents)
+            slower = made is not None and made.is_for_numbers_faster(self.compiler, symbols)
+            if made is None or slower or (symbols and not made.computes(symbols)):
+                if made is None or slower or not sample:
                     self._numbers_only.append(True)
                 return None
         except Exception as error:  # sizes that contradict the model, too

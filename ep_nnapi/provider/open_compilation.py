@@ -90,6 +90,14 @@ class OpenCompilation:
         model = lowered.model if lowered.expand is None else lambda: lowered.members.model
         record.add_compilation(model, placed.nanoseconds, placed.substitute, self.opened_for)
 
+    def is_for_numbers_faster(self, compiler: Compiler, symbols: Symbols | None) -> bool:
+        """True if a fast device of `compiler` takes it for these values, though not for all."""
+        fast = [d for d in compiler.fast if d != self.placed.device]
+        if not fast or not symbols or self.placed.device in compiler.fast:
+            return False
+        model = self.lowered.members.model.bind(symbols)
+        return any(all(compiler.runtime.supported(model, device)) for device in fast)
+
     def computes(self, symbols: Symbols) -> bool:
         """Returns True if the device computes it for values like these, but smaller.
 

@@ -344,3 +344,56 @@ def test_products_of_two_quantized_activations_are_compiled_once(batch: str) -> 
         np.testing.assert_allclose(got, want, atol=0.1001)  # a quantum
     (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
     assert (cluster["device_runs"], cluster["compiled"]["compilations"]) == (4, 1)
+
+
+WINDOWS_OF_IMAGES = """(float[a,b,c,4] x) => (y) {
+    a = Shape <start = 0, end = 1> (x) h = Shape <start = 1, end = 2> (x) b = Div (h, eight)
+    w = Shape <start = 2, end = 3> (x) c = Div (w, eight)
+    parts = Concat <axis = 0> (a, b, eight, c, eight, four) p = Reshape (x, parts)
+    q = Transpose <perm = [0,1,3,2,4,5]> (p) rows = Reshape (q, flat) y = Relu (rows) }"""
+RANKS = {
+    "windows of images": WINDOWS_OF_IMAGES,
+    "sums": """(float[a,b,c,4] x, float[a,d,b,4] z) => (y) {
+        u = Unsqueeze (x, one) v = Unsqueeze (z, three) t = Add (u, v)
+        rows = Reshape (t, flat) y = Relu (rows) }""",
+    "means": """(float[a,b,c,d] x) => (y) {
+        t = Unsqueeze (x, two) m = ReduceMean <keepdims = 0> (t, axes) y = Relu (m) }""",
+}
+"""Tensors of more axes than NNAPI has, of which it merges some."""
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("name", RANKS)
+def test_one_compilation_is_for_batches_and_windows_of_one_too(name: str) -> None:
+    text, scale = RANKS[name], 8 if name == "windows of images" else 1
+    numbers = {"eight": [8], "four": [4], "flat": [-1, 4], "one": [1], "three": [3], "two": [2]}
+    numbers |= {"axes": [1, 3]}
+    read = {k: np.array(v) for k, v in numbers.items() if re.search(rf"[(,] ?{k}[,)]", text)}
+    proto = parsed(text, 18, **read)
+    content = proto.SerializeToString()
+    made, cpu = session(content, partitioning="maximal"), session_of(content)
+    for sizes in ((2, 3, 4, 5), (1, 3, 4, 2), (2, 1, 3, 2), (2, 3, 1, 2), (2, 3, 2, 1), (1,) * 4):
+        known, feeds = dict(zip("abcd", sizes, strict=True)), {}
+        known = {k: n * scale if k in "bc" else n for k, n in known.items()}
+        for value in proto.graph.input:
+            dims = value.type.tensor_type.shape.dim
+            feeds[value.name] = picture(*(known.get(d.dim_param, d.dim_value) for d in dims))["x"]
+        (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+        np.testing.assert_allclose(got, want, atol=CLOSE)
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    done = cluster["device"], cluster["device_runs"], cluster["compiled"]["compilations"]
+    assert done == ("host-cpu", 6, 1)
+
+
+@pytest.mark.fast_devices
+def test_what_the_fast_device_takes_for_each_size_alone_is_not_left_to_the_slow_one() -> None:
+    """NNAPI has the six axes as one, whose sizes nnapi-reference is given, and host-cpu not."""
+    content = serialized("""(float[a,b,8,c,8,4] x) => (y) {
+        t = Transpose <perm = [0,1,3,2,4,5]> (x) y = Sigmoid (t) }""")
+    made, cpu = session(content), session_of(content)
+    for a, b, c in ((2, 3, 4), (1, 3, 2)):
+        feeds = picture(a, b, 8, c, 8, 4)
+        np.testing.assert_allclose(made.run(None, feeds), cpu.run(None, feeds), atol=CLOSE)
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    done = cluster["device"], cluster["device_runs"], cluster["compiled"]["compilations"]
+    assert done == ("host-cpu", 2, 2)

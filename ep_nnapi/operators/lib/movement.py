@@ -31,7 +31,7 @@ def runs(keys: Sequence[Hashable]) -> list[list[int]]:
 def sizes_around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
     """Return (product of sizes before `axis`, size of `axis`, product of sizes after it).
 
-    >>> around((2, 3, 4, 5), 1)
+    >>> sizes_around((2, 3, 4, 5), 1)
     (2, 3, 20)
     """
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
@@ -42,14 +42,19 @@ def merge_broadcast_axes(
 ) -> tuple[list[list[int]], list[int]]:
     """Return `shapes` and `out` with adjacent axes merged where all shapes broadcast alike.
 
-    >>> common([(2, 3, 4, 5, 6), (3, 1, 1, 1)], (2, 3, 4, 5, 6))
+    >>> merge_broadcast_axes([(2, 3, 4, 5, 6), (3, 1, 1, 1)], (2, 3, 4, 5, 6))
     ([[2, 3, 120], [1, 3, 1]], [2, 3, 120])
     """
     wide = [(1,) * (len(out) - len(s)) + tuple(s) for s in shapes]
-    kept = [i for i, size in enumerate(out) if size != 1]
-    groups = [[kept[i] for i in g] for g in runs([tuple(s[i] == 1 for s in wide) for i in kept])]
+    kept = [i for i, size in enumerate(out) if not is_one(size)]
+    alike = [tuple(_repeats(s[i], out[i]) for s in wide) for i in kept]
+    groups = [[kept[i] for i in g] for g in runs(alike)]
     folded = [[prod(s[i] for i in g) for g in groups] or [1] for s in wide]
     return folded, [prod(out[i] for i in g) for g in groups] or [1]
+
+
+def _repeats(size: int, out: int) -> bool:
+    return not identical((size,), (out,)) and size == 1
 
 
 def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) -> Iterator[Call]:
@@ -357,11 +362,13 @@ def _transposed_places(n: Node, shape: Sequence[int], perm: Sequence[int]) -> Co
 def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return shape and permutation without axes of size 1, with axes merged that stay adjacent.
 
+    Symbols count as longer, of which an axis may have size 1 all the same.
+
     >>> merged((2, 1, 3, 4, 5), (3, 4, 0, 1, 2))
     ([6, 20], [1, 0])
     """
     groups: list[list[int]] = []
-    for axis in (p for p in perm if shape[p] != 1):
+    for axis in (p for p in perm if not is_one(shape[p])):
         if groups and _next(shape, groups[-1][-1]) == axis:
             groups[-1].append(axis)
         else:
@@ -371,9 +378,9 @@ def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[i
 
 
 def _next(shape: Sequence[int], axis: int) -> int:
-    """Return the next axis after `axis` that is longer than 1."""
+    """Return the next axis after `axis` that is not of size 1."""
     after = axis + 1
-    while after < len(shape) and shape[after] == 1:
+    while after < len(shape) and is_one(shape[after]):
         after += 1
     return after
 

@@ -12,6 +12,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen, replace
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.sizes import is_one
 from ep_nnapi.operators.lib.movement import expanded, runs
 from ep_nnapi.operators.lib.node import Computed, Node, int32
 
@@ -28,7 +29,7 @@ def reduce(
     elif x.rank <= MAX_RANK:
         yield _reduction(row, x, sorted(axes), y, keep=keep)
     else:
-        kept = [i for i, size in enumerate(x.shape) if size != 1]
+        kept = [i for i, size in enumerate(x.shape) if not is_one(size)]
         groups = [[kept[i] for i in g] for g in runs([i in axes for i in kept])]
         sizes = [prod(x.shape[i] for i in g) for g in groups]
         yield from _by_groups(n, row, x, sizes, [g[0] in axes for g in groups], y)
