@@ -59,7 +59,7 @@ test-torch: $(READY)
 	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
 	.venv-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[onnxruntime,torch,litert]" --group test
-	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/cli tests/partitioner/test_clusters.py tests/test_journeys.py tests/test_documents.py tests/torch
+	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/cli tests/partitioner/test_clusters.py tests/test_journeys.py tests/test_documents.py tests/test_examples.py tests/torch
 
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
 test-litert: $(READY)

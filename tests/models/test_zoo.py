@@ -1,13 +1,11 @@
 """The zoo: published sizes, sound models, answers that depend on the input."""
 
-import doctest
-
 import numpy as np
 import onnx
 import pytest
 
 from ep_nnapi.sessions.cpu import exact_options, session_of
-from models import mobile, sizes, zoo
+from models import zoo
 from models.builder import Graph
 from models.layers import batch_norm
 from models.sizes import running_statistics
@@ -341,8 +339,3 @@ def test_refuses_a_directory_that_cannot_be(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     assert zoo.main([str(tmp_path / "file"), "mlp"]) == 2
     assert capsys.readouterr().err == f"cannot write to {tmp_path / 'file'}: File exists\n"
-
-
-@pytest.mark.parametrize("module", [mobile, sizes, zoo], ids=lambda module: module.__name__)
-def test_examples(module):
-    assert doctest.testmod(module) == (0, doctest.testmod(module).attempted)

@@ -1,16 +1,13 @@
 """docs/partitioner.md: its examples are true, and its pictures show the clusters they follow."""
 
 import doctest
-import importlib
 import json
-import pkgutil
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-import partitioner
 from bench import partitioner_figures
 
 PAGE = Path(__file__).parents[2] / "docs" / "partitioner.md"
@@ -51,11 +48,3 @@ def clusters_of(picture: str) -> list[set[str]]:
 def edges_of(picture: str) -> set[tuple[str, str]]:
     paths = [re.findall(r"\w+", line) for line in picture.splitlines() if "-->" in line]
     return {edge for path in paths for edge in pairwise(path)}
-
-
-# The examples in the docstrings are true
-
-
-@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(partitioner.__path__)])
-def test_doctests_examples(name):
-    assert doctest.testmod(importlib.import_module(f"partitioner.{name}")).failed == 0

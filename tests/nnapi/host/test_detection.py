@@ -1,13 +1,11 @@
 """Operations on boxes against the formulas of the NDK's documentation, in float64."""
 
-import doctest
 import math
 
 import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernels import detection as boxes_module
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host import boxed
 from tests.nnapi.host.oracle import F32, compare, run, store
@@ -185,7 +183,3 @@ def test_box_with_nms_limit_refusals():
     boxed.refuses("a box must have x1 <= x2 and y1 <= y2", NDK_LIMIT, torn, *outputs)
     two = (Operand(F32, (2,)), *outputs[1:])
     boxed.refuses("a result of shape (1,) is declared as (2,)", NDK_LIMIT, operands, *two)
-
-
-def test_documented_overlaps():
-    assert doctest.testmod(boxes_module).failed == 0
