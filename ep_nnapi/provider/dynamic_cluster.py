@@ -122,9 +122,9 @@ class DynamicCluster:
         try:
             made = OpenCompilation.of(self.compiler, lower())
             symbols = None if made is None else made.symbols(shapes, contents)
-            slower = made is not None and made.is_for_numbers_faster(self.compiler, symbols)
+            slower = made is None or made.is_for_numbers_faster(self.compiler, symbols)
             if made is None or slower or (symbols and not made.computes(symbols)):
-                if made is None or slower or not sample:
+                if slower or not sample:
                     self._numbers_only.append(True)
                 return None
         except Exception as error:  # sizes that contradict the model, too
@@ -316,7 +316,9 @@ class DynamicRunner:
             executor = self._cached_executor(key) or self._open_executor(key)
             if executor is None:
                 start = time.perf_counter()
-                executor = self._newly_opened(key) or self._specialized_executor(key, named)
+                executor = self._newly_opened(key) or self._cache(
+                    key, self._specialized(named), self._executors, self.cluster.cache_size
+                )
                 seconds = time.perf_counter() - start
                 logger.info("%.3f s of a run compile %s for %s", seconds, self._called, key[0])
                 if not in_use:
@@ -408,9 +410,6 @@ class DynamicRunner:
             while len(cache) > most:
                 cache.popitem(last=False)
         return executor
-
-    def _specialized_executor(self, key: _Key, given: Mapping[str, Array]) -> ClusterRun:
-        return self._cache(key, self._specialized(given), self._executors, self.cluster.cache_size)
 
     def _specialized(self, given: Mapping[str, Array]) -> ClusterRun:
         try:
