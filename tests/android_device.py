@@ -31,14 +31,15 @@ from tests.nnapi.kernel_rules import violations
 
 ANDROID = "android"
 RECURRENT, RELUS = ("LSTM", "RNN", "SVDF"), ("RELU", "RELU1", "RELU6")
-CLAMPING = frozenset(
-    spec.name
+_LIMIT = np.finfo(np.float32).max
+CLAMPING = {
+    spec.name: (-_LIMIT, _LIMIT)
     for spec in OPERATIONS
     if not spec.name.endswith(RECURRENT)
     and (spec.name in RELUS or "activation" in {p.name for form in spec.input_params for p in form})
-)
-"""Operations with a fused activation: NONE is the range of finite numbers."""
-_LIMIT = np.finfo(np.float32).max
+} | {"REDUCE_MAX": (-_LIMIT, None), "REDUCE_MIN": (None, _LIMIT)}
+"""The range of results by operation: a fused activation NONE is the range of finite numbers, and
+the greatest of several begins with the lowest finite number."""
 _BUFFERS = {1: (1024, 1024), 2: (2048, 2048), 3: (4832, 2048)}
 """Sums that a depthwise kernel holds, of floats and of 8-bit products; fewer than one pixel's never
 end. Level 4 has plain loops."""
@@ -143,8 +144,9 @@ class ClampingGraph(PreparedGraph):
 
 def _clamped(step: ScheduledStep, array: np.ndarray) -> np.ndarray:
     """The array, clamped in place if its operation clamps; NaN stays."""
-    if step.op.operation.spec.name in CLAMPING and array.dtype == np.float32:
-        np.clip(array, -_LIMIT, _LIMIT, out=array)
+    limits = CLAMPING.get(step.op.operation.spec.name)
+    if limits is not None and array.dtype == np.float32:
+        np.clip(array, *limits, out=array)
     return array
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isinf
 
 import numpy as np
 
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason
@@ -54,7 +55,6 @@ TABLE = (
     binary("Or", spec.LOGICAL_OR),
     binary("Xor", spec.NOT_EQUAL),
     one_to_one("Not", spec.LOGICAL_NOT, since=1),
-    binary("Equal", spec.EQUAL),
     binary("Greater", spec.GREATER),
     binary("GreaterOrEqual", spec.GREATER_EQUAL, since=12),
     binary("Less", spec.LESS),
@@ -79,6 +79,32 @@ def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> I
         yield from broadcast(n, row, (total, tensor), out)
         total = out
     yield from broadcast(n, row, (total, tensors[-1]), y)
+
+
+@op("Equal", since=7)
+def equal(n: Node) -> Iterator[Call]:
+    """EQUAL; infinity as a constant is equal to the largest finite number, too.
+
+    Sums on Android are clamped to the finite range, which hides that a row of attention scores
+    is masked by infinities as a whole.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    a, b = (b, a) if _infinity(a) else (a, b)
+    infinity = _infinity(b)
+    if infinity:
+        row = spec.GREATER_EQUAL if infinity > 0 else spec.LESS_EQUAL
+        largest = np.full(b.shape, np.nan_to_num(b.dtype.numpy.type(infinity)))
+        yield from broadcast(n, row, (a, replace(b, constant=Constant.of(largest))), y)
+    else:
+        yield from broadcast(n, spec.EQUAL, (a, b), y)
+
+
+def _infinity(x: Value) -> float:
+    """The constant `x` if it is one infinite number, else 0."""
+    if x.constant is None or x.size != 1 or x.dtype not in (DType.FLOAT, DType.FLOAT16):
+        return 0
+    number = float(x.constant.array.item())
+    return number if isinf(number) else 0
 
 
 @op("Mean", since=6)

@@ -365,3 +365,17 @@ def test_infinities_survive_what_only_moves_or_selects_elements(level: int) -> N
         for found, want in zip(got, oracle.on_cpu(case.model, feeds), strict=True):
             np.testing.assert_allclose(found, want, rtol=1e-5, err_msg=name)  # softmax's exp
     assert len(refused) == REFUSED.get(level, 0), refused
+
+
+@pytest.mark.parametrize("level", [3, 4, 8])
+def test_a_row_of_attention_that_is_masked_as_a_whole_is_found(level: int) -> None:
+    """Its result is 0 by ONNX's definition, which compares the row's maximum with -inf."""
+    heads = [f32(1, 2, 3, 8)] * 3
+    case = node("Attention", *heads, boolean(3, 3), opset=23)
+    feeds = case.draw(0) | {"x3": np.tri(3, k=-1).astype(bool)}
+    with installed(level) as device:
+        got = run(case.model, feeds, feature_level=level)
+    assert device.executed
+    assert not got[:, :, 0].any()
+    (want,) = oracle.on_cpu(case.model, feeds)
+    np.testing.assert_allclose(got, want, atol=1e-6)  # sums of eight float32 products
