@@ -1,7 +1,7 @@
 """A device that computes as Android's own CPU implementation of one feature level does.
 
 It clamps infinities to the finite range where that does, fails at run time what Android validates
-and has no kernel for, and reports what would never end or write past its output.
+and has no kernel for, and reports what would never end, write past its output or leave it open.
 Source: Android 8.1 (level 1) to 13, common/operations, and its systems under emulation.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from unittest.mock import patch
 
 import numpy as np
@@ -43,7 +44,7 @@ the greatest of several begins with the lowest finite number."""
 _BUFFERS = {1: (1024, 1024), 2: (2048, 2048), 3: (4832, 2048)}
 """Sums that a depthwise kernel holds, of floats and of 8-bit products; fewer than one pixel's never
 end. Level 4 has plain loops."""
-Q8 = OperandCode.TENSOR_QUANT8_ASYMM
+F32, Q8 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_QUANT8_ASYMM
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ class AndroidDevice:
     def prepare(self, model: Model, options: CompileOptions) -> AndroidModel:
         assert not model.relaxed or options.precise, "the CPU implementation is not relaxed"
         empty = () if model.inputs else ("a model without inputs is BAD_DATA",)
-        endless = (fault for use in uses(model) for fault in _endless(use, self.level))
+        unfinished = (fault for use in uses(model) for fault in _unfinished(use, self.level))
         graph = ClampingPreparation(self.level).graph(model)
-        return AndroidModel(self, model, [*empty, *violations(model), *endless], graph)
+        return AndroidModel(self, model, [*empty, *violations(model), *unfinished], graph)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,11 @@ class AndroidModel:
         return results
 
 
-def _endless(use: OperationUse, level: int) -> Iterator[str]:
+def _unfinished(use: OperationUse, level: int) -> Iterator[str]:
+    if use.spec.name == "FULLY_CONNECTED" and level == 1 and use.inputs[0].type is F32:
+        depth = use.inputs[1].dimensions[1]
+        if depth > 1 and prod(use.inputs[0].dimensions) == depth**2:
+            yield f"FULLY_CONNECTED computes the first of {depth} rows of {depth} alone"
     if use.spec.name != "DEPTHWISE_CONV_2D" or level not in _BUFFERS:
         return
     image, taps, result = use.inputs[0], use.inputs[1], use.outputs[0]

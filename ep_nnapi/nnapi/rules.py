@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
+from ep_nnapi.nnapi.sizes import is_symbolic
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Typing
@@ -274,6 +275,22 @@ def fully_connected_shapes(use: RuleOperands) -> None:
         )
     if 0 not in (units, biases) and units != biases:
         raise Reject(Reason.SHAPE, f"{use.operation}.bias has {biases} numbers for {units} units")
+
+
+def square_rows(use: RuleOperands) -> RequiredLevel | None:
+    """Require the level whose kernel multiplies as many rows as each has floats.
+
+    Android 8.1 computes the first row of the result alone. Sizes that change pass.
+    """
+    rows, depth = use["input"].dimensions, use["weights"].dimensions[1:]
+    if use.typing.types["T"] is not OperandCode.TENSOR_FLOAT32 or is_symbolic((*rows, *depth)):
+        return None
+    if depth in ((), (0,), (1,)) or prod(rows) != depth[0] ** 2:
+        return None
+    what = (
+        f"of {depth[0]} rows of as many floats, which earlier kernels of Android's do not finish,"
+    )
+    return RequiredLevel(2, what)
 
 
 _MOST_CHANNELS = {1: 1024, 2: 2048, 3: 4832}

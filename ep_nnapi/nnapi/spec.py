@@ -162,6 +162,7 @@ FULLY_CONNECTED = _row(
     ],
     rules.fully_connected_shapes,
     rules.product_scale_below_3("input", "weights"),
+    kernel=(rules.square_rows,),
 )
 HASHTABLE_LOOKUP = _row(
     "lookups:I keys:I values:T -> output:T hits:H",

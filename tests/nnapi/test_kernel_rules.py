@@ -154,6 +154,20 @@ def test_depthwise_channels_that_a_level_finishes(level: int, code: OperandCode,
     assert refused(depthwise(4, 10_000, code), 4) == refused(depthwise(4, 10_000, Q8S), 4) == ""
 
 
+def rows_of(*shape: int, depth: int = 4, code: OperandCode = F32) -> Model:
+    """FULLY_CONNECTED of three units on an input of this shape."""
+    weights, bias = tensor(3, depth, code=code, value=1), tensor(3, code=code, value=1)
+    return model("FULLY_CONNECTED", [tensor(*shape, code=code), weights, bias, 0], tensor(3, 3))
+
+
+def test_rows_as_many_as_their_floats():
+    for kept in (rows_of(3, 4), rows_of(5, 4), rows_of(1, 4), rows_of(1, 1, depth=1)):
+        assert refused(kept, 1) == ""
+    for square in (rows_of(4, 4), rows_of(2, 2, 4), rows_of(1, 2, 2, 4)):
+        assert "of 4 rows of as many floats, which earlier kernels" in refused(square, 1)
+        assert refused(square, 2) == ""
+
+
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_8_bit_depthwise_of_2_by_2(level: int):
     for kept in (depthwise(2, 15), depthwise(3, 16), depthwise(2, 16, stride=1)):

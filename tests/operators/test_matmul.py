@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from tests import oracle
 
 SUMS = {"atol": 5e-6, "rtol": 1e-5}  # sums of at most 12 float32 products, in another order
@@ -54,6 +55,29 @@ def test_matmul_takes_the_cheapest_form():
     batch = oracle.node("MatMul", oracle.f32(2, 4, 5), oracle.f32(2, 5, 3))
     assert oracle.emitted(batch, oracle.FL[6]) == ["BATCH_MATMUL"]
     assert oracle.emitted(batch, oracle.FL[5]).count("FULLY_CONNECTED") == 2
+
+
+SQUARES = {
+    "constant weights": oracle.node("MatMul", oracle.f32(4, 4), drawn(4, 3)),
+    "weights": oracle.node("MatMul", oracle.f32(4, 4), oracle.f32(4, 3)),
+    "constant rows": oracle.node("MatMul", drawn(4, 4), oracle.f32(4, 3)),
+    "of rank 3": oracle.node("MatMul", oracle.f32(2, 2, 4), drawn(4, 4)),
+    "Gemm": oracle.node("Gemm", oracle.f32(4, 4), drawn(3, 4), drawn(3), transB=1),
+    "recurrent": oracle.node(
+        "RNN", oracle.f32(1, 4, 4), drawn(1, 3, 4), drawn(1, 3, 3), hidden_size=3
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SQUARES.values(), ids=SQUARES)
+def test_rows_as_many_as_their_floats_are_longer_by_a_zero_at_level_1(case):
+    """Android 8.1 computes the first row of such a product alone."""
+    names = oracle.emitted(case, oracle.FL[1])
+    assert names[names.index("FULLY_CONNECTED") - 1] == "CONCATENATION"
+    oracle.matches(case, oracle.FL[1], **SUMS)
+    profiled = replace(oracle.FL[1], profiled=True)
+    for target in (profiled, oracle.FL[2]):
+        assert "CONCATENATION" not in oracle.emitted(case, target)
 
 
 def test_matmul_levels():

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import MAX_RANK, DType, Value
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.lowering.arguments import View
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
@@ -82,7 +82,7 @@ def write_fully_connected(
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
         if shift.constant and shift.quantization is None and is_symbolic(shift.shape):  # zeros
             shift = yield from n.full(0, shift.shape, shift.dtype)
-        yield apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
+        yield from fully_connected(n, rows, weights, shift, y)
         return
     detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
     n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
@@ -109,6 +109,36 @@ def write_fully_connected(
     yield from n.reshape(result, y)
 
 
+def fully_connected(
+    n: Node, rows: Value | View, weights: Value | View, shift: Value | Constant, y: Value
+) -> Iterator[Call]:
+    """Emit FULLY_CONNECTED; where Android has no kernel for square `rows`, with zeros behind each.
+
+    rows [M, K], weights [units, K], shift [units], y [M, units]
+    """
+    layer = apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
+    level_1 = n.target.kernel_level == 1 and not is_symbolic((*rows.shape, *weights.shape))
+    if level_1 and not n.supports(layer):
+        rows = yield from _with_zeros(n, rows)
+        weights = yield from _with_zeros(n, weights)
+        layer = apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
+    yield layer
+
+
+def _with_zeros(n: Node, x: Value | View) -> Generator[Call, None, Value]:
+    """Return the matrix `x` with a column of zeros more."""
+    value, perm = (x.value, x.perm) if isinstance(x, View) else (x, (0, 1))
+    count, depth = x.shape
+    if value.constant is not None:
+        constant = value.constant.transposed(perm)
+        padded = constant.map((count, depth + 1), lambda a: np.pad(a, ((0, 0), (0, 1))))
+        return replace(value, dims=padded.shape, constant=padded)
+    column = n.value("zeros", Constant.of(np.zeros((count, 1), value.dtype.numpy)))
+    wider = n.temp(value, (count, depth + 1))
+    yield apply(spec.CONCATENATION, inputs=[x, column], axis=1, out=wider)
+    return wider
+
+
 def _fully_connected_by_matrix(
     n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool
 ) -> Iterator[Call]:
@@ -119,7 +149,7 @@ def _fully_connected_by_matrix(
     shift = bias(a, b, None, units)
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
-        yield apply(spec.FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
+        yield from fully_connected(n, left, right, shift, part)
     yield from n.compute_as(y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
 
 
