@@ -106,6 +106,12 @@ def _unfinished(use: OperationUse, level: int) -> Iterator[str]:
         depth = use.inputs[1].dimensions[1]
         if depth > 1 and prod(use.inputs[0].dimensions) == depth**2:
             yield f"FULLY_CONNECTED computes the first of {depth} rows of {depth} alone"
+    if use.spec.name == "PAD" and level == 2 and len(use.inputs[0].dimensions) != 4:
+        yield "PAD has no kernel of other ranks than 4"
+    if use.spec.name == "MEAN" and level == 2:
+        image, axes, keep = use.inputs
+        if axes.array.size == len(image.dimensions) and not keep.array.item():
+            yield "MEAN has no kernel that removes all axes"
     if use.spec.name != "DEPTHWISE_CONV_2D" or level not in _BUFFERS:
         return
     image, taps, result = use.inputs[0], use.inputs[1], use.outputs[0]

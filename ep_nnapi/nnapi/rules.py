@@ -169,6 +169,14 @@ def softmax_rank_below_3(use: RuleOperands) -> RequiredLevel | None:
     return RequiredLevel(3, f"of rank {rank}")
 
 
+def four_axes_below_3(use: RuleOperands) -> RequiredLevel | None:
+    """Require the level whose kernel pads other ranks than 4, all of which Android 9 accepts."""
+    rank = len(use["input"].dimensions)
+    if rank in (0, 4):
+        return None
+    return RequiredLevel(3, f"of rank {rank}, which earlier kernels of Android's refuse,")
+
+
 @of_quantized
 def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 if an input's scale or zero point differs from the output's."""

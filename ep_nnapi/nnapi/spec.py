@@ -253,7 +253,11 @@ MEAN = _row(
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True),
 )
 PAD = _row(
-    "input:T^1-4 paddings:I -> output:T", _DATA_2, rules.zero_padding_below_3, traits=_PADDED
+    "input:T^1-4 paddings:I -> output:T",
+    _DATA_2,
+    rules.zero_padding_below_3,
+    traits=_PADDED,
+    kernel=(rules.four_axes_below_3,),
 )
 SPACE_TO_BATCH_ND = _row(
     "input:T^4 block_sizes:I paddings:I | layout:b@3 -> output:T",

@@ -326,6 +326,9 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
         n.require(
             len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
         )
+    if n.target.kernel_level == 2:
+        more = MAX_RANK - len(sizes)
+        sizes, rows = [1] * more + sizes, [(0, 0)] * more + rows
     seen = yield from n.reshaped(x, sizes)
     result = n.output_or_temp(y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
     yield _added(n, seen, rows, number, result)

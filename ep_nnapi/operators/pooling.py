@@ -272,6 +272,8 @@ def _with_zeros(
 ) -> Generator[Call, None, tuple[Value, list[AxisWindow]]]:
     """Return `x` with its padding stored as zeros, and the windows over that."""
     first = x.shape[:2] if x.rank <= MAX_RANK else (x.shape[0] * x.shape[1],)
+    if n.target.kernel_level == 2:
+        first = (1,) * (MAX_RANK - len(first) - len(windows)) + first
     around = [*[(0, 0)] * len(first), *((w.before, w.padded) for w in windows)]
     sides = [size for pair in around for size in pair]
     if identical(sides, [0] * len(sides)):

@@ -367,6 +367,21 @@ def test_infinities_survive_what_only_moves_or_selects_elements(level: int) -> N
     assert len(refused) == REFUSED.get(level, 0), refused
 
 
+@pytest.mark.parametrize(
+    ("level", "case"),
+    [
+        (1, node("MatMul", f32(4, 4), np.ones((4, 3), np.float32))),
+        (2, node("Pad", f32(2, 3), ints(1, 0, 0, 2))),
+        (2, node("AveragePool", f32(1, 2, 9), kernel_shape=[3], pads=[2, 2], count_include_pad=1)),
+        (2, node("ReduceMean", f32(2, 3), keepdims=0, opset=17)),
+        (2, node("GlobalAveragePool", f32(1, 2, 3, 3))),
+    ],
+    ids=lambda value: value.model.graph.node[0].op_type if isinstance(value, Case) else "",
+)
+def test_shapes_without_a_kernel_at_a_level_are_others(level: int, case: Case) -> None:
+    assert_right(case.model, level)
+
+
 @pytest.mark.parametrize("level", [3, 4, 8])
 def test_a_row_of_attention_that_is_masked_as_a_whole_is_found(level: int) -> None:
     """Its result is 0 by ONNX's definition, which compares the row's maximum with -inf."""

@@ -168,6 +168,18 @@ def test_rows_as_many_as_their_floats():
         assert refused(square, 2) == ""
 
 
+def padded(rank: int, code: OperandCode) -> Model:
+    table = tensor(rank, 2, code=I32, value=1)
+    return model("PAD", [tensor(*[2] * rank, code=code), table], tensor(*[4] * rank, code=code))
+
+
+@pytest.mark.parametrize("code", [F32, Q8])
+def test_ranks_that_are_padded(code: OperandCode):
+    assert refused(padded(4, code), 2) == refused(padded(3, code), 3) == ""
+    for rank in (1, 2, 3):
+        assert f"of rank {rank}, which earlier kernels" in refused(padded(rank, code), 2)
+
+
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_8_bit_depthwise_of_2_by_2(level: int):
     for kept in (depthwise(2, 15), depthwise(3, 16), depthwise(2, 16, stride=1)):

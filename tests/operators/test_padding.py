@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import replace
 from tests.oracle import (
     FL,
     accepts,
@@ -69,7 +70,7 @@ def test_a_scalar_has_nothing_to_pad(mode):
 
 def test_pad_levels():
     zeros = node("Pad", f32(2, 3), ints(1, 0, 2, 1))
-    assert emitted(zeros, FL[2]) == ["PAD"]
+    assert emitted(zeros, FL[3]) == emitted(zeros, replace(FL[2], profiled=True)) == ["PAD"]
     rejects(zeros, FL[1], Reason.LEVEL, "PAD")
     ones = node("Pad", f32(2, 3), ints(1, 0, 2, 1), np.array(1, np.float32))
     assert emitted(ones, FL[3]) == ["PAD_V2"]
@@ -78,6 +79,15 @@ def test_pad_levels():
     assert emitted(mirrored, FL[8]) == ["MIRROR_PAD"]
     assert emitted(mirrored, FL[3]) == ["GATHER", "GATHER"]
     rejects(mirrored, FL[2], Reason.LEVEL, "GATHER")
+
+
+@pytest.mark.parametrize("rank", range(1, 6))
+def test_level_2_pads_tensors_of_rank_4(rank):
+    """Android 9 accepts the others, and refuses to run them."""
+    case = node("Pad", f32(*range(2, 2 + rank)), ints(1, *[0] * (rank - 1), 2, *[0] * (rank - 1)))
+    names = ["PAD"] if rank == 4 else ["RESHAPE", "PAD", "RESHAPE"]
+    assert emitted(case, FL[2]) == names
+    matches(case, FL[2])
 
 
 def test_pad_refusals():

@@ -142,6 +142,16 @@ def test_levels():
     rejects(node("ReduceSum", i32(2, 3), axes, keepdims=0), FL[4], Reason.LEVEL, "RESHAPE")
 
 
+@pytest.mark.parametrize("rank", range(1, 5))
+def test_level_2_keeps_axes_of_the_mean_of_all(rank):
+    """Android 9 accepts a MEAN that removes all of them, and refuses to run it."""
+    case = node("ReduceMean", f32(*range(2, 2 + rank)), keepdims=0, opset=17)
+    calls = [call for call in accepts(case, FL[2])[0].calls if call.spec.name == "MEAN"]
+    assert [call.named()["keep_dims"] for call in calls] == [1]
+    matches(case, FL[2], **ROUNDED)
+    assert emitted(case, FL[3]) == ["MEAN"]
+
+
 def test_sum_by_the_mean_at_level_2():
     case = node("ReduceSum", f32(2, 30), np.array([1]))
     assert emitted(case, FL[2]) == ["MEAN", "MUL"]

@@ -27,7 +27,7 @@ def reduce(
     if not axes:
         yield from n.reshape(x, y)
     elif x.rank <= MAX_RANK:
-        yield _reduction(row, x, sorted(axes), y, keep=keep)
+        yield from _reduction(n, row, x, sorted(axes), y, keep=keep)
     else:
         kept = [i for i, size in enumerate(x.shape) if not is_one(size)]
         groups = [[kept[i] for i in g] for g in runs([i in axes for i in kept])]
@@ -35,9 +35,18 @@ def reduce(
         yield from _by_groups(n, row, x, sizes, [g[0] in axes for g in groups], y)
 
 
-def _reduction(row: OperationSpec, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
-    # MEAN takes keep_dims as INT32, the other reductions as BOOL
-    return apply(row, x, axes=int32(axes), keep_dims=int(keep) if row == spec.MEAN else keep, out=y)
+def _reduction(
+    n: Node, row: OperationSpec, x: Value, axes: Sequence[int], y: Value, *, keep: bool
+) -> Iterator[Call]:
+    """Emit `y` = `x` reduced by `row`; Android 9's kernel of MEAN does not remove all axes."""
+    if row != spec.MEAN:
+        yield apply(row, x, axes=int32(axes), keep_dims=keep, out=y)
+    elif keep or len(axes) < x.rank or n.target.kernel_level > 2:
+        yield apply(row, x, axes=int32(axes), keep_dims=int(keep), out=y)  # an INT32 here alone
+    else:
+        one = n.temp(y, (1,) * x.rank)
+        yield apply(row, x, axes=int32(axes), keep_dims=1, out=one)
+        yield from n.reshape(one, y)
 
 
 def _by_groups(
@@ -47,14 +56,14 @@ def _by_groups(
         at = gone.index(True)
         x = yield from n.reshaped(x, (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :])))
         out = n.temp(x, (prod(sizes[:at]), prod(sizes[at + 1 :])))
-        yield _reduction(row, x, [1], out, keep=False)
+        yield from _reduction(n, row, x, [1], out, keep=False)
         x = out
         del sizes[at], gone[at]
     if any(gone):
         x = yield from n.reshaped(x, sizes)
         stay = [s for s, g in zip(sizes, gone, strict=True) if not g]
         out = n.temp(x, stay or (1,))
-        yield _reduction(row, x, [i for i, g in enumerate(gone) if g], out, keep=False)
+        yield from _reduction(n, row, x, [i for i, g in enumerate(gone) if g], out, keep=False)
         x = out
     yield from n.reshape(x, y)
 
