@@ -72,9 +72,14 @@ class AndroidDevice:
     def prepare(self, model: Model, options: CompileOptions) -> AndroidModel:
         assert not model.relaxed or options.precise, "the CPU implementation is not relaxed"
         empty = () if model.inputs else ("a model without inputs is BAD_DATA",)
-        unfinished = (fault for use in uses(model) for fault in _unfinished(use, self.level))
+        wrong = (
+            fault
+            for use in uses(model)
+            if use.spec.name in _FAULTS
+            for fault in _FAULTS[use.spec.name](use, self.level)
+        )
         graph = ClampingPreparation(self.level).graph(model)
-        return AndroidModel(self, model, [*empty, *violations(model), *unfinished], graph)
+        return AndroidModel(self, model, [*empty, *violations(model), *wrong], graph)
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,32 @@ class AndroidModel:
         return results
 
 
-def _unfinished(use: OperationUse, level: int) -> Iterator[str]:
-    if use.spec.name == "FULLY_CONNECTED" and level == 1 and use.inputs[0].type is F32:
-        depth = use.inputs[1].dimensions[1]
-        if depth > 1 and prod(use.inputs[0].dimensions) == depth**2:
-            yield f"FULLY_CONNECTED computes the first of {depth} rows of {depth} alone"
-    if use.spec.name == "PAD" and level == 2 and len(use.inputs[0].dimensions) != 4:
+def _products(use: OperationUse, level: int) -> Iterator[str]:
+    rows, depth = use.inputs[0], use.inputs[1].dimensions[1]
+    if level == 1 and rows.type is F32 and depth > 1 and prod(rows.dimensions) == depth**2:
+        yield f"FULLY_CONNECTED computes the first of {depth} rows of {depth} alone"
+
+
+def _sums(use: OperationUse, level: int) -> Iterator[str]:
+    if level < 3 and use.inputs[0].type is Q8 and use.inputs[2].array.item():
+        yield "ADD of 8-bit numbers leaves out its activation"
+
+
+def _means(use: OperationUse, level: int) -> Iterator[str]:
+    x, axes, keep = use.inputs
+    if level == 2 and x.type is Q8:
+        yield "MEAN of 8-bit numbers is wrong"
+    if level == 2 and axes.array.size == len(x.dimensions) and not keep.array.item():
+        yield "MEAN has no kernel that removes all axes"
+
+
+def _paddings(use: OperationUse, level: int) -> Iterator[str]:
+    if level == 2 and len(use.inputs[0].dimensions) != 4:
         yield "PAD has no kernel of other ranks than 4"
-    if use.spec.name == "MEAN" and level == 2:
-        image, axes, keep = use.inputs
-        if axes.array.size == len(image.dimensions) and not keep.array.item():
-            yield "MEAN has no kernel that removes all axes"
-    if use.spec.name != "DEPTHWISE_CONV_2D" or level not in _BUFFERS:
+
+
+def _depthwise(use: OperationUse, level: int) -> Iterator[str]:
+    if level not in _BUFFERS:
         return
     image, taps, result = use.inputs[0], use.inputs[1], use.outputs[0]
     channels = taps.dimensions[3]
@@ -124,6 +143,16 @@ def _unfinished(use: OperationUse, level: int) -> Iterator[str]:
     by_3x3 = image.type is Q8 and taps.dimensions[1:3] == (3, 3) and channels >= 16
     if by_3x3 and (small, one) == ([2, 2], [1, 1]):
         yield "DEPTHWISE_CONV_2D of 3 x 3 on 2 x 2 writes past its output"
+
+
+_FAULTS = {
+    "ADD": _sums,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "FULLY_CONNECTED": _products,
+    "MEAN": _means,
+    "PAD": _paddings,
+}
+"""What the kernels of a level do wrong, or never end, by operation."""
 
 
 class ClampingPreparation(Preparing):

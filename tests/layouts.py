@@ -16,7 +16,7 @@ def unassigned(g: Calls, *outputs: Value) -> Lowered:
     """The cluster with every operation in the layout it was written in: the reference."""
     with (
         patch.object(lowering, "assign_layouts", lambda calls, *_: list(calls)),
-        patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)),
+        patch.object(lowering, "fuse_activations", lambda calls, *_: list(calls)),
     ):
         return g.lower(*outputs)
 

@@ -26,11 +26,11 @@ def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
     return found[::-1]
 
 
-def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
+def fuse_activations(calls: Sequence[Call], kept: Collection[str], kernel_level: int) -> list[Call]:
     """Returns the calls with RELU, RELU1 and RELU6 fused into the producer of their input.
 
-    An activation is fused only if it is the only reader of that input and the input is not in
-    `kept`, the names of the cluster's outputs.
+    An activation is fused only if it is the only reader of that input, the input is not in `kept`,
+    the names of the cluster's outputs, and Android's kernel of the level applies it.
     """
     readers = Counter([v.name for c in calls for v in c.reads])
     fused: list[Call] = []
@@ -39,7 +39,7 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
         for x in call.reads if call.spec in FUSED else ():
             at = producer.get(x.name) if readers[x.name] == 1 and x.name not in kept else None
             alike = x.quantization == call.writes[0].quantization
-            if alike and at is not None and fused[at].named().get("activation") == FuseCode.NONE:
+            if alike and at is not None and _takes_activation(fused[at], kernel_level):
                 fused[at] = _with_activation(fused[at], call)
                 producer[call.writes[0].name] = at
                 break
@@ -47,6 +47,14 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
             producer.update([(v.name, len(fused)) for v in call.writes])
             fused.append(call)
     return fused
+
+
+def _takes_activation(call: Call, kernel_level: int) -> bool:
+    """True if an activation can be fused; 8-bit sums of Android 8.1 and 9 leave it out."""
+    none = call.named().get("activation") == FuseCode.NONE
+    return none and not (
+        kernel_level < 3 and call.spec is ADD and call.writes[0].quantization is not None
+    )
 
 
 def fuse_biases(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:

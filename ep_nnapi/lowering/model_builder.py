@@ -96,7 +96,7 @@ def lower(
     """
     leaving = {v.name for v in outputs}
     moved = delay_reshapes(needed(calls, leaving), leaving, target.feature_level)
-    fused = fuse_activations(fuse_biases(moved, leaving), leaving)
+    fused = fuse_activations(fuse_biases(moved, leaving), leaving, target.kernel_level)
     fused = fuse_hard_swish(fused, leaving, target.feature_level)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec is TRANSPOSE for c in fused) and not all(map(is_, choices[0], fused)):

@@ -178,6 +178,14 @@ def four_axes_below_3(use: RuleOperands) -> RequiredLevel | None:
 
 
 @of_quantized
+def no_8_bit_kernel_below_3(use: RuleOperands) -> RequiredLevel | None:
+    """Require the level whose 8-bit kernel is right; that of Android 9 is far off."""
+    if use.typing.types["T"] is not _Q8:
+        return None
+    return RequiredLevel(3, "of 8-bit numbers, which earlier kernels of Android's get wrong,")
+
+
+@of_quantized
 def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 if an input's scale or zero point differs from the output's."""
     if use.typing.types["T"] is _Q8 and not all(

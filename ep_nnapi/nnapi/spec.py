@@ -251,6 +251,7 @@ MEAN = _row(
     "input:T^1-4 axes:I keep_dims:i -> output:T",
     _DATA_2,
     traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True),
+    kernel=(rules.no_8_bit_kernel_below_3,),
 )
 PAD = _row(
     "input:T^1-4 paddings:I -> output:T",

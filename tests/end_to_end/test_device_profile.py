@@ -382,6 +382,24 @@ def test_shapes_without_a_kernel_at_a_level_are_others(level: int, case: Case) -
     assert_right(case.model, level)
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("name", ["Add with Relu", "GlobalAveragePool"])
+def test_8_bit_kernels_that_are_wrong_at_a_level_are_not_used(name: str, level: int) -> None:
+    qdq = Qdq()
+    x = qdq.input((1, 4, 3, 3), (0.05, 100))
+    if name == "GlobalAveragePool":
+        model = qdq.model(qdq.group(name, [x], (0.05, 100)))
+    else:
+        model = qdq.model(qdq.group("Add", [x, x], (0.05, 100), activation=("Relu", ())))
+    feeds = {x: np.arange(36, dtype=np.uint8).reshape(1, 4, 3, 3) * 7}
+    with installed(level) as device:
+        got = run(model, feeds, feature_level=level)
+    assert device.ended == []
+    assert device.executed
+    want = session_of(model.SerializeToString()).run(None, feeds)[0]
+    assert np.abs(got.astype(int) - want).max() <= 1  # quantum: the mean's rounding
+
+
 @pytest.mark.parametrize("level", [3, 4, 8])
 def test_a_row_of_attention_that_is_masked_as_a_whole_is_found(level: int) -> None:
     """Its result is 0 by ONNX's definition, which compares the row's maximum with -inf."""

@@ -74,14 +74,14 @@ def least(g: Calls, outputs: list[Value]) -> int:
     for calls in choices(g, outputs):
         with (
             patch.object(lowering, "assign_layouts", lambda *_, calls=calls: calls),
-            patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)),
+            patch.object(lowering, "fuse_activations", lambda calls, *_: list(calls)),
         ):
             found.append(moved(g.lower(*outputs)))
     return min(found)
 
 
 def unfused(g: Calls, outputs: list[Value]) -> Lowered:
-    with patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)):
+    with patch.object(lowering, "fuse_activations", lambda calls, *_: list(calls)):
         return g.lower(*outputs)
 
 

@@ -168,6 +168,14 @@ def test_rows_as_many_as_their_floats():
         assert refused(square, 2) == ""
 
 
+def test_8_bit_means():
+    for code, level in ((F32, 2), (Q8, 3)):
+        given = tensor(1, 4, code=code), tensor(1, code=I32, value=1), 1
+        mean = model("MEAN", [*given], tensor(1, 1, code=code))
+        assert refused(mean, level) == ""
+    assert "of 8-bit numbers, which earlier kernels" in refused(mean, 2)
+
+
 def padded(rank: int, code: OperandCode) -> Model:
     table = tensor(rank, 2, code=I32, value=1)
     return model("PAD", [tensor(*[2] * rank, code=code), table], tensor(*[4] * rank, code=code))
