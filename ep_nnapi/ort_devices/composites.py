@@ -186,11 +186,12 @@ def _accepted(group: Group) -> bool:
         return False
 
 
-def _packed(group: Group) -> None:
-    """The same node, whose constants of 8 bits stay as they are."""
+def _packed(group: Group, *, int8: bool = True) -> None:
+    """The same node, whose constants of 8 bits stay as they are; without `int8`, as uint8."""
     inputs = range(len(group.composite.inputs))
     packed = [group.given(i) and is_coded(group.operand(group.input(i))) for i in inputs]
-    given = [group.own_type(i) if packed[i] else group.value(i) for i in inputs]
+    kept = [is_byte and int8 for is_byte in packed]
+    given = [group.own_type(i) if kept[i] else group.value(i, real=not packed[i]) for i in inputs]
     if group.input(1).shape == ():  # a single index, which leaves no axis
         given[1] = group.graph.reshape(given[1], ())
     group.as_node(given)
@@ -426,7 +427,9 @@ RULES: Mapping[str, NodeRule] = {
     **{f"{CONTRIB}:Skip{n}LayerNormalization": _ITSELF for n in ("", "Simplified")},
     f"{CONTRIB}:GatherBlockQuantized": NodeRule(_packed, _has_kernel),
     f"{CONTRIB}:MatMulNBits": NodeRule(_packed, _has_kernel),
-    f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(_packed),
+    f"{CONTRIB}:DynamicQuantizeLSTM": NodeRule(  # whose int8 products may saturate
+        lambda group: _packed(group, int8=group.kernels.int8_weights)
+    ),
     **{f"{n}Normalization": _NORM for n in ("Layer", "RMS", "SimplifiedLayer")},
     "BatchNormalization": NodeRule(Group.as_node, _is_blocked),
     **dict.fromkeys(("AveragePool", "MaxPool"), NodeRule(Group.as_node, _is_plain_pool)),

@@ -314,6 +314,16 @@ def test_an_lstm_of_bytes_is_one_node(unsigned):
     assert_same(model, 0.01, scale=1)  # numbers up to 2, rounded to 8 bits
 
 
+@pytest.mark.parametrize("int8", [False, True])
+def test_int8_weights_of_an_lstm_stay_so_where_products_do_not_saturate(int8):
+    kernels = Kernels(int8_weights=int8, fused=True)
+    made = convert(case_lowered(quantized_lstm(), FL[8]).model, kernels)
+    (lstm,) = (n for n in made.proto.graph.node if n.op_type == "DynamicQuantizeLSTM")
+    types = {t.name: t.data_type for t in made.proto.graph.initializer}
+    kept = TensorProto.INT8 if int8 else TensorProto.UINT8
+    assert [types[lstm.input[i]] for i in (1, 2, 9, 11)] == [kept] * 4
+
+
 def test_float16_is_computed_in_float32():
     shapes = [(1, 3 * UNITS, INPUTS), (1, 3 * UNITS, UNITS), (1, 6 * UNITS)]
     constants = [weights(*shape, dtype=np.float16) for shape in shapes]
