@@ -44,6 +44,7 @@ from ep_nnapi.provider.outline import outline_of, report_of, with_times
 from ep_nnapi.provider.whole_graph import NotWhole, WholeGraph
 from ep_nnapi.report.report import GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
+from ep_nnapi.sizes.int64_ranges import suppose_ranges
 
 if TYPE_CHECKING:
     from ep_nnapi.provider.choice import ChosenCluster
@@ -232,7 +233,7 @@ class Planner:
             raise Declined((), Reason.DRIVER, detail) from error
 
     def _compile(self, cluster: Ids, verdicts: Capability, readers: ReaderIds) -> PlannedCluster:
-        nodes = [verdicts.nodes[i] for i in cluster]
+        nodes: Sequence[GraphNode] = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
             raise Declined((), Reason.CONSTANT_NODE, _OF_CONSTANTS)
@@ -244,8 +245,8 @@ class Planner:
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
         shape_inputs = _shape_inputs(inputs, sampled[0])
-        values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
-        if shape_inputs or is_dynamic(values):
+        if shape_inputs or is_dynamic([*inputs, *(v for n in nodes for v in outputs_of(n))]):
+            nodes, inputs, outputs = self._with_limits(nodes, readers, opsets)
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
             cluster_of_sizes = DynamicCluster(
                 ids,
@@ -271,6 +272,15 @@ class Planner:
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model, compiler.options.threads)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
+
+    def _with_limits(
+        self, nodes: Sequence[GraphNode], readers: ReaderIds, opsets: Mapping[str, int]
+    ) -> tuple[Sequence[GraphNode], list[Value], list[Value]]:
+        """Returns nodes with limits of INT64 inputs whose range only samples tell, and edges."""
+        if self.compiler.target.checks_numbers:
+            inputs, outputs = map(tuple, _boundary_values(nodes, readers))
+            nodes = suppose_ranges(Graph("", tuple(nodes), inputs, outputs, opsets)).nodes
+        return nodes, *_boundary_values(nodes, readers)
 
     def _opened(
         self, cluster: DynamicCluster, sampled: Sequence[Sequence[CapableNode]], edges: _Edges

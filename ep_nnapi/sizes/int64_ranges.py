@@ -88,7 +88,8 @@ def suppose_ranges(graph: Graph) -> Graph:
 
     It is the largest for which the most nodes fit INT32; there is none without which as many do.
     """
-    names = [v.name for v in graph.inputs if v.dtype is DType.INT64 and v.constant is None]
+    free = [v for v in graph.inputs if v.constant is None and not (v.limit or v.fits_int32)]
+    names = [v.name for v in free if v.dtype is DType.INT64]
     integers = replace(graph, nodes=tuple([n for n in graph.nodes if _has_integers(n)]))
     limits = _limits(integers, names) if names and not graph.key else {}
     if not limits:

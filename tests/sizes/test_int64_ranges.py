@@ -196,6 +196,21 @@ def test_runs_with_larger_numbers_are_the_cpu_providers(length: int | str) -> No
     assert "numbers for which arithmetic may exceed INT32" in fallback["reason"]
 
 
+def test_numbers_that_only_tried_sizes_bound_are_checked_in_runs() -> None:
+    """The elements of x are counted by the CPU provider, at most 2^24 of them for the cluster."""
+    text = """sizes = Shape (x) count = ReduceProd <keepdims = 0> (sizes) n = Expand (count, three)
+    sums = CumSum (n, zero) row = Reshape (sums, line)
+    wide = Cast <to = 1> (row) y = Add (x, wide)"""
+    constants = {"three": integers(3), "line": integers(1, 3), "zero": np.array(0)}
+    built = model(text, {"x": (REAL, ("rows", 3))}, {"y": REAL}, constants).SerializeToString()
+    ours, theirs = nnapi_session(built, severity=4, exclude="CumSum"), session_of(built)
+    for rows in (2, 5, 1):
+        feeds = {"x": np.ones((rows, 3), np.float32)}
+        np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])
+    (cluster,) = ep_nnapi.receipts()[-1]["clusters"]
+    assert (cluster["device_runs"], len(cluster["nodes"])) == (3, 3)
+
+
 def test_files_suppose_no_numbers() -> None:
     """Nothing checks the runs of what ONNX Runtime compiles, so it is what all numbers allow."""
     text = "wide = Cast <to = 1> (a) y = Mul (wide, wide)"
