@@ -51,7 +51,7 @@ _BOUNDED = frozenset(("Slice",))
 _SUMS = frozenset(("CumSum", "ReduceSum"))
 _SIZE_OPERATORS = frozenset(("Shape", "Size"))
 _SELECTORS: Mapping[str, slice] = {
-    **dict.fromkeys(("Concat", "Max", "Min"), slice(None)),
+    **dict.fromkeys(("Clip", "Concat", "Max", "Min"), slice(None)),
     **dict.fromkeys(
         (
             *("Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"),

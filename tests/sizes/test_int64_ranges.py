@@ -104,6 +104,7 @@ TAKEN = {
     "given an axis": (f"{BEST} y = Unsqueeze (a, c)", WIDE, {"c": integers(0)}),
     "added to": (SUM, WIDE, {"c": integers(1)}),
     "joined": (f"{BEST} y = Concat <axis = 1> (a, a)", WIDE, {}),
+    "clipped": (f"{BEST} y = Clip (a, low, most)", WIDE, {"low": np.array(1), "most": np.array(3)}),
     "compared": (f"{BEST} b = Equal (a, c) y = Cast <to = 1> (b)", REAL, {"c": integers(2)}),
     "divided": ("v, a = TopK (x, k) y = Div (a, c)", WIDE, {"c": integers(-2)}),
     "rest of a division": ("v, a = TopK (x, k) y = Mod (a, c)", WIDE, {"c": integers(2)}),
