@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.requantize import insert_requantization, lower_in_floats
 from ep_nnapi.errors import Rejection
@@ -13,13 +15,13 @@ from ep_nnapi.lowering.arguments import View
 from ep_nnapi.lowering.call import Call, Whole
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError, module_logger
 from ep_nnapi.nnapi.immutable import immutable, replace
-from ep_nnapi.nnapi.sizes import Trace
+from ep_nnapi.nnapi.sizes import Trace, now
 from ep_nnapi.operators import VARIANTS, constants
 from ep_nnapi.operators.lib.activation import is_implied
 from ep_nnapi.operators.lib.node import KNOWN_OPSET, Node, Operator
 from ep_nnapi.operators.lib.quantizing import require_bytes, require_storable
 from ep_nnapi.operators.unsupported import why
-from ep_nnapi.options.target import Target
+from ep_nnapi.options.target import RuleSet, Target
 from ep_nnapi.quantization.propagate import (
     RAW_INTEGER_OPS,
     require_unquantized,
@@ -84,6 +86,8 @@ def _lower(
     node: GraphNode, target: Target, *, checked: bool = True
 ) -> tuple[tuple[Call, ...], str]:
     """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
+    if target.rules is RuleSet.EP_NNAPI:
+        node = _without_empty(node)
     for prepare in (
         _require_defined_values,
         _require_numpy_ranks,  # the sizes of higher ranks cannot be read
@@ -231,6 +235,23 @@ def _requantization_note(direct: Iterable[Call], added: int) -> str:
         return ""
     names = ", ".join(dict.fromkeys(c.spec.name for c in direct))
     return f"requantized by {added} ADD: {names} cannot write the scale that the model declares"
+
+
+def _without_empty(node: GraphNode) -> GraphNode:
+    """A Concat without parts of no elements; a Slice that gives none is folded: it is no call."""
+    if node.op_type == "Concat" and not node.parts:
+        kept = tuple([v for v in node.inputs if v is not None and not _is_empty(v)])
+        return replace(node, inputs=kept or node.inputs)
+    y = node.outputs[0] if node.op_type == "Slice" else None
+    if y is None or not _is_empty(y) or node.parts:
+        return node
+    nothing = Constant.of(np.empty([*map(now, y.shape)], y.dtype.numpy))
+    return replace(node, outputs=(replace(y, constant=nothing, folded=True),))
+
+
+def _is_empty(value: Value) -> bool:
+    """True for a size of 0 in any case."""
+    return any(type(d) is int and d == 0 for d in value.dims or ())
 
 
 def _require_defined_values(node: GraphNode) -> GraphNode:
