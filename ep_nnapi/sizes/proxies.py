@@ -29,11 +29,12 @@ _SHAPE_OF_FIRST_INPUT = frozenset(
 )
 """Domains and types of operators whose first output has the shape of the first input."""
 _FUSED = {
+    "DynamicQuantizeLSTM": ("LSTM", 3),
     "FusedConv": ("Conv", 3),
     "FusedGemm": ("Gemm", 3),
     **dict.fromkeys(("FusedMatMul", "MatMulNBits"), ("MatMul", 2)),
 }
-"""ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
+"""ONNX Runtime's own operators: the operator of ONNX they extend, and its number of inputs."""
 _PROXY_OPSET = 13
 """An opset with all substitutes; later opsets do not change their shape inference."""
 _LAST = 2**63 - 1
@@ -59,7 +60,8 @@ def inference_proxy(node: GraphNode) -> GraphNode:
         return node
     if node.op_type in _FUSED:
         op_type, count = _FUSED[node.op_type]
-        return _rewrite_as(node, op_type, _as_read(node)[:count])
+        found = _rewrite_as(node, op_type, _as_read(node)[:count])
+        return replace(found, outputs=node.outputs)
     equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     if equivalent is None or node.attributes.get("channels_last", 0):
         return node
@@ -119,16 +121,18 @@ def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | 
 def _as_read(node: GraphNode) -> list[Value | None]:
     """The inputs as they are multiplied: weights [K, N] of MatMulNBits, not the blocks of them.
 
-    Those that FusedMatMul transposes have their last two dimensions swapped.
+    Those that FusedMatMul or an LSTM of bytes transposes have their last two dimensions swapped.
     """
     found = list(node.inputs)
     if node.op_type == "MatMulNBits":
         shape = tuple(cast("int", node.attributes.get(name, 0)) for name in ("K", "N"))
         return [found[0], Value(f"{node.name}/weights", DType.FLOAT, shape)]
-    for i, name in enumerate(("transA", "transB")):
+    of_bytes = node.op_type == "DynamicQuantizeLSTM"
+    turned = [node.op_type == "FusedMatMul" and node.attributes.get(f"trans{i}", 0) for i in "AB"]
+    for i in (1, 2) if of_bytes else [i for i in (0, 1) if turned[i]]:
         value = found[i]
-        turned = node.op_type == "FusedMatMul" and node.attributes.get(name, 0)
-        if turned and value is not None and value.dims is not None and len(value.dims) > 1:
+        if value is not None and value.dims is not None and len(value.dims) > 1:
             dims = (*value.dims[:-2], value.dims[-1], value.dims[-2])
-            found[i] = replace(value, dims=dims, constant=None)
+            dtype = DType.FLOAT if of_bytes else value.dtype
+            found[i] = replace(value, dtype=dtype, dims=dims, constant=None)
     return found

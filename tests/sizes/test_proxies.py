@@ -63,6 +63,11 @@ def contributed_cases() -> Iterator[Given]:
         yield MS, f"Skip{kind}LayerNormalization", (f32(2, 3, 4), f32(2, 3, 4), f32(4)), {}
     turned = (f32(1, 2, 8), np.zeros(1, np.int64), f32(4, 2), f32(4, 2))
     yield MS, "RotaryEmbedding", turned, {}
+    parts = np.zeros((1, 3, 16), np.int8), np.zeros((1, 4, 16), np.int8), f32(1, 32)
+    begin = np.full(2, 5, np.int32), f32(1, 2, 4), f32(1, 2, 4), f32(1, 12)
+    coded = (f32(1), np.zeros(1, np.int8)) * 2
+    lstm = (f32(5, 2, 3), *parts, *begin, *coded)
+    yield MS, "DynamicQuantizeLSTM", lstm, {"hidden_size": 4}
     packed: dict[str, Attribute] = {"K": 48, "N": 6, "bits": 4, "block_size": 16}
     blocks = np.zeros((6, 3, 8), np.uint8), f32(6, 3)
     yield MS, "MatMulNBits", (f32(2, 5, 48), *blocks), packed
