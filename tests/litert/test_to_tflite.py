@@ -131,6 +131,7 @@ IMAGE = 1, 8, 6, 2
         single(spec.MAXIMUM, coded(2, 3), coded(2, 3, **FINE), out=coded(2, 3)),
         single(spec.SELECT, BITS, coded(2, 3, **FINE), coded(2, 3), out=coded(2, 3)),
         single(spec.RSQRT, coded(6, zero_point=0), out=coded(6, scale=0.1, zero_point=0)),
+        single(spec.ADD, coded(2, 3), huge := coded(2, 3, scale=1e36), 0, out=huge),
         single(spec.CAST, REAL, out=coded(2, 3)),
         single(spec.CAST, INTEGERS, out=coded(2, 3)),
         single(spec.CAST, REAL, out=Operand(F16, (2, 3))),

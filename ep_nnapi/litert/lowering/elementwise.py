@@ -19,6 +19,16 @@ def _arithmetic(operator: str, op: FlatOp) -> None:
     op.run(operator, BINARY, fusedActivationFunction=op.number("activation"))
 
 
+_LARGEST_SCALE = 2.0**108
+"""From this scale of a sum on LiteRT ends its process: 2^20 times it is infinite in float32."""
+
+
+def _sum(operator: str, op: FlatOp) -> None:
+    """ADD or SUB; an attention mask of the least float32 may have so large a scale."""
+    lower = partial(_arithmetic, operator)
+    (through_float(lower) if op.operand("output").scale >= _LARGEST_SCALE else lower)(op)
+
+
 def _extreme(operator: str, op: FlatOp) -> None:
     """MAXIMUM and MINIMUM of stored numbers, in the output's quantization."""
     signed = op.signed(*BINARY)
@@ -101,8 +111,8 @@ def divide_integers(op: FlatOp) -> None:
 _COMPARED = (*NUMBERS, BOOL8)
 _CODED = (Q8, Q8S)
 ROWS = (
-    row(spec.ADD, partial(_arithmetic, "ADD"), *NUMBERS),
-    row(spec.SUB, partial(_arithmetic, "SUB"), *NUMBERS),
+    row(spec.ADD, partial(_sum, "ADD"), *NUMBERS),
+    row(spec.SUB, partial(_sum, "SUB"), *NUMBERS),
     row(spec.MUL, partial(_arithmetic, "MUL"), *NUMBERS),
     row(spec.DIV, partial(_arithmetic, "DIV"), F32),
     row(spec.DIV, divide_integers, I32),
