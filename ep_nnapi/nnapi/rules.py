@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.sizes import is_symbolic
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Typing
@@ -299,7 +298,8 @@ def square_rows(use: RuleOperands) -> RequiredLevel | None:
     Android 8.1 computes the first row of the result alone. Sizes that change pass.
     """
     rows, depth = use["input"].dimensions, use["weights"].dimensions[1:]
-    if use.typing.types["T"] is not OperandCode.TENSOR_FLOAT32 or is_symbolic((*rows, *depth)):
+    known = {*map(type, (*rows, *depth))} == {int}  # not a `Size`: no condition comes of it
+    if use.typing.types["T"] is not OperandCode.TENSOR_FLOAT32 or not known:
         return None
     if depth in ((), (0,), (1,)) or prod(rows) != depth[0] ** 2:
         return None
