@@ -127,7 +127,7 @@ class StepRunner:
         if code < 0:
             name = signal.Signals(-code).name
             raise ModelError(
-                f"the model made ONNX Runtime crash ({name}) in its worker process; "
+                f"the model made ONNX Runtime, or LiteRT, crash ({name}) in its worker process; "
                 "another format or level may do"
             )
         if code == ENDED:
