@@ -410,5 +410,5 @@ def test_a_row_of_attention_that_is_masked_as_a_whole_is_found(level: int) -> No
         got = run(case.model, feeds, feature_level=level)
     assert device.executed
     assert not got[:, :, 0].any()
-    (want,) = oracle.on_cpu(case.model, feeds)
-    np.testing.assert_allclose(got, want, atol=1e-6)  # sums of eight float32 products
+    want = oracle.on_cpu(case.model, feeds)[0][:, :, 1:]  # onnxruntime 1.25 has a mean in row 0
+    np.testing.assert_allclose(got[:, :, 1:], want, atol=1e-6)  # sums of eight float32 products
