@@ -326,7 +326,7 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
         n.require(
             len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
         )
-    if n.target.kernel_level == 2:
+    if n.target.kernel_level == 2 and x.dtype is not DType.FLOAT16:  # which has no PAD there
         more = MAX_RANK - len(sizes)
         sizes, rows = [1] * more + sizes, [(0, 0)] * more + rows
     seen = yield from n.reshaped(x, sizes)

@@ -80,6 +80,12 @@ def test_rows_as_many_as_their_floats_are_longer_by_a_zero_at_level_1(case):
         assert "CONCATENATION" not in oracle.emitted(case, target)
 
 
+def test_matmul_of_halves_names_its_level():
+    for rows in (4, 5):  # square and not
+        case = oracle.node("MatMul", oracle.f16(rows, 4), oracle.f16(4, 3))
+        oracle.rejects(case, oracle.FL[1], Reason.LEVEL, "FULLY_CONNECTED of TENSOR_FLOAT16")
+
+
 def test_matmul_levels():
     batch = oracle.node("MatMul", oracle.f32(2, 4, 5), oracle.f32(2, 5, 3))
     oracle.matches(batch, oracle.FL[2], **SUMS)

@@ -118,7 +118,7 @@ def fully_connected(
     """
     layer = apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
     level_1 = n.target.kernel_level == 1 and not is_symbolic((*rows.shape, *weights.shape))
-    if level_1 and not n.supports(layer):
+    if level_1 and layer.is_supported(n.target.feature_level) and not n.supports(layer):
         rows = yield from _with_zeros(n, rows)
         weights = yield from _with_zeros(n, weights)
         layer = apply(spec.FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
