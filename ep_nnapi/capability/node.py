@@ -241,7 +241,7 @@ def _without_empty(node: GraphNode) -> GraphNode:
     """A Concat without parts of no elements; a Slice that gives none is folded: it is no call."""
     if node.op_type == "Concat" and not node.parts:
         kept = tuple([v for v in node.inputs if v is not None and not _is_empty(v)])
-        return replace(node, inputs=kept or node.inputs)
+        return node if len(kept) in (0, len(node.inputs)) else replace(node, inputs=kept)
     y = node.outputs[0] if node.op_type == "Slice" else None
     if y is None or not _is_empty(y) or node.parts:
         return node

@@ -303,9 +303,7 @@ def square_rows(use: RuleOperands) -> RequiredLevel | None:
         return None
     if depth in ((), (0,), (1,)) or prod(rows) != depth[0] ** 2:
         return None
-    what = (
-        f"of {depth[0]} rows of as many floats, which earlier kernels of Android's do not finish,"
-    )
+    what = f"of {depth[0]} rows of as many floats, which earlier kernels of Android's get wrong,"
     return RequiredLevel(2, what)
 
 

@@ -24,8 +24,8 @@ from ep_nnapi.operators.lib.node import Computed, Node, op, widened, zeros
 from ep_nnapi.operators.lib.recurrent_layer import (
     GATES,
     RecurrentLayer,
-    after_layer,
     flat_sequence,
+    fully_connected,
     gate_bias,
     gate_weights,
     initial_state,
@@ -139,14 +139,14 @@ def _unrolled(
     gates, behind = (2 if n.node.op_type == "GRU" else blocks) * layer.units, blocks * layer.units
     every = slice(0, gates)
     biases = gate_bias(n, direction, every, slice(behind, behind + gates))
-    read = yield from after_layer(n, x, gate_weights(n, 1, direction, every), biases)
+    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, every), biases)
     steps = yield from equal_parts(n, read, 0, layer.steps)
     recurrent, hidden = gate_weights(n, 2, direction, every), dict[int, Value]()
     last: Sequence[Value] = ()
     for t in layer.order(direction):
         total, h = steps[t], states[0]
         if h is not None:
-            back = yield from after_layer(n, h, recurrent, zeros(gates))
+            back = yield from fully_connected(n, h, recurrent, zeros(gates))
             total = yield from n.compute(spec.ADD, total, back)
         states = last = yield from step(total, t, states)
         hidden[t] = last[0]
@@ -173,19 +173,19 @@ def _gru(n: Node, layer: RecurrentLayer, direction: int, x: Value) -> ComputedDi
     biases = (own,) if after else (own, back)
     bias = gate_bias(n, direction, back) if after else zeros(units)
     weights, reads = (gate_weights(n, i, direction, own) for i in (2, 1))
-    seen = yield from after_layer(n, x, reads, gate_bias(n, direction, *biases))
+    seen = yield from fully_connected(n, x, reads, gate_bias(n, direction, *biases))
     candidates = yield from equal_parts(n, seen, 0, layer.steps)
 
     def step(total: Value, t: int, states: States) -> Generator[Call, None, Sequence[Value]]:
         update, reset = yield from equal_parts(n, (yield from n.compute(f, total)), 1, 2)
         (h,), candidate = states, candidates[t]
         if after:
-            by_h = bias if h is None else (yield from after_layer(n, h, weights, bias))
+            by_h = bias if h is None else (yield from fully_connected(n, h, weights, bias))
             part = yield from n.compute(spec.MUL, reset, by_h)
             candidate = yield from n.compute(spec.ADD, candidate, part)
         elif h is not None:
             part = yield from n.compute(spec.MUL, reset, h)
-            by_h = yield from after_layer(n, part, weights, bias)
+            by_h = yield from fully_connected(n, part, weights, bias)
             candidate = yield from n.compute(spec.ADD, candidate, by_h)
         candidate = yield from n.compute(g, candidate)
         return [(yield from _interpolated(n, candidate, update, h))]

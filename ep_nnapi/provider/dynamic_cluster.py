@@ -122,9 +122,9 @@ class DynamicCluster:
         try:
             made = OpenCompilation.of(self.compiler, lower())
             symbols = None if made is None else made.symbols(shapes, contents)
-            slower = made is None or made.is_for_numbers_faster(self.compiler, symbols)
-            if made is None or slower or (symbols and not made.computes(symbols)):
-                if slower or not sample:
+            numbers_only = made is None or made.is_for_numbers_faster(self.compiler, symbols)
+            if made is None or numbers_only or (symbols and not made.computes(symbols)):
+                if numbers_only or not sample:
                     self._numbers_only.append(True)
                 return None
         except Exception as error:  # sizes that contradict the model, too

@@ -246,7 +246,7 @@ class Planner:
         compiler = self._compiler_for(cluster, verdicts.graph)  # alone spins between runs
         shape_inputs = _shape_inputs(inputs, sampled[0])
         if shape_inputs or is_dynamic([*inputs, *(v for n in nodes for v in outputs_of(n))]):
-            nodes, inputs, outputs = self._with_limits(nodes, readers, opsets)
+            nodes, inputs, outputs = self._with_limits(nodes, (inputs, outputs), readers, opsets)
             buckets = Buckets.of(verdicts.graph, inputs, outputs, self.options, shape_inputs)
             cluster_of_sizes = DynamicCluster(
                 ids,
@@ -274,13 +274,18 @@ class Planner:
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
 
     def _with_limits(
-        self, nodes: Sequence[GraphNode], readers: ReaderIds, opsets: Mapping[str, int]
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        readers: ReaderIds,
+        opsets: Mapping[str, int],
     ) -> tuple[Sequence[GraphNode], list[Value], list[Value]]:
         """Returns nodes with limits of INT64 inputs whose range only samples tell, and edges."""
-        if self.compiler.target.checks_numbers:
-            inputs, outputs = map(tuple, _boundary_values(nodes, readers))
-            nodes = suppose_ranges(Graph("", tuple(nodes), inputs, outputs, opsets)).nodes
-        return nodes, *_boundary_values(nodes, readers)
+        cluster = Graph("", tuple(nodes), tuple(edges[0]), tuple(edges[1]), opsets)
+        limited = suppose_ranges(cluster) if self.compiler.target.checks_numbers else cluster
+        if limited is cluster:
+            return nodes, [*cluster.inputs], [*cluster.outputs]
+        return limited.nodes, *_boundary_values(limited.nodes, readers)
 
     def _opened(
         self, cluster: DynamicCluster, sampled: Sequence[Sequence[CapableNode]], edges: _Edges

@@ -90,8 +90,10 @@ def suppose_ranges(graph: Graph) -> Graph:
     """
     free = [v for v in graph.inputs if v.constant is None and not (v.limit or v.fits_int32)]
     names = [v.name for v in free if v.dtype is DType.INT64]
+    if not names or graph.key:
+        return graph
     integers = replace(graph, nodes=tuple([n for n in graph.nodes if _has_integers(n)]))
-    limits = _limits(integers, names) if names and not graph.key else {}
+    limits = _limits(integers, names)
     if not limits:
         return graph
     proven = _intervals(integers, NO_RANGES)

@@ -121,15 +121,17 @@ def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | 
 def _as_read(node: GraphNode) -> list[Value | None]:
     """The inputs as they are multiplied: weights [K, N] of MatMulNBits, not the blocks of them.
 
-    Those that FusedMatMul or an LSTM of bytes transposes have their last two dimensions swapped.
+    Those that FusedMatMul or DynamicQuantizeLSTM transposes have their last two dimensions swapped.
     """
     found = list(node.inputs)
     if node.op_type == "MatMulNBits":
         shape = tuple(cast("int", node.attributes.get(name, 0)) for name in ("K", "N"))
         return [found[0], Value(f"{node.name}/weights", DType.FLOAT, shape)]
-    of_bytes = node.op_type == "DynamicQuantizeLSTM"
-    turned = [node.op_type == "FusedMatMul" and node.attributes.get(f"trans{i}", 0) for i in "AB"]
-    for i in (1, 2) if of_bytes else [i for i in (0, 1) if turned[i]]:
+    of_bytes, swapped = node.op_type == "DynamicQuantizeLSTM", [1, 2]
+    if not of_bytes:
+        fused = node.op_type == "FusedMatMul"
+        swapped = [i for i in (0, 1) if fused and node.attributes.get(f"trans{'AB'[i]}", 0)]
+    for i in swapped:
         value = found[i]
         if value is not None and value.dims is not None and len(value.dims) > 1:
             dims = (*value.dims[:-2], value.dims[-1], value.dims[-2])

@@ -82,7 +82,7 @@ def write_fully_connected(
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
         if shift.constant and shift.quantization is None and is_symbolic(shift.shape):  # zeros
             shift = yield from n.full(0, shift.shape, shift.dtype)
-        yield from fully_connected(n, rows, weights, shift, y)
+        yield from apply_fully_connected(n, rows, weights, shift, y)
         return
     detail = f"{matrix.name} has scales along its inputs; quantize it along its outputs"
     n.require(perm[0] == q.axis, Reason.QUANTIZATION, detail)
@@ -109,7 +109,7 @@ def write_fully_connected(
     yield from n.reshape(result, y)
 
 
-def fully_connected(
+def apply_fully_connected(
     n: Node, rows: Value | View, weights: Value | View, shift: Value | Constant, y: Value
 ) -> Iterator[Call]:
     """Emit FULLY_CONNECTED; where Android has no kernel for square `rows`, with zeros behind each.
@@ -149,7 +149,7 @@ def _fully_connected_by_matrix(
     shift = bias(a, b, None, units)
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
-        yield from fully_connected(n, left, right, shift, part)
+        yield from apply_fully_connected(n, left, right, shift, part)
     yield from n.compute_as(y, (count * rows, units), spec.CONCATENATION, inputs=found, axis=0)
 
 

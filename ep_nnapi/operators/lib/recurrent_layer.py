@@ -10,7 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.operators.lib.matmul import fully_connected
+from ep_nnapi.operators.lib.matmul import apply_fully_connected
 from ep_nnapi.operators.lib.movement import equal_parts, transposed
 from ep_nnapi.operators.lib.node import Computed, Node, each, zeros
 
@@ -135,10 +135,10 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
     return (yield from n.reshaped(x, (layer.steps * layer.batch, reads)))
 
 
-def after_layer(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
+def fully_connected(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
     """Return the rows of `x` after a fully connected layer."""
     y = n.temp(x, (x.shape[0], weights.shape[0]))
-    yield from fully_connected(n, x, n.value("weights", weights), biases, y)
+    yield from apply_fully_connected(n, x, n.value("weights", weights), biases, y)
     return y
 
 
